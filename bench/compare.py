@@ -293,7 +293,7 @@ def main():
     add("--only", type=lambda names: names.split(","), metavar="NAME,...")
     add("--rounds", type=int, default=3)
     add("--secs", type=float, default=3)
-    add("--baseline", default="floor", help="the implementation whose ops/s are 1.00 in the tables")
+    add("--baseline", default="lockkeeper", help="the implementation whose ops/s are 1.00 in the tables")
     add("--json", metavar="FILE", help="append every result to FILE")
     add("--report", metavar="FILE", help="run nothing; print the tables of saved results")
     add("--summary", action="store_true", help="also print one table of the medians of all workloads")

@@ -2,9 +2,6 @@
 //!
 //! The state machine decides everything: which server is next, when to ping, which reply belongs to
 //! which request. This program only moves bytes and tells it the time.
-//!
-//! Run it with `cargo run --example bare_machine [HOSTS]`. Without HOSTS it uses an embedded
-//! server.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -112,11 +109,8 @@ impl Session {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Only the embedded server needs a runtime.
     let runtime = tokio::runtime::Runtime::new()?;
-    let embedded = runtime.block_on(lockkeeper_server::Server::start())?;
-    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
-    let servers: ConnectString = servers
-        .unwrap_or_else(|| embedded.connect_string())
-        .parse()?;
+    let server = runtime.block_on(lockkeeper_server::Server::start())?;
+    let servers: ConnectString = server.connect_string().parse()?;
 
     let mut session = Session::new(&servers);
     let create = Request::Create2(CreateRequest {

@@ -1,6 +1,4 @@
 //! How does a program without async hold a lock while it works, and stop when the lock is lost?
-//!
-//! Run it with `cargo run --example blocking [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use std::time::Duration;
 
@@ -22,12 +20,10 @@ fn work(guard: &Guard) -> Result<u32, Box<dyn std::error::Error>> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Only the embedded server needs a runtime of the program's own.
     let runtime = tokio::runtime::Runtime::new()?;
-    let embedded = runtime.block_on(lockkeeper_server::Server::start())?;
-    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
-    let servers = servers.unwrap_or_else(|| embedded.connect_string());
+    let server = runtime.block_on(lockkeeper_server::Server::start())?;
 
     // This thread has no runtime, so the client gets a thread of its own.
-    let client = Client::connect(&servers).wait()?;
+    let client = Client::connect(&server.connect_string()).wait()?;
     let mutex = Mutex::new(&client, "/locks/orders")?;
     let guard = mutex.lock_timeout(Duration::from_secs(5)).wait()?;
     // Another thread may wait for the loss, for instance to end a child process. It ends with the

@@ -1,8 +1,8 @@
-//! How do I test that my own code is right when replies are lost, sessions expire, and servers fall
-//! silent?
+//! How do I test that my own code is right when replies are lost and sessions expire?
 //!
 //! Look at the tests below. They run with `cargo test --example faults`, each on a server of its
-//! own, and none of them waits for a timeout of real time.
+//! own, and none of them waits for a timeout. The chapter "Testing your own code" of the guide has
+//! silent servers and clocks, too.
 
 use std::time::Duration;
 
@@ -61,9 +61,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper::{client::Clock, error::Loss};
+    use lockkeeper::error::Loss;
     use lockkeeper_server::{Server, When};
-    use tokio::time::Instant;
 
     use super::*;
 
@@ -72,47 +71,35 @@ mod tests {
         main().unwrap();
     }
 
-    #[tokio::test]
-    async fn a_lost_reply_charges_once() {
+    /// A server with accounts, a client of it, and a lock for the code under test.
+    async fn started() -> (Server, Client, Mutex) {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
         set_up(&client).await.unwrap();
-        let guard = Mutex::new(&client, "/locks/balance")
-            .unwrap()
-            .lock()
-            .await
-            .unwrap();
+        let mutex = Mutex::new(&client, "/locks/balance").unwrap();
+        (server, client, mutex)
+    }
+
+    #[tokio::test]
+    async fn a_lost_reply_and_a_lost_request_charge_once() {
+        let (server, client, mutex) = started().await;
+        let guard = mutex.lock().await.unwrap();
 
         // The transaction is applied, and its reply is lost with the connection.
         server.faults().lose_reply(When::write());
         charge(&guard, "request-1", -30).await.unwrap();
         assert_eq!(server.faults().pending(), 0, "the fault has happened");
         assert_eq!(balance(&client).await, Ok(70));
-    }
-
-    #[tokio::test]
-    async fn a_request_that_never_arrives_is_repeated() {
-        let server = Server::start().await.unwrap();
-        let client = Client::connect(&server.connect_string()).await.unwrap();
-        set_up(&client).await.unwrap();
-        let guard = Mutex::new(&client, "/locks/balance")
-            .unwrap()
-            .lock()
-            .await
-            .unwrap();
 
         server.faults().cut_before(When::write());
-        charge(&guard, "request-1", -30).await.unwrap();
+        charge(&guard, "request-2", -30).await.unwrap();
         assert_eq!(server.faults().pending(), 0, "the fault has happened");
-        assert_eq!(balance(&client).await, Ok(70));
+        assert_eq!(balance(&client).await, Ok(40));
     }
 
     #[tokio::test]
     async fn an_expired_session_writes_nothing_and_leaves_nothing() {
-        let server = Server::start().await.unwrap();
-        let client = Client::connect(&server.connect_string()).await.unwrap();
-        set_up(&client).await.unwrap();
-        let mutex = Mutex::new(&client, "/locks/balance").unwrap();
+        let (server, client, mutex) = started().await;
         let guard = mutex.lock().await.unwrap();
 
         server.faults().expire(client.snapshot().session_id);
@@ -122,31 +109,7 @@ mod tests {
         assert_eq!(balance(&client).await, Ok(100));
         // The lock object works on in the next session.
         mutex.lock().await.unwrap().release().await.unwrap();
-        let report = server.report();
-        assert!(
-            report
-                .sessions
-                .values()
-                .all(|session| session.ephemerals.is_empty())
-        );
-    }
-
-    /// Tokio's clock jumps to the next timer when nothing can run: seconds pass in no time.
-    #[tokio::test(start_paused = true)]
-    async fn a_silent_server_costs_the_lock_before_the_session_can_end() {
-        let server = Server::start().await.unwrap();
-        let builder = Client::builder(&server.connect_string()).unwrap();
-        let clock = Clock::new(|| Instant::now().into_std());
-        let client = builder.clock(clock).connect().await.unwrap();
-        let guard = Mutex::new(&client, "/locks/balance")
-            .unwrap()
-            .lock()
-            .await
-            .unwrap();
-
-        let begin = Instant::now();
-        server.faults().stall();
-        assert_eq!(guard.lost().await, Loss::Elapsed);
-        assert!(begin.elapsed() < client.snapshot().session_timeout);
+        let sessions = server.report().sessions;
+        assert!(sessions.values().all(|it| it.ephemerals.is_empty()));
     }
 }

@@ -3,8 +3,6 @@
 //!
 //! One copy is elected. It takes the jobs from a folder. A job and its result are one transaction
 //! under the leadership: a copy that has lost it writes nothing.
-//!
-//! Run it with `cargo run --example job_runner [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use std::time::Duration;
 
@@ -50,7 +48,7 @@ async fn copy(
     id: &str,
     mut stop: watch::Receiver<bool>,
 ) -> Result<u32, LockError> {
-    let election = Election::new(client, &format!("{jobs}-leader"))?.with_id(id.to_owned());
+    let election = Election::new(client, &format!("{jobs}-leader"))?.with_data(id.to_owned());
     loop {
         let working = stop.clone();
         let shutdown = stop.wait_for(|stop| *stop);
@@ -67,8 +65,10 @@ async fn copy(
             },
             Err(error) => error,
         };
-        let closed = again.loss() == Some(Loss::Closed);
-        if closed || !(again.is_transient() || again.is_lost()) {
+        let is_over = again
+            .loss()
+            .map_or(!again.is_transient(), |loss| loss == Loss::Closed);
+        if is_over {
             return Err(again);
         }
         eprintln!("{id} begins again: {again}");
@@ -78,13 +78,10 @@ async fn copy(
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let embedded = Server::start().await?;
-    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
-    let servers = servers.unwrap_or_else(|| embedded.connect_string());
-
+    let server = Server::start().await?;
     let (one, two) = (
-        Client::connect(&servers).await?,
-        Client::connect(&servers).await?,
+        Client::connect(&server.connect_string()).await?,
+        Client::connect(&server.connect_string()).await?,
     );
     let jobs = one
         .create("/jobs-", "", CreateMode::PersistentSequential)

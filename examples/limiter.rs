@@ -1,7 +1,5 @@
 //! How do all processes together send at most three requests at a time, and how do I change that
 //! number?
-//!
-//! Run it with `cargo run --example limiter [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use std::{
     sync::{
@@ -17,11 +15,8 @@ use tokio::{task::JoinSet, time::sleep};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let embedded = Server::start().await?;
-    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
-    let servers = servers.unwrap_or_else(|| embedded.connect_string());
-
-    let client = Client::connect(&servers).await?;
+    let server = Server::start().await?;
+    let client = Client::connect(&server.connect_string()).await?;
     // The limit is the data of a node, so that it may be changed while programs run.
     let limiter = Semaphore::with_shared_limit(&client, "/limits/partner", "/limits/partner-max")?;
     limiter.set_limit(3).await?;

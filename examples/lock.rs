@@ -1,54 +1,52 @@
-//! How do I hold a lock, and how does the protected resource know that I still hold it?
+//! How do I hold a lock, and how does a database refuse a former holder?
 //!
-//! Run it with `cargo run --example lock [HOSTS]`. Without HOSTS it uses an embedded server.
+//! Store the token beside the value, and compare it in the update: `UPDATE accounts SET balance =
+//! ?, token = ? WHERE id = ? AND token <= ?`. If this updates no row, the lock was lost.
 
 use std::time::Duration;
 
 use lockkeeper::{Client, FencingToken, Mutex};
 use lockkeeper_server::Server;
 
-/// A resource that remembers the highest token it has seen, and refuses lower tokens.
+/// A row of the table, which shows the effect of the statement.
 #[derive(Default)]
-struct Ledger {
-    highest: Option<FencingToken>,
-    entries: Vec<String>,
+struct Account {
+    balance: i64,
+    token: u64,
 }
 
-impl Ledger {
-    fn write(&mut self, token: FencingToken, entry: &str) -> Result<(), String> {
-        if self.highest.is_some_and(|highest| token < highest) {
-            return Err(format!("token {token} is from a former holder"));
+impl Account {
+    /// The statement above. Returns how many rows were updated.
+    fn update(&mut self, balance: i64, token: FencingToken) -> usize {
+        if self.token > token.get() {
+            return 0;
         }
-        self.highest = Some(token);
-        self.entries.push(entry.to_owned());
-        Ok(())
+        (self.balance, self.token) = (balance, token.get());
+        1
     }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let embedded = Server::start().await?;
-    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
-    let servers = servers.unwrap_or_else(|| embedded.connect_string());
-    let mut ledger = Ledger::default();
+    let server = Server::start().await?;
+    let mut account = Account::default();
 
-    let client = Client::connect(&servers).await?;
-    let mutex = Mutex::new(&client, "/locks/ledger")?;
+    let client = Client::connect(&server.connect_string()).await?;
+    let mutex = Mutex::new(&client, "/locks/alice")?;
 
     let first = mutex.lock_timeout(Duration::from_secs(5)).await?;
-    ledger.write(first.fencing_token(), "first")?;
     let stale = first.fencing_token();
+    assert_eq!(account.update(100, stale), 1);
     first.release().await?; // success: the lock was held until now
 
     let second = mutex.lock().await?;
     println!("{second:?}");
-    ledger.write(second.fencing_token(), "second")?;
+    assert_eq!(account.update(90, second.fencing_token()), 1);
 
     // A former holder was paused while it held the lock, and wakes up only now:
-    let refused = ledger.write(stale, "late");
-    println!("{refused:?}");
-    assert!(refused.is_err());
-    assert_eq!(ledger.entries, ["first", "second"]);
+    assert_eq!(account.update(120, stale), 0);
+    assert_eq!(account.balance, 90);
+    println!("the late update changed no row");
 
     second.release().await?;
     client.close().await;

@@ -2,8 +2,6 @@
 //!
 //! A `MultiLock` takes its locks in the order of their paths. So all programs take them in the same
 //! order.
-//!
-//! Run it with `cargo run --example multi_lock [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use lockkeeper::{
     Client, CreateMode, Mutex, Version,
@@ -38,11 +36,8 @@ async fn transfer(client: Client, from: String, to: String, amount: i64) -> Resu
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let embedded = Server::start().await?;
-    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
-    let servers = servers.unwrap_or_else(|| embedded.connect_string());
-
-    let client = Client::connect(&servers).await?;
+    let server = Server::start().await?;
+    let client = Client::connect(&server.connect_string()).await?;
     let mode = CreateMode::PersistentSequential;
     let alice = client.create("/account-", "100", mode).await?.path;
     let bob = client.create("/account-", "100", mode).await?.path;

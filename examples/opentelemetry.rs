@@ -5,9 +5,6 @@
 //! of it. It is a child of the span in which the program takes the lock. This program keeps the
 //! spans in memory and prints them; a service has the exporter of `opentelemetry-otlp` in its
 //! place.
-//!
-//! Run it with `cargo run --example opentelemetry [HOSTS]`. Without HOSTS it uses an embedded
-//! server.
 
 use lockkeeper::{Client, Mutex};
 use lockkeeper_server::Server;
@@ -36,9 +33,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .with(layer.with_filter(targets))
         .init();
 
-    let embedded = Server::start().await?;
-    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
-    let client = Client::connect(&servers.unwrap_or_else(|| embedded.connect_string())).await?;
+    let server = Server::start().await?;
+    let client = Client::connect(&server.connect_string()).await?;
 
     let pay = async {
         let guard = Mutex::new(&client, "/accounts/7")?.lock().await?;

@@ -1,17 +1,19 @@
 //! How does one of many machines do the nightly job, with the least load on the servers?
 //!
 //! A `PlainMutex` is one node. Nobody waits for it here: a machine that finds it taken leaves.
-//!
-//! Run it with `cargo run --example plain [HOSTS]`. Without HOSTS it uses an embedded server.
 
-use lockkeeper::{Client, LockError, locks::PlainMutex};
+use lockkeeper::{
+    Client, LockError,
+    locks::{PlainMutex, inspect},
+};
 use lockkeeper_server::Server;
 
 /// Does the job, unless another machine does it now. Returns whether it did.
 async fn nightly(client: &Client, machine: &str) -> Result<bool, LockError> {
     let mutex = PlainMutex::new(client, "/locks/nightly")?.with_data(machine.to_owned());
     let Some(guard) = mutex.try_lock().await? else {
-        let holder = mutex.holder().await?.and_then(|holder| holder.data);
+        let holder = inspect(client, mutex.path()).await?.pop();
+        let holder = holder.and_then(|holder| holder.data);
         println!("{machine}: somebody does it: {holder:?}");
         return Ok(false);
     };
@@ -30,11 +32,8 @@ async fn nightly(client: &Client, machine: &str) -> Result<bool, LockError> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let embedded = Server::start().await?;
-    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
-    let servers = servers.unwrap_or_else(|| embedded.connect_string());
-
-    let client = Client::connect(&servers).await?;
+    let server = Server::start().await?;
+    let client = Client::connect(&server.connect_string()).await?;
     assert!(nightly(&client, "a").await?);
     Ok(())
 }

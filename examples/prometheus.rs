@@ -1,11 +1,9 @@
 //! How does Prometheus see the locks and the client of my program?
 //!
-//! An endpoint shows the numbers as text. There may be any number of paths: each meter is one value
-//! of the label `lock`. `docs/alerts.yml` has alerts on these names. A program that uses the crate
-//! `metrics` needs no such code: with the feature `metrics` its recorder gets the numbers of the
-//! meters.
-//!
-//! Run it with `cargo run --example prometheus [HOSTS]`. Without HOSTS it uses an embedded server.
+//! `render` makes the text that a page `/metrics` shows. There may be any number of paths: each meter
+//! is one value of the label `lock`. `docs/alerts.yml` has alerts on these names. A program that uses
+//! the crate `metrics` needs no such code: with the feature `metrics` its recorder gets the numbers
+//! of the meters.
 
 use std::{
     collections::BTreeMap,
@@ -18,10 +16,6 @@ use lockkeeper::{
     locks::{LockMeter, LockMetrics},
 };
 use lockkeeper_server::Server;
-use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::{TcpListener, TcpStream},
-};
 
 /// The text format of Prometheus: all lines of a name stand together.
 #[derive(Default)]
@@ -91,43 +85,11 @@ fn render(client: &Client, meters: &[LockMeter]) -> Result<String, fmt::Error> {
         .collect()
 }
 
-/// Answers each request with the page.
-async fn serve(
-    listener: TcpListener,
-    client: Client,
-    meters: Vec<LockMeter>,
-) -> std::io::Result<()> {
-    loop {
-        let (mut stream, _) = listener.accept().await?;
-        let mut line = String::new();
-        // One connection at a time, so none may take long.
-        let read = BufReader::new(&mut stream).read_line(&mut line).await;
-        let Ok(page) = render(&client, &meters) else {
-            continue;
-        };
-        let length = page.len();
-        let head = format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {length}\r\n\r\n"
-        );
-        let _ = (read, stream.write_all((head + &page).as_bytes()).await);
-    }
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let embedded = Server::start().await?;
-    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
-    let servers = servers.unwrap_or_else(|| embedded.connect_string());
-
-    let client = Client::connect(&servers).await?;
+    let server = Server::start().await?;
+    let client = Client::connect(&server.connect_string()).await?;
     let (orders, reports) = (LockMeter::new("orders"), LockMeter::new("reports"));
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?;
-    tokio::spawn(serve(
-        listener,
-        client.clone(),
-        vec![orders.clone(), reports.clone()],
-    ));
 
     // Many paths, two names.
     for order in 0..20 {
@@ -144,9 +106,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .lock()
         .await?;
 
-    let (mut stream, mut page) = (TcpStream::connect(address).await?, String::new());
-    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").await?;
-    stream.read_to_string(&mut page).await?;
+    let page = render(&client, &[orders.clone(), reports.clone()])?;
     println!("{page}");
     for line in [
         "# TYPE lockkeeper_lock_acquired_total counter",

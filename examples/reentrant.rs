@@ -1,8 +1,6 @@
 //! How does a function lock what its caller has locked already?
 //!
 //! A task has no identity, so the owner has a name: here the number of the order.
-//!
-//! Run it with `cargo run --example reentrant [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use lockkeeper::{Client, LockError, locks::ReentrantMutex};
 use lockkeeper_server::Server;
@@ -26,11 +24,8 @@ async fn ship(mutex: &ReentrantMutex, order: &str) -> Result<(), LockError> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let embedded = Server::start().await?;
-    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
-    let servers = servers.unwrap_or_else(|| embedded.connect_string());
-
-    let client = Client::connect(&servers).await?;
+    let server = Server::start().await?;
+    let client = Client::connect(&server.connect_string()).await?;
     // All callers use clones of one value: they share the owners.
     let mutex = ReentrantMutex::new(&client, "/locks/store")?;
     ship(&mutex, "order 7").await?;

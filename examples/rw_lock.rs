@@ -1,17 +1,12 @@
 //! How do many readers share a lock, and how does a writer go on as a reader?
-//!
-//! Run it with `cargo run --example rw_lock [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use lockkeeper::{Client, CreateMode, RwLock, Version};
 use lockkeeper_server::Server;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let embedded = Server::start().await?;
-    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
-    let servers = servers.unwrap_or_else(|| embedded.connect_string());
-
-    let client = Client::connect(&servers).await?;
+    let server = Server::start().await?;
+    let client = Client::connect(&server.connect_string()).await?;
     let prices = client
         .create("/prices-", "old", CreateMode::EphemeralSequential)
         .await?

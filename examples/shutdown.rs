@@ -2,12 +2,10 @@
 //!
 //! An orchestrator sends SIGTERM, waits for some seconds, and then kills. The default action of the
 //! signal runs no destructor, and the locks would be held until the session expires. For Unix.
-//!
-//! Run it with `cargo run --example shutdown [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use std::{pin::pin, time::Duration};
 
-use lockkeeper::{Client, LockError, Mutex};
+use lockkeeper::{Client, LockError, Mutex, locks::inspect};
 use lockkeeper_server::Server;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -78,17 +76,14 @@ async fn serve(client: Client) -> Result<u32, Box<dyn std::error::Error>> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let embedded = Server::start().await?;
-    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
-    let servers = servers.unwrap_or_else(|| embedded.connect_string());
-
-    let client = Client::connect(&servers).await?;
-    let other = Client::connect(&servers).await?;
+    let server = Server::start().await?;
+    let client = Client::connect(&server.connect_string()).await?;
+    let other = Client::connect(&server.connect_string()).await?;
     let serving = tokio::spawn(async { serve(client).await.map_err(|error| error.to_string()) });
 
     // The part of the orchestrator: a lock is held, then comes the signal.
     let lock = Mutex::new(&other, "/locks/queue-0")?;
-    while lock.participants().await?.is_empty() {
+    while inspect(&other, lock.path()).await?.is_empty() {
         sleep(Duration::from_millis(5)).await;
     }
     let mut kill = std::process::Command::new("kill");

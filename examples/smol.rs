@@ -2,8 +2,6 @@
 //!
 //! Where there is no tokio runtime, the client runs on a thread of its own. Everything else runs on
 //! the program's executor.
-//!
-//! Run it with `cargo run --example smol [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use async_executor::Executor;
 use futures_lite::future::block_on;
@@ -21,11 +19,9 @@ async fn worker(mutex: Mutex, number: u32) -> Result<u64, LockError> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Only the embedded server needs a tokio runtime of the program's own.
     let runtime = tokio::runtime::Runtime::new()?;
-    let embedded = runtime.block_on(lockkeeper_server::Server::start())?;
-    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
-    let servers = servers.unwrap_or_else(|| embedded.connect_string());
+    let server = runtime.block_on(lockkeeper_server::Server::start())?;
 
-    let client = block_on(Client::connect(&servers))?;
+    let client = block_on(Client::connect(&server.connect_string()))?;
     let mutex = Mutex::new(&client, "/locks/orders")?;
 
     // `smol::spawn` and `smol::block_on` do the same with an executor that they have made.

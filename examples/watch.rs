@@ -1,17 +1,12 @@
 //! How do I follow the changes of a node?
-//!
-//! Run it with `cargo run --example watch [HOSTS]`. Without HOSTS it uses an embedded server.
 
 use lockkeeper::{Client, CreateMode, Version, watch::EventType};
 use lockkeeper_server::Server;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let embedded = Server::start().await?;
-    let servers = std::env::args().nth(1).filter(|arg| arg.contains(':'));
-    let servers = servers.unwrap_or_else(|| embedded.connect_string());
-
-    let client = Client::connect(&servers).await?;
+    let server = Server::start().await?;
+    let client = Client::connect(&server.connect_string()).await?;
     let node = client
         .create("/config-", "0", CreateMode::EphemeralSequential)
         .await?

@@ -86,9 +86,9 @@ pub mod client {
     pub use lockkeeper_session::digest;
     #[doc(inline)]
     pub use lockkeeper_session::{
-        Builder, Clock, ConnectString, Connector, DurationHistogram, Endpoint, Lease, LeasePolicy,
-        Metrics, OnExpiry, OpResult, Peer, ReadResult, ReadTransaction, Snapshot, State,
-        Transaction, Transport, sasl,
+        Builder, Changes, Clock, ConnectString, Connector, DurationHistogram, Endpoint, Lease,
+        LeasePolicy, Metrics, OnExpiry, OpResult, Peer, ReadResult, ReadTransaction, Snapshot,
+        State, Transaction, Transport, sasl,
     };
 
     /// TLS with rustls: encrypts the byte stream of a connector. Start with
@@ -109,9 +109,9 @@ pub mod locks {
     pub use crate::{FencingToken, Guard, Mutex, RwLock, Semaphore};
     #[doc(inline)]
     pub use lockkeeper_recipes::{
-        GuardedTransaction, LockMeter, LockMetrics, LockState, Member, MultiGuard, MultiLock,
-        Participant, PlainMutex, QueueEntry, REVOKE, Recipe, ReentrantGuard, ReentrantMutex,
-        SemaphoreTicket, Ticket, WriteGuard, break_lock, inspect, rank, revoke,
+        GuardedTransaction, Kind, LockMeter, LockMetrics, LockState, Member, MultiGuard, MultiLock,
+        PlainMutex, QueueEntry, REVOKE, ReentrantGuard, ReentrantMutex, Ticket, WriteGuard,
+        break_lock, inspect, revoke,
     };
 }
 
@@ -120,7 +120,7 @@ pub mod election {
     #[doc(no_inline)]
     pub use crate::Election;
     #[doc(inline)]
-    pub use lockkeeper_recipes::{Latch, LeadOutcome, Leadership};
+    pub use lockkeeper_recipes::{Latch, LeadOutcome};
 }
 
 /// Watches: being told of the next change of a node, or of every change.

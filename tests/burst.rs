@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper::{Client, Mutex};
+use lockkeeper::{Client, Mutex, locks::LockMeter};
 use lockkeeper_test_support::{Ensemble, on_both_arms, proxy::Proxy};
 
 /// The shortest timeout that a ZooKeeper with its default settings grants.
@@ -38,7 +38,10 @@ async fn all_enter(ensemble: &Ensemble, is_cut: bool) {
         .connect()
         .await
         .unwrap();
-    let mutex = Mutex::new(&client, &ensemble.unique_path("burst")).unwrap();
+    let meter = LockMeter::new("burst");
+    let mutex = Mutex::new(&client, &ensemble.unique_path("burst"))
+        .unwrap()
+        .with_meter(&meter);
     let (begin, entered) = (Instant::now(), Arc::<AtomicUsize>::default());
     let enter = |_| {
         let (mutex, entered) = (mutex.clone(), entered.clone());
@@ -62,7 +65,7 @@ async fn all_enter(ensemble: &Ensemble, is_cut: bool) {
             ensemble.part_done();
         }
     }
-    let (took, listings) = (begin.elapsed(), mutex.metrics().listings);
+    let (took, listings) = (begin.elapsed(), meter.metrics().listings);
     let connections = client.snapshot().connections;
     println!("{count} tasks: {took:?}, {listings} listings, {connections} connections");
     // The listings grow with the logarithm of the tasks. After a lost connection a few more come.

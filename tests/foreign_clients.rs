@@ -3,7 +3,7 @@
 //!
 //! Each test runs one section of a program in tests/interop. All checks of these programs pass on a
 //! real `ZooKeeper`, so a failure here shows that the embedded server differs. Not here: Curator,
-//! which runs on both kinds of server (`curator`).
+//! which runs on both kinds of server (`interop_recipes`).
 
 use lockkeeper_test_support as support;
 use support::{Arm, programs};

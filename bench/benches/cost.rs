@@ -10,21 +10,22 @@
 //! cargo bench -p lockkeeper-bench --bench cost -- --bless    write the new costs to cost.txt
 //! ```
 //!
-//! Not here: wall time (`codec.rs`), system calls (`README.md`).
+//! Not here: system calls (`README.md`).
 
 use std::{
     collections::VecDeque,
     env,
     fmt::{self, Write},
-    future::{Future, poll_fn},
+    future::{Future as _, poll_fn},
     hint::black_box,
     process::{Command, ExitCode},
     task::Poll,
 };
 
 use bytes::BytesMut;
-use lockkeeper::{Client, CreateMode, Mutex, Version, locks::rank};
+use lockkeeper::{Client, CreateMode, Mutex, Version, client::Connector};
 use lockkeeper_bench::{Failure, loopback, messages};
+use lockkeeper_recipes::rank;
 use tokio::task::JoinSet;
 
 /// The numbers of rounds of the two runs.
@@ -45,19 +46,17 @@ const SCENARIOS: [(&str, Scenario); 14] = [
     }),
     ("rank 32 children", rank_children),
     ("split 100 frames", split_frames),
-    ("get", |rounds| on_client(rounds, true, Kind::Get)),
+    ("get", |rounds| one_by_one(rounds, Request::Get)),
     ("create and delete", |rounds| {
-        on_client(rounds, true, Kind::CreateDelete)
+        one_by_one(rounds, Request::CreateDelete)
     }),
-    ("lock and release", |rounds| {
-        on_client(rounds, true, Kind::Lock)
-    }),
+    ("lock and release", |rounds| lock(rounds, true)),
     ("lock after a wait and release", |rounds| {
-        on_client(rounds, false, Kind::Lock)
+        lock(rounds, false)
     }),
-    ("get, 64 in flight", |rounds| at_once(rounds, Kind::Get)),
+    ("get, 64 in flight", |rounds| at_once(rounds, Request::Get)),
     ("create and delete, 64 in flight", |rounds| {
-        at_once(rounds, Kind::CreateDelete)
+        at_once(rounds, Request::CreateDelete)
     }),
     ("enter a crowd", |rounds| in_crowd(rounds, InCrowd::Enter)),
     ("lock and release in a crowd", |rounds| {
@@ -156,10 +155,8 @@ fn compare(bless: bool) -> Result<(), Failure> {
             cost.instructions > before.instructions * (100 + TOLERANCE_PER_CENT) / 100
                 || cost.allocations > before.allocations
         });
-        match before {
-            Some(before) => println!("{scenario:<32}{cost}   before: {before}"),
-            None => println!("{scenario:<32}{cost}"),
-        }
+        let before = before.map(|before| format!("   before: {before}"));
+        println!("{scenario:<32}{cost}{}", before.unwrap_or_default());
         if is_worse {
             worse.push(scenario);
         }
@@ -168,14 +165,10 @@ fn compare(bless: bool) -> Result<(), Failure> {
         return Ok(std::fs::write(FIGURES, figures)?);
     }
     if worse.is_empty() {
-        Ok(())
-    } else {
-        Err(format!(
-            "these scenarios cost more than {FIGURES} allows: {}",
-            worse.join(", ")
-        )
-        .into())
+        return Ok(());
     }
+    let worse = worse.join(", ");
+    Err(format!("these scenarios cost more than {FIGURES} allows: {worse}").into())
 }
 
 fn parse(line: &str, scenario: &str) -> Option<Cost> {
@@ -229,40 +222,60 @@ fn split_frames(rounds: u64) -> Result<(), Failure> {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum Request {
     Get,
     CreateDelete,
-    Lock,
 }
 
-/// Runs a whole client, whose requests come from many tasks.
-fn at_once(rounds: u64, kind: Kind) -> Result<(), Failure> {
+impl Request {
+    async fn send(self, client: &Client, node: &str) -> Result<(), Failure> {
+        match self {
+            Self::Get => drop(client.get_data(node).await?),
+            Self::CreateDelete => {
+                client.create(node, "", CreateMode::Ephemeral).await?;
+                client.delete(node, Version::ANY).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn one_by_one(rounds: u64, request: Request) -> Result<(), Failure> {
+    on_client(loopback::connector(true), async |client| {
+        for _ in 0..rounds {
+            request.send(&client, "/bench/node").await?;
+        }
+        Ok(())
+    })
+}
+
+/// Sends requests from many tasks.
+fn at_once(rounds: u64, request: Request) -> Result<(), Failure> {
     const TASKS: usize = 64;
-    on_one_thread(async {
-        let client = Client::builder("memory:1")?
-            .connector(loopback::connector(true))
-            .connect()
-            .await?;
+    on_client(loopback::connector(true), async |client| {
         let mut tasks = JoinSet::new();
         for task in 0..TASKS {
             let client = client.clone();
             tasks.spawn(async move {
                 let node = format!("/bench/node{task}");
                 for _ in (0..rounds).skip(task).step_by(TASKS) {
-                    match kind {
-                        Kind::Get => drop(client.get_data(&node).await?),
-                        Kind::CreateDelete => {
-                            client.create(&node, "", CreateMode::Ephemeral).await?;
-                            client.delete(&node, Version::ANY).await?;
-                        }
-                        Kind::Lock => return Err("only requests".into()),
-                    }
+                    request.send(&client, &node).await?;
                 }
                 Ok::<_, Failure>(())
             });
         }
         while let Some(task) = tasks.join_next().await {
             task??;
+        }
+        Ok(())
+    })
+}
+
+fn lock(rounds: u64, empty: bool) -> Result<(), Failure> {
+    on_client(loopback::connector(empty), async |client| {
+        let mutex = Mutex::new(&client, "/bench/locks/one")?;
+        for _ in 0..rounds {
+            mutex.lock().await?.release().await?;
         }
         Ok(())
     })
@@ -280,11 +293,7 @@ enum InCrowd {
 
 /// Runs a whole client with many contenders for one lock.
 fn in_crowd(rounds: u64, kind: InCrowd) -> Result<(), Failure> {
-    on_one_thread(async {
-        let client = Client::builder("memory:1")?
-            .connector(loopback::connector_of_crowd())
-            .connect()
-            .await?;
+    on_client(loopback::connector_of_crowd(), async |client| {
         let mutex = Mutex::new(&client, "/bench/locks/one")?;
         let mut waiters = VecDeque::new();
         let enter = async || Ok::<_, Failure>(Box::pin(mutex.enqueue().await?.wait()));
@@ -316,33 +325,15 @@ fn in_crowd(rounds: u64, kind: InCrowd) -> Result<(), Failure> {
 }
 
 /// Runs a whole client, including its driver task, on one thread.
-fn on_client(rounds: u64, empty: bool, kind: Kind) -> Result<(), Failure> {
-    on_one_thread(async {
-        let connector = loopback::connector(empty);
-        let client = Client::builder("memory:1")?
-            .connector(connector)
-            .connect()
-            .await?;
-        let mutex = Mutex::new(&client, "/bench/locks/one")?;
-        for _ in 0..rounds {
-            match kind {
-                Kind::Get => drop(client.get_data("/bench/data").await?),
-                Kind::CreateDelete => {
-                    client
-                        .create("/bench/node", "", CreateMode::Ephemeral)
-                        .await?;
-                    client.delete("/bench/node", Version::ANY).await?;
-                }
-                Kind::Lock => mutex.lock().await?.release().await?,
-            }
-        }
-        Ok(())
-    })
-}
-
-fn on_one_thread(client: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+fn on_client(
+    connector: Connector,
+    work: impl AsyncFnOnce(Client) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?;
-    runtime.block_on(client)
+    runtime.block_on(async {
+        let builder = Client::builder("memory:1")?.connector(connector);
+        work(builder.connect().await?).await
+    })
 }

@@ -25,7 +25,7 @@ build_lockkeeper() {
 build_rust() {
     cargo build --release --locked --manifest-path "$PEERS/Cargo.toml" --target-dir "$BUILD/target" || return
     local name
-    for name in floor tokio-zookeeper zookeeper-async zookeeper-client; do
+    for name in tokio-zookeeper zookeeper-client; do
         cp "$BUILD/target/release/bench-$name" "$BUILD/" || return
     done
 }

@@ -1,5 +1,5 @@
-//! The code that benchmark programs share: command line, measurement window, histogram, workloads,
-//! and the printed line.
+//! The code that benchmark programs share: command line, measurement window, workloads, and the
+//! printed line.
 //!
 //! A program takes `HOST:PORT WORKLOAD SECONDS PARAM` and prints one line of JSON. The programs for
 //! other clients (`peers/`) do the same; those in Rust use this crate. So `compare.py` can run all
@@ -8,11 +8,10 @@
 //! | module | content |
 //! |---|---|
 //! | [`args`] | the command line |
-//! | [`window`] | the measurement window, and the CPU time and memory of the process |
-//! | [`histogram`] | the latencies |
+//! | [`window`] | the measurement window, its latencies, and the CPU time and memory of the process |
 //! | [`exclusion`] | whether two holders were ever inside one lock at once |
 //! | [`report`] | the line of JSON |
-//! | `runner` | the workloads, for any client on tokio (feature `runner`) |
+//! | [`runner`] | the workloads, for any client on tokio |
 //! | `loopback` | a cheap server in memory, for counting the client's instructions (feature `client`) |
 //! | `messages` | messages for measuring the codec (feature `client`) |
 
@@ -24,13 +23,11 @@
 
 pub mod args;
 pub mod exclusion;
-pub mod histogram;
 #[cfg(feature = "client")]
 pub mod loopback;
 #[cfg(feature = "client")]
 pub mod messages;
 pub mod report;
-#[cfg(feature = "runner")]
 pub mod runner;
 pub mod window;
 

@@ -159,7 +159,7 @@ impl Loopback {
                 OpCode::CREATE2 => {
                     writer.put_buffer(newest.as_bytes());
                     // A stat begins with the `czxid`, which the client compares with the header.
-                    writer.put_i64(header.zxid.0);
+                    header.zxid.encode(writer);
                     writer.put_slice(&stat[size_of::<i64>()..]);
                 }
                 OpCode::GET_DATA => {

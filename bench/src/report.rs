@@ -1,10 +1,10 @@
 //! The line of JSON that a benchmark program prints.
 
-use std::fmt::Write;
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
 
 use crate::{
     args::Args,
-    histogram::Histogram,
     window::{Measured, most_resident_kb, resident_kb},
 };
 
@@ -12,34 +12,30 @@ use crate::{
 /// first.
 pub const NOT_OFFERED: u8 = 3;
 
-/// The result of a run with operations, as a line of JSON. `violations` is for workloads with
-/// contention.
+/// The result of a run with operations, whose latencies are in nanoseconds. `violations` is for
+/// workloads with contention.
 #[must_use]
 #[allow(clippy::cast_precision_loss, reason = "rates, for people")]
 pub fn line(
     name: &str,
     args: &Args,
-    latencies: &Histogram,
+    latencies: &Histogram<u64>,
     measured: Measured,
     violations: Option<u64>,
-) -> String {
-    let rate = latencies.count() as f64 / measured.seconds;
-    let (median, tail) = (latencies.percentile_us(50), latencies.percentile_us(99));
-    let mut line = common(
-        name,
-        args,
-        latencies.count(),
-        rate,
-        (median, tail),
-        measured,
-    );
+) -> Value {
+    let operations = latencies.len();
+    let rate = operations as f64 / measured.seconds;
+    let micros = |quantile| latencies.value_at_quantile(quantile) as f64 / 1000.0;
+    let mut line = common(name, args, operations, rate, measured);
+    line["p50_us"] = micros(0.5).into();
+    line["p99_us"] = micros(0.99).into();
     if let Some(violations) = violations {
-        let _ = write!(line, r#","violations":{violations}"#);
+        line["violations"] = violations.into();
     }
-    line + "}"
+    line
 }
 
-/// The result of a run with idle sessions, as a line of JSON.
+/// The result of a run with idle sessions.
 ///
 /// - `connecting`: how long it took to open all sessions, in seconds;
 /// - `resident_before`: the resident memory before the first session, in KiB.
@@ -51,43 +47,36 @@ pub fn idle_line(
     connecting: f64,
     resident_before: u64,
     measured: Measured,
-) -> String {
-    let sessions = args.param as f64;
-    let opened = u64::try_from(args.param).unwrap_or(u64::MAX);
-    let rate = sessions / connecting;
-    let mut line = common(name, args, opened, rate, (0.0, 0.0), measured);
+) -> Value {
+    let sessions = f64::from(args.param);
     let resident = resident_kb().saturating_sub(resident_before) as f64 / sessions;
     let cpu = (measured.cpu_user + measured.cpu_system) * 1e6 / sessions / measured.seconds;
-    let _ = write!(
-        line,
-        r#","connect_s":{connecting:.3},"rss_per_session_kb":{resident:.1},"cpu_us_per_session_s":{cpu:.2}"#
-    );
-    line + "}"
+    let rate = sessions / connecting;
+    let mut line = common(name, args, args.param.into(), rate, measured);
+    line["connect_s"] = connecting.into();
+    line["rss_per_session_kb"] = resident.into();
+    line["cpu_us_per_session_s"] = cpu.into();
+    line
 }
 
-/// The reason why there is no result, as a line of JSON.
+/// The reason why there is no result.
 #[must_use]
-pub fn skip_line(name: &str, args: &Args, why: &str) -> String {
-    let (workload, why) = (args.workload, why.replace(['"', '\\', '\n'], "'"));
-    format!(r#"{{"impl":"{name}","workload":"{workload}","skip":"{why}"}}"#)
+pub fn skip_line(name: &str, args: &Args, why: &str) -> Value {
+    json!({ "impl": name, "workload": args.workload.name(), "skip": why })
 }
 
-fn common(
-    name: &str,
-    args: &Args,
-    operations: u64,
-    rate: f64,
-    (median, tail): (f64, f64),
-    measured: Measured,
-) -> String {
-    let (workload, param) = (args.workload, args.param);
-    let Measured {
-        seconds,
-        cpu_user,
-        cpu_system,
-    } = measured;
-    let resident = most_resident_kb();
-    format!(
-        r#"{{"impl":"{name}","workload":"{workload}","param":{param},"ops":{operations},"secs":{seconds:.4},"ops_per_s":{rate:.1},"p50_us":{median:.1},"p99_us":{tail:.1},"cpu_user_s":{cpu_user:.4},"cpu_sys_s":{cpu_system:.4},"max_rss_kb":{resident}"#
-    )
+fn common(name: &str, args: &Args, operations: u64, rate: f64, measured: Measured) -> Value {
+    json!({
+        "impl": name,
+        "workload": args.workload.name(),
+        "param": args.param,
+        "ops": operations,
+        "secs": measured.seconds,
+        "ops_per_s": rate,
+        "p50_us": 0.0,
+        "p99_us": 0.0,
+        "cpu_user_s": measured.cpu_user,
+        "cpu_sys_s": measured.cpu_system,
+        "max_rss_kb": most_resident_kb(),
+    })
 }

@@ -10,15 +10,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use clap::Parser;
+use hdrhistogram::Histogram;
+use serde_json::Value;
 use tokio::{runtime::Builder, task::JoinSet};
 
 use crate::{
     Failure,
     args::{Args, Workload},
     exclusion::Exclusion,
-    histogram::Histogram,
     report,
-    window::{Window, resident_kb},
+    window::{self, Window, resident_kb},
 };
 
 /// The session timeout that each client requests.
@@ -68,46 +70,33 @@ pub trait Peer: Clone + Send + Sync + Sized + 'static {
 /// With `BENCH_RT=ct` it runs on one thread instead of one per core.
 #[must_use]
 pub fn main<P: Peer>(name: &str) -> ExitCode {
-    let args = match Args::from_env() {
-        Ok(args) => args,
-        Err(error) => {
-            eprintln!("{name}: {error}");
-            return ExitCode::from(64);
-        }
-    };
+    let args = Args::parse();
     let one_thread = env::var("BENCH_RT").is_ok_and(|set| set == "ct");
     let (name, mut runtime) = if one_thread {
         (format!("{name}-ct"), Builder::new_current_thread())
     } else {
         (name.to_owned(), Builder::new_multi_thread())
     };
-    let runtime = match runtime.enable_all().build() {
-        Ok(runtime) => runtime,
+    let run = async || run::<P>(&name, &args).await;
+    let ran = runtime.enable_all().build().map_err(Failure::from);
+    let (line, status) = match ran.and_then(|runtime| runtime.block_on(run())) {
+        Ok(Some(line)) => (line, ExitCode::SUCCESS),
+        Ok(None) => {
+            let line = report::skip_line(&name, &args, "no lock recipe");
+            (line, ExitCode::from(report::NOT_OFFERED))
+        }
         Err(error) => {
-            eprintln!("{name}: {error}");
-            return ExitCode::FAILURE;
+            let line = report::skip_line(&name, &args, &format!("failed: {error}"));
+            (line, ExitCode::FAILURE)
         }
     };
-    match runtime.block_on(run::<P>(&name, &args)) {
-        Ok(Some(line)) => {
-            println!("{line}");
-            ExitCode::SUCCESS
-        }
-        Ok(None) => {
-            println!("{}", report::skip_line(&name, &args, "no lock recipe"));
-            ExitCode::from(report::NOT_OFFERED)
-        }
-        Err(error) => {
-            let why = format!("failed: {error}");
-            println!("{}", report::skip_line(&name, &args, &why));
-            ExitCode::FAILURE
-        }
-    }
+    println!("{line}");
+    status
 }
 
 /// Runs a workload and returns the line to print; `None` when the client has no lock recipe and the
 /// workload needs one.
-async fn run<P: Peer>(name: &str, args: &Args) -> Result<Option<String>, Failure> {
+async fn run<P: Peer>(name: &str, args: &Args) -> Result<Option<Value>, Failure> {
     if args.workload == Workload::IdleSessions {
         return idle::<P>(name, args).await.map(Some);
     }
@@ -126,21 +115,14 @@ async fn run<P: Peer>(name: &str, args: &Args) -> Result<Option<String>, Failure
     let window = Window::after_warm_up(args.seconds);
     let measuring = window.measure()?;
     let mut tasks = JoinSet::new();
-    for (task, session) in sessions.iter().cycle().take(args.param).enumerate() {
-        let (session, path) = (session.clone(), nodes.of_task(task));
-        match args.workload {
-            Workload::GetPipelined => tasks.spawn(get(session, path, window)),
-            Workload::CreateDelete => tasks.spawn(create_delete(session, path, window)),
-            _ => {
-                let exclusion = args.workload.is_contended().then(|| exclusion.clone());
-                tasks.spawn(lock(session, path, window, exclusion))
-            }
-        };
+    for (task, session) in (0..args.param).zip(sessions.iter().cycle()) {
+        let (session, path, exclusion) = (session.clone(), nodes.of_task(task), exclusion.clone());
+        tasks.spawn(repeat(session, args.workload, path, window, exclusion));
     }
-    let mut latencies = Histogram::default();
+    let mut latencies = window::latencies();
     let ended = tokio::time::timeout_at((window.end() + GRACE).into(), async {
         while let Some(task) = tasks.join_next().await {
-            latencies.merge(&task??);
+            latencies.add(task??)?;
         }
         Ok::<_, Failure>(())
     });
@@ -160,10 +142,10 @@ async fn run<P: Peer>(name: &str, args: &Args) -> Result<Option<String>, Failure
     Ok(Some(line))
 }
 
-async fn idle<P: Peer>(name: &str, args: &Args) -> Result<String, Failure> {
+async fn idle<P: Peer>(name: &str, args: &Args) -> Result<Value, Failure> {
     let resident = resident_kb();
     let began = Instant::now();
-    let mut sessions = Vec::with_capacity(args.param);
+    let mut sessions = Vec::new();
     for _ in 0..args.param {
         sessions.push(P::connect(&args.server).await?);
     }
@@ -215,7 +197,7 @@ impl Nodes {
     }
 
     /// The node that a task works on.
-    fn of_task(&self, task: usize) -> String {
+    fn of_task(&self, task: u32) -> String {
         let root = &self.root;
         match self.workload {
             Workload::LockUncontended | Workload::CreateDelete => format!("{root}/{task:04}"),
@@ -232,51 +214,31 @@ impl Nodes {
     }
 }
 
-async fn lock<P: Peer>(
+/// Does operations one after the other until the window ends. Returns their latencies.
+async fn repeat<P: Peer>(
     session: P,
+    workload: Workload,
     path: String,
     window: Window,
-    exclusion: Option<Arc<Exclusion>>,
-) -> Result<Histogram, Failure> {
-    let mut latencies = Histogram::default();
-    let lock = session.lock(&path).ok_or("no lock")?;
+    exclusion: Arc<Exclusion>,
+) -> Result<Histogram<u64>, Failure> {
+    let mut latencies = window::latencies();
+    let lock = workload.is_lock().then(|| session.lock(&path)).flatten();
     loop {
         let began = Instant::now();
-        let inside = || {
-            if let Some(exclusion) = &exclusion {
-                exclusion.visit();
-            }
-        };
-        P::cycle(&lock, inside).await?;
-        if !window.count(&mut latencies, began) {
-            return Ok(latencies);
-        }
-    }
-}
-
-async fn get<P: Peer>(session: P, path: String, window: Window) -> Result<Histogram, Failure> {
-    let mut latencies = Histogram::default();
-    loop {
-        let began = Instant::now();
-        if session.get(&path).await? != DATA.len() {
+        if let Some(lock) = &lock {
+            let inside = || {
+                if workload.is_contended() {
+                    exclusion.visit();
+                }
+            };
+            P::cycle(lock, inside).await?;
+        } else if workload == Workload::CreateDelete {
+            session.create(&path, b"", true).await?;
+            session.delete(&path).await?;
+        } else if session.get(&path).await? != DATA.len() {
             return Err("the node does not have the expected data".into());
         }
-        if !window.count(&mut latencies, began) {
-            return Ok(latencies);
-        }
-    }
-}
-
-async fn create_delete<P: Peer>(
-    session: P,
-    path: String,
-    window: Window,
-) -> Result<Histogram, Failure> {
-    let mut latencies = Histogram::default();
-    loop {
-        let began = Instant::now();
-        session.create(&path, b"", true).await?;
-        session.delete(&path).await?;
         if !window.count(&mut latencies, began) {
             return Ok(latencies);
         }

@@ -6,12 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hdrhistogram::Histogram;
 use nix::sys::{
     resource::{UsageWho, getrusage},
     time::TimeVal,
 };
-
-use crate::histogram::Histogram;
 
 /// How long the clients run before the window starts, unless `BENCH_WARMUP_S` is set.
 const WARM_UP: Duration = Duration::from_millis(700);
@@ -44,13 +43,14 @@ impl Window {
 
     /// Counts an operation that has just ended, if the window is open. Returns false once the
     /// window has ended.
-    pub fn count(&self, histogram: &mut Histogram, began: Instant) -> bool {
+    pub fn count(&self, latencies: &mut Histogram<u64>, began: Instant) -> bool {
         let now = Instant::now();
         if now >= self.end {
             return false;
         }
         if now >= self.start {
-            histogram.add(now - began);
+            let nanos = u64::try_from((now - began).as_nanos()).unwrap_or(u64::MAX);
+            latencies.saturating_record(nanos);
         }
         true
     }
@@ -68,9 +68,7 @@ impl Window {
             .spawn(move || self.measure_here())
     }
 
-    /// As [`measure`](Self::measure), but in the current thread.
-    #[must_use]
-    pub fn measure_here(self) -> Measured {
+    fn measure_here(self) -> Measured {
         sleep_until(self.start);
         eprintln!("@start");
         let (started, before) = (Instant::now(), cpu());
@@ -94,6 +92,16 @@ pub struct Measured {
     pub cpu_user: f64,
     /// CPU time in the kernel, over all threads.
     pub cpu_system: f64,
+}
+
+/// An empty histogram of durations up to a minute, in nanoseconds, exact to 1 %.
+///
+/// # Panics
+/// Never: these bounds are valid.
+#[must_use]
+pub fn latencies() -> Histogram<u64> {
+    const MINUTE: u64 = 60_000_000_000;
+    Histogram::new_with_bounds(64, MINUTE, 2).expect("valid bounds")
 }
 
 fn sleep_until(instant: Instant) {

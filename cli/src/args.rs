@@ -6,13 +6,16 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, error::ErrorKind};
+use clap::{
+    Args, Parser, Subcommand,
+    builder::{PossibleValuesParser, TypedValueParser as _},
+};
+use tracing::level_filters::LevelFilter;
 
 use crate::{
     doctor::DoctorArgs,
     duration,
     exit::Level,
-    log::{Format, Least},
     nodes::NodeCommand,
     packaging::{CompletionsArgs, ManArgs},
     queue::QueueArgs,
@@ -58,14 +61,6 @@ impl Cli {
             _ => Level::Usual,
         }
     }
-}
-
-/// A hint to print after clap's error message, for mistakes that clap cannot explain.
-pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<&'static str> {
-    let runs = arguments.get(1).is_some_and(|command| command == "run");
-    let separated = arguments.iter().any(|argument| argument == "--");
-    (runs && !separated && error.kind() == ErrorKind::UnknownArgument)
-        .then_some("the command comes after --, as in: lockkeeper run PATH -- COMMAND ARG..")
 }
 
 #[derive(Debug, Subcommand)]
@@ -124,24 +119,29 @@ pub(crate) struct ServeArgs {
     #[arg(long, requires = "auth_file")]
     pub(crate) show_sessions: bool,
 
-    /// What the log on stderr has [default: info, with a COMMAND warn]
-    #[arg(long, value_name = "LEVEL", value_enum)]
-    pub(crate) log: Option<Least>,
+    /// The least important lines of the log on stderr [default: info, with a COMMAND warn]
+    #[arg(long, value_name = "LEVEL", value_parser = PossibleValuesParser::new(LEVELS).try_map(|it| it.parse::<LevelFilter>()))]
+    pub(crate) log: Option<LevelFilter>,
 
     /// How the lines of the log are written
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
-    pub(crate) log_format: Format,
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
+    pub(crate) log_format: String,
 
     /// Run this command beside the server, with `$LOCKKEEPER_CONNECT` set to it, and end with the status of the command
     #[arg(value_name = "COMMAND", last = true)]
     pub(crate) command: Vec<OsString>,
 }
 
+/// The levels of the log. Not `trace`: the server has no such lines.
+const LEVELS: [&str; 5] = ["off", "error", "warn", "info", "debug"];
+
 /// Watch clients contend for a lock, and see one of them lose it
 #[derive(Args, Debug)]
 #[command(
-    mut_arg("connect", |arg| arg.help(DEMO_CONNECT_HELP)),
-    after_help = "The demo creates nodes below /lockkeeper-demo and deletes them at the end.\n\n\
+    mut_args(|arg| arg.env(None::<&str>)),
+    mut_arg("connect", |arg| arg.help("The ZooKeeper servers to use [default: an embedded server]")),
+    after_help = "The demo creates nodes below one whose name begins with /lockkeeper-demo, and\n\
+        deletes them at the end.\n\n\
         Exit status: 0 if the lock kept its promises; 1 if two clients held the lock at\n\
         once, or if the lock broke another promise.\n\n\
         Example:\n  lockkeeper demo --clients 8 --seconds 10 --svg demo.svg"
@@ -162,9 +162,6 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
 }
-
-const DEMO_CONNECT_HELP: &str =
-    "The ZooKeeper servers to use: host:port,host:port/chroot [default: an embedded server]";
 
 #[cfg(test)]
 mod tests {

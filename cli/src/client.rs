@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use lockkeeper::Client;
+use lockkeeper::{Client, CreateMode, Error, client::Builder};
 use tokio::time::timeout;
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How long closing the session may take. Without the close, the servers let the session expire later.
-const GOODBYE: Duration = Duration::from_secs(2);
+pub(crate) const GOODBYE: Duration = Duration::from_secs(2);
 
 #[derive(Args, Debug)]
 pub(crate) struct ClientArgs {
@@ -24,8 +24,14 @@ pub(crate) struct ClientArgs {
     servers: ServerArgs,
 
     /// How long to wait for a server, and for each of its replies
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_positive)]
+    #[arg(long, env = "LOCKKEEPER_TIMEOUT", value_name = "DURATION", default_value = "10s", value_parser = duration::parse_positive)]
     timeout: Duration,
+}
+
+/// Opens a session.
+pub(crate) async fn connect(settings: Builder) -> Result<Client, Failure> {
+    let client = settings.connect().await;
+    client.map_err(|error| Failure::connect(&error))
 }
 
 impl ClientArgs {
@@ -39,17 +45,17 @@ impl ClientArgs {
             .connect_timeout(self.timeout)
             .deadline(self.timeout);
         let mut signals = Signals::catch(&ENDING)?;
-        let client = tokio::select! {
-            biased;
-            signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
-            client = settings.connect() => client.map_err(|error| Failure::connect(&error))?,
-        };
-        let status = tokio::select! {
-            biased;
-            signal = signals.ending() => Ok(exit::of_signal(signal.as_raw())),
-            done = work(&client) => done.map(|()| exit::OK),
-        };
+        let client = signals.or_end(connect(settings)).await?;
+        let done = signals.or_end(work(&client)).await;
         let _ = timeout(GOODBYE, client.close()).await;
-        status
+        done.map(|()| exit::OK)
+    }
+}
+
+/// Creates a persistent node and those above it, as far as they are missing.
+pub(crate) async fn create_all(client: &Client, path: &str) -> Result<(), Error> {
+    match client.create_all(path, "", CreateMode::Persistent).await {
+        Err(error) if !error.is_node_exists() => Err(error),
+        _ => Ok(()),
     }
 }

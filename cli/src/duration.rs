@@ -1,8 +1,18 @@
-//! Parsing and printing durations: `30`, `1.5s`, `500ms`, `1m30s`, `1h`, `1d`.
+//! Parsing and printing durations, and waiting: `30`, `1.5s`, `500ms`, `1m30s`, `1h`, `1d`.
 //!
 //! A number without a unit means seconds, as for flock(1) and sleep(1). The rest is as `humantime` has it.
 
 use std::{fmt, time::Duration};
+
+use tokio::time::{Instant, sleep_until};
+
+/// Waits until this moment, or for ever.
+pub(crate) async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
 
 /// The longest duration that is accepted: a year. Nobody waits longer, and a sum of two never overflows.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -28,40 +38,23 @@ pub(crate) fn parse_positive(text: &str) -> Result<Duration, &'static str> {
     }
 }
 
-/// A duration with three significant digits: `7.31 ms`, `412 ms`, `1.05 s`.
+/// A duration with three significant digits, and from a minute on with two units: `7.31 ms`, `1.05 s`, `3 m 12 s`, `4 d 3 h`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Human(pub(crate) Duration);
 
 impl fmt::Display for Human {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let s = self.0.as_secs_f64();
-        let (number, digits, unit) = match s * 1e3 {
-            ms if ms < 9.995 => (ms, 2, "ms"),
-            ms if ms < 99.95 => (ms, 1, "ms"),
-            ms if ms < 999.5 => (ms, 0, "ms"),
-            ms if ms < 9_995.0 => (s, 2, "s"),
-            _ => (s, 1, "s"),
-        };
-        f.pad(&format!("{number:.digits$} {unit}"))
-    }
-}
-
-/// Like [`Human`], but from a minute on with two units: `3 m 12 s`, `2 h 5 m`, `4 d 3 h`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Long(pub(crate) Duration);
-
-impl fmt::Display for Long {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (s, m, h) = (
-            self.0.as_secs(),
-            self.0.as_secs() / 60,
-            self.0.as_secs() / 3600,
-        );
-        f.pad(&match s {
-            0..60 => Human(self.0).to_string(),
-            60..3600 => format!("{m} m {} s", s % 60),
-            3600..86_400 => format!("{h} h {} m", m % 60),
-            _ => format!("{} d {} h", h / 24, h % 24),
+        let (seconds, ms) = (self.0.as_secs(), self.0.as_secs_f64() * 1e3);
+        let (minutes, hours) = (seconds / 60, seconds / 3600);
+        f.pad(&match ms {
+            ..9.995 => format!("{ms:.2} ms"),
+            ..99.95 => format!("{ms:.1} ms"),
+            ..999.5 => format!("{ms:.0} ms"),
+            ..9_995.0 => format!("{:.2} s", ms / 1e3),
+            ..60_000.0 => format!("{:.1} s", ms / 1e3),
+            _ if hours == 0 => format!("{minutes} m {} s", seconds % 60),
+            _ if hours < 24 => format!("{hours} h {} m", minutes % 60),
+            _ => format!("{} d {} h", hours / 24, hours % 24),
         })
     }
 }
@@ -96,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_is_printed_with_three_digits() {
+    fn a_duration_is_printed_with_three_digits_or_two_units() {
         for (us, text) in [
             (0, "0.00 ms"),
             (7_314, "7.31 ms"),
@@ -105,22 +98,13 @@ mod tests {
             (412_000, "412 ms"),
             (999_600, "1.00 s"),
             (1_054_000, "1.05 s"),
-            (62_000_000, "62.0 s"),
+            (59_900_000, "59.9 s"),
+            (60_000_000, "1 m 0 s"),
+            (3_599_000_000, "59 m 59 s"),
+            (3_600_000_000, "1 h 0 m"),
+            (100_000_000_000, "1 d 3 h"),
         ] {
             assert_eq!(Human(Duration::from_micros(us)).to_string(), text);
-        }
-    }
-
-    #[test]
-    fn a_long_duration_is_printed_with_two_units() {
-        for (seconds, text) in [
-            (59, "59.0 s"),
-            (60, "1 m 0 s"),
-            (3_599, "59 m 59 s"),
-            (3_600, "1 h 0 m"),
-            (100_000, "1 d 3 h"),
-        ] {
-            assert_eq!(Long(Duration::from_secs(seconds)).to_string(), text);
         }
     }
 }

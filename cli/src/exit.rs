@@ -142,6 +142,11 @@ impl Failure {
         Self::new(USAGE, message)
     }
 
+    /// A signal has asked the process to end. Nobody needs to be told.
+    pub(crate) fn signal(signal: Signal) -> Self {
+        Self::new(of_signal(signal.as_raw()), "")
+    }
+
     /// A file cannot be read or written.
     pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
         Self::new(SYSTEM, format_args!("{}: {error}", path.display()))
@@ -155,7 +160,7 @@ impl Failure {
     /// The output cannot be written. If its reader has closed the pipe, as in `lockkeeper ls | head`, nobody needs to know.
     pub(crate) fn output(error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::new(of_signal(Signal::PIPE.as_raw()), ""),
+            io::ErrorKind::BrokenPipe => Self::signal(Signal::PIPE),
             _ => Self::new(SYSTEM, format_args!("cannot write to stdout: {error}")),
         }
     }
@@ -173,29 +178,21 @@ impl Failure {
             _ => UNAVAILABLE,
         };
         let message = match &error {
-            LockError::Lost { loss, .. } => format!("{path}: place in the queue lost: {loss}"),
-            LockError::Session(Error::Refused { op, code, .. }) => {
-                format!("{path}: {}", refusal::reason(*op, *code))
-            }
-            error => format!("{path}: {error}"),
+            LockError::Lost { loss, .. } => format!("place in the queue lost: {loss}"),
+            LockError::Session(Error::Refused { op, code, .. }) => refusal::reason(*op, *code),
+            error => error.to_string(),
         };
-        let error = match error {
-            LockError::Session(error) => Some(error).filter(|error| error.code().is_some()),
-            _ => None,
-        };
-        Self {
-            status,
-            message,
-            error,
+        let failure = Self::new(status, format_args!("{path}: {message}"));
+        match error {
+            LockError::Session(error) => failure.because(error),
+            _ => failure,
         }
     }
 
-    /// With the client's error, which says more.
+    /// With the client's error, which says more if a server refused something.
     pub(crate) fn because(self, error: Error) -> Self {
-        Self {
-            error: Some(error),
-            ..self
-        }
+        let error = Some(error).filter(|error| error.code().is_some());
+        Self { error, ..self }
     }
 
     /// The exit status.
@@ -224,11 +221,7 @@ impl From<Error> for Failure {
             error if error.code().is_some() => REFUSED,
             _ => UNAVAILABLE,
         };
-        let failure = Self::new(status, Plain(&error));
-        match error.code() {
-            Some(_) => failure.because(error),
-            None => failure,
-        }
+        Self::new(status, Plain(&error)).because(error)
     }
 }
 

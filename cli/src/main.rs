@@ -17,7 +17,6 @@
 //! | `nodes` | `lockkeeper ls`, `get`, `export`, .. |
 //! | `doctor` | `lockkeeper doctor` |
 //! | `serve` | `lockkeeper serve` |
-//! | `log` | the log of `serve` |
 //! | `wire` | `lockkeeper wire` |
 //! | `packaging` | `lockkeeper completions`, `lockkeeper man` |
 //! | `demo` | `lockkeeper demo` |
@@ -32,7 +31,6 @@ mod client;
 mod demo;
 mod doctor;
 mod duration;
-mod log;
 mod nodes;
 mod packaging;
 mod paths;
@@ -48,7 +46,7 @@ mod wire;
 
 use std::{env, process::ExitCode};
 
-use clap::{CommandFactory as _, Parser, error::ErrorKind};
+use clap::{CommandFactory as _, Parser};
 use tokio::runtime::Builder;
 
 use args::{Cli, Command};
@@ -57,24 +55,18 @@ use exit::Failure;
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args_os().collect();
     // What `run` starts needs no command line, and should start fast.
-    match arguments.as_slice() {
-        [_, name, rest @ ..] if name == run::watchdog::NAME => {
-            return end(Ok(run::watchdog::watch(rest)));
-        }
-        _ => {}
+    if let [_, name, rest @ ..] = arguments.as_slice()
+        && name == run::watchdog::NAME
+    {
+        return end(Ok(run::watchdog::watch(rest)));
     }
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
             // clap prints help and version to stdout, errors to stderr. If printing fails, there is nobody to tell.
             let _ = error.print();
-            if let Some(hint) = args::hint(&error, &arguments) {
-                say!("{hint}");
-            }
-            return ExitCode::from(match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => exit::OK,
-                _ => exit::USAGE,
-            });
+            let is_wrong = error.use_stderr();
+            return ExitCode::from(if is_wrong { exit::USAGE } else { exit::OK });
         }
     };
     exit::set_level(cli.level());

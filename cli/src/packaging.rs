@@ -1,6 +1,6 @@
 //! `lockkeeper completions` and `lockkeeper man`: files for packages, made from the command line's own description.
 
-use std::{fs, io, path::PathBuf};
+use std::{fmt::Write as _, fs, io, path::PathBuf};
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -58,30 +58,42 @@ pub(crate) fn man(args: &ManArgs, all: Command) -> Result<u8, Failure> {
 
 /// Writes the page of a command, and returns the name of its file.
 fn render(command: Command, page: &mut Vec<u8>) -> io::Result<String> {
-    let [mut notes, mut status, mut environment, mut examples] = [const { String::new() }; 4];
-    if command.get_arguments().any(|arg| arg.get_id() == "connect") {
-        environment += VARIABLES;
+    let mut variables = String::new();
+    for arg in command.get_arguments() {
+        if let (Some(name), Some(option)) = (arg.get_env(), arg.get_long()) {
+            let name = name.display();
+            let _ = writeln!(variables, "  {name:<26}  --{option}, if that is not given");
+        }
+    }
+    if variables.contains("AUTH_FILE") {
+        variables += VARIABLES;
     }
     // The first words of a paragraph say to which section it belongs.
+    let mut sections = [
+        ("EXIT STATUS", "Exit status", String::new()),
+        ("ENVIRONMENT", "The command's environment", variables),
+        ("NOTES", "", String::new()),
+        ("EXAMPLES", "Example", String::new()),
+    ];
     let text = command.get_after_long_help().or(command.get_after_help());
     let text = text.map(ToString::to_string).unwrap_or_default();
     for paragraph in text.split("\n\n").filter(|it| !it.is_empty()) {
-        let (section, text) = if let Some(text) = paragraph.strip_prefix("Exit status:") {
-            (&mut status, text)
-        } else if let Some(text) = paragraph.strip_prefix("The command's environment:") {
-            (&mut environment, text)
-        } else if let Some(text) = paragraph.strip_prefix("Example") {
-            (&mut examples, text.trim_start_matches(['s', ':']))
-        } else {
-            (&mut notes, paragraph)
-        };
+        let at = sections.iter().position(|(_, start, _)| {
+            let is_general = start.is_empty();
+            !is_general && paragraph.starts_with(start)
+        });
+        let at = at.unwrap_or(2);
+        let (_, start, section) = &mut sections[at];
+        let text = paragraph.strip_prefix(*start).unwrap_or(paragraph);
+        let text = text.trim_start_matches(['s', ':']);
         *section += text.strip_prefix('\n').unwrap_or(text);
         *section += "\n\n";
     }
-    if status.is_empty() {
-        status += STATUS;
+    if sections[0].2.is_empty() {
+        sections[0].2 += STATUS;
     }
-    let see = if command.get_display_name() == Some("lockkeeper") {
+    let is_top = command.get_display_name() == Some("lockkeeper");
+    let see = if is_top {
         "flock(1)"
     } else {
         "lockkeeper(1), flock(1)"
@@ -95,13 +107,10 @@ fn render(command: Command, page: &mut Vec<u8>) -> io::Result<String> {
     if has_commands {
         man.render_subcommands_section(page)?;
     }
-    for (title, text) in [
-        ("EXIT STATUS", &*status),
-        ("ENVIRONMENT", &environment),
-        ("NOTES", &notes),
-        ("EXAMPLES", &examples),
-        ("SEE ALSO", see),
-    ] {
+    for (title, _, text) in sections
+        .into_iter()
+        .chain([("SEE ALSO", "", see.to_owned())])
+    {
         if !text.is_empty() {
             let mut roff = Roff::new();
             roff.control("SH", [title]).control("nf", []);
@@ -121,9 +130,8 @@ const STATUS: &str = "  \
   71   the operating system refused something
   128+n  signal n ended the command";
 
-/// The variables of each command that connects to servers.
+/// The variable that is no option, because it has secrets.
 const VARIABLES: &str = "  \
-  LOCKKEEPER_CONNECT
-                    the servers, if --connect is not given
-  LOCKKEEPER_AUTH   the identities, one per line, if --auth-file is not given
+  LOCKKEEPER_AUTH             the identities, one per line, if there is no file
+
 ";

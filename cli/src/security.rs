@@ -44,22 +44,22 @@ const HEADING: &str = "Encryption and identities";
 #[derive(Args, Debug)]
 pub(crate) struct SecurityArgs {
     /// Encrypt, and trust servers whose certificates one of these CAs has signed (PEM); --connect must name secure ports
-    #[arg(long, help_heading = HEADING, value_name = "FILE")]
+    #[arg(long, env = "LOCKKEEPER_TLS_CA", requires = "connect", help_heading = HEADING, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
 
     /// The certificate that the client shows to servers (PEM)
-    #[arg(long, help_heading = HEADING, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
+    #[arg(long, env = "LOCKKEEPER_TLS_CERT", help_heading = HEADING, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
     tls_cert: Option<PathBuf>,
 
     /// The private key of that certificate (PEM, not encrypted)
-    #[arg(long, help_heading = HEADING, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, env = "LOCKKEEPER_TLS_KEY", help_heading = HEADING, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
     /// The name in the servers' certificates [default: the host of each server]
-    #[arg(long, help_heading = HEADING, value_name = "NAME", requires = "tls_ca")]
+    #[arg(long, env = "LOCKKEEPER_TLS_SERVER_NAME", help_heading = HEADING, value_name = "NAME", requires = "tls_ca")]
     tls_server_name: Option<String>,
 
-    #[arg(long, help_heading = HEADING, value_name = "FILE", help = AUTH_HELP, long_help = AUTH_DETAILS)]
+    #[arg(long, env = "LOCKKEEPER_AUTH_FILE", requires = "connect", help_heading = HEADING, value_name = "FILE", help = AUTH_HELP, long_help = AUTH_DETAILS)]
     auth_file: Option<PathBuf>,
 }
 
@@ -70,16 +70,18 @@ impl SecurityArgs {
             Some(tls) => builder.connector(Connector::tls(tls)),
             None => builder,
         };
-        self.authenticate(builder)
+        if let Some(path) = &self.auth_file {
+            return with_identities(builder, &secret(path)?, &path.display());
+        }
+        match env::var(VARIABLE) {
+            Ok(text) => with_identities(builder, &text, &VARIABLE),
+            Err(env::VarError::NotPresent) => Ok(builder),
+            Err(error) => Err(failure!(USAGE, "{VARIABLE}: {error}")),
+        }
     }
 
     pub(crate) fn is_encrypted(&self) -> bool {
         self.tls_ca.is_some()
-    }
-
-    /// Whether the command line has any of these options.
-    pub(crate) fn is_given(&self) -> bool {
-        self.tls_ca.is_some() || self.auth_file.is_some()
     }
 
     fn tls(&self) -> Result<Option<TlsConfig>, TlsConfigError> {
@@ -94,17 +96,6 @@ impl SecurityArgs {
             tls = tls.server_name(name)?;
         }
         Ok(Some(tls))
-    }
-
-    fn authenticate(&self, builder: Builder) -> Result<Builder, Failure> {
-        if let Some(path) = &self.auth_file {
-            return with_identities(builder, &secret(path)?, &path.display());
-        }
-        match env::var(VARIABLE) {
-            Ok(text) => with_identities(builder, &text, &VARIABLE),
-            Err(env::VarError::NotPresent) => Ok(builder),
-            Err(error) => Err(failure!(USAGE, "{VARIABLE}: {error}")),
-        }
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::{
     ffi::OsString,
-    io::{self, Write as _},
+    io,
     net::SocketAddr,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -16,19 +16,16 @@ use std::{
 use lockkeeper::client::Zxid;
 use lockkeeper_server::Server;
 use tokio::net::lookup_host;
+use tracing::level_filters::LevelFilter;
 
 use crate::{
     args::ServeArgs,
     duration::Human,
     exit::{self, Failure, Level},
-    log::{self, Least},
-    run::{
-        child::{Child, Children, Event},
-        environment::Environment,
-        place::Place,
-    },
+    run::child::{Child, Children, Event},
     security, servers,
     signals::{PASSED_ON, Signals},
+    text,
 };
 
 /// Where the server listens unless the user says otherwise.
@@ -40,19 +37,26 @@ const OWN: &str = "127.0.0.1:0";
 /// stdout belongs to the command if there is one.
 pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
     let usual = if args.command.is_empty() || exit::says(Level::Verbose) {
-        Least::Info
+        LevelFilter::INFO
     } else {
-        Least::Warn
+        LevelFilter::WARN
     };
-    log::start(args.log.unwrap_or(usual), args.log_format);
-    let served = serve(args).await;
-    served.or_else(|failure| {
-        if failure.is_silent() {
-            return Err(failure);
+    let log = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(false);
+    let log = log.with_max_level(args.log.unwrap_or(usual));
+    if args.log_format == "text" {
+        log.init();
+        return serve(args).await;
+    }
+    log.json().flatten_event(true).init();
+    match serve(args).await {
+        Err(failure) if !failure.is_silent() => {
+            tracing::error!("{failure}");
+            Ok(failure.status())
         }
-        tracing::error!(target: log::OWN, "{failure}");
-        Ok(failure.status())
-    })
+        served => served,
+    }
 }
 
 async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
@@ -87,7 +91,7 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
             }
             Some(_) => "no encryption: an attacker on the network can read and change everything",
         };
-        tracing::warn!(target: log::OWN, "{danger}");
+        tracing::warn!("{danger}");
     }
     // Nobody knew a port that is free now.
     let is_fresh = args.fresh || (!is_alone && address.port() == 0);
@@ -101,18 +105,14 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
     let server = builder.start().await.map_err(refused)?;
     let address = server.local_addr();
     if is_alone {
-        announce(address).map_err(|error| Failure::output(&error))?;
+        text::print(format!("listening on {address}\n"))?;
     } else {
-        tracing::info!(target: log::OWN, "listening on {address}");
+        tracing::info!("listening on {address}");
     }
-    tracing::info!(
-        target: log::OWN,
-        "nothing is kept on disk: nodes and sessions are gone when the server ends"
-    );
+    tracing::info!("nothing is kept on disk: nodes and sessions are gone when the server ends");
     if !is_fresh {
         let wait = Human(longest);
         tracing::warn!(
-            target: log::OWN,
             "no lock is granted before {wait} have passed: clients of a former server may still rely on theirs; \
              --fresh if there was none"
         );
@@ -133,10 +133,10 @@ async fn beside(
     server: &Server,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    let mut environment = Environment::default();
-    environment.set(servers::VARIABLE, server.connect_string());
     let children = Children::receive()?;
-    let mut child = Child::start(command, &environment, Place::of_this(), children)?;
+    let mut child = Child::start(command, children, |command| {
+        command.env(servers::VARIABLE, server.connect_string());
+    })?;
     child.begin(None).await?;
     loop {
         tokio::select! {
@@ -161,10 +161,4 @@ fn first_zxid() -> Zxid {
 async fn resolve(listen: &str) -> io::Result<SocketAddr> {
     let unknown = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     lookup_host(listen).await?.next().ok_or_else(unknown)
-}
-
-fn announce(address: SocketAddr) -> io::Result<()> {
-    let mut stdout = io::stdout();
-    writeln!(stdout, "listening on {address}")?;
-    stdout.flush()
 }

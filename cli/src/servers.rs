@@ -2,8 +2,6 @@
 //!
 //! Also the form of an address to listen on. Not here: encryption and identities (`security`).
 
-use std::env::{self, VarError};
-
 use clap::Args;
 use lockkeeper::client::{Builder, ConnectString};
 
@@ -13,15 +11,15 @@ use crate::{exit::Failure, security::SecurityArgs};
 pub(crate) const VARIABLE: &str = "LOCKKEEPER_CONNECT";
 
 #[cfg(not(feature = "srv"))]
-const CONNECT_HELP: &str =
-    "The ZooKeeper servers: host:port,host:port/chroot [default: $LOCKKEEPER_CONNECT]";
+const CONNECT_HELP: &str = "The ZooKeeper servers: host:port,host:port/chroot";
 #[cfg(feature = "srv")]
-const CONNECT_HELP: &str = "The ZooKeeper servers: host:port,host:port/chroot or dns-srv://name/chroot [default: $LOCKKEEPER_CONNECT]";
+const CONNECT_HELP: &str =
+    "The ZooKeeper servers: host:port,host:port/chroot or dns-srv://name/chroot";
 
 #[derive(Args, Debug)]
 pub(crate) struct ServerArgs {
-    #[arg(long, value_name = "HOSTS", help = CONNECT_HELP)]
-    connect: Option<ConnectString>,
+    #[arg(long, value_name = "HOSTS", help = CONNECT_HELP, env = VARIABLE, hide_env_values = true)]
+    pub(crate) connect: Option<ConnectString>,
 
     #[command(flatten)]
     security: SecurityArgs,
@@ -30,20 +28,7 @@ pub(crate) struct ServerArgs {
 impl ServerArgs {
     /// Settings for a client of these servers.
     pub(crate) fn settings(&self) -> Result<Builder, Failure> {
-        self.settings_for(&self.servers()?)
-    }
-
-    /// Settings for a client of the servers in `--connect`; `None` without `--connect`.
-    ///
-    /// Without `--connect` the options for encryption and identities are an error.
-    pub(crate) fn settings_if_named(&self) -> Result<Option<(&ConnectString, Builder)>, Failure> {
-        match &self.connect {
-            Some(servers) => Ok(Some((servers, self.settings_for(servers)?))),
-            None if self.security.is_given() => Err(Failure::usage(
-                "--tls-ca and --auth-file need --connect: the embedded server uses neither",
-            )),
-            None => Ok(None),
-        }
+        self.settings_for(self.servers()?)
     }
 
     pub(crate) fn settings_for(&self, servers: &ConnectString) -> Result<Builder, Failure> {
@@ -55,20 +40,14 @@ impl ServerArgs {
         self.security.is_encrypted()
     }
 
-    /// The servers. Only the variable can be bad here: clap has checked `--connect` already.
-    pub(crate) fn servers(&self) -> Result<ConnectString, Failure> {
-        if let Some(servers) = &self.connect {
-            return Ok(servers.clone());
-        }
-        match env::var(VARIABLE) {
-            Ok(text) => (text.parse()).map_err(|error| failure!(USAGE, "{VARIABLE}: {error}")),
-            Err(VarError::NotPresent) => Err(failure!(
+    pub(crate) fn servers(&self) -> Result<&ConnectString, Failure> {
+        self.connect.as_ref().ok_or_else(|| {
+            failure!(
                 USAGE,
                 "no servers: give --connect HOST:PORT,.. or set {VARIABLE}; to try lockkeeper, run \
                  `lockkeeper serve --fresh` and use 127.0.0.1:2181"
-            )),
-            Err(error) => Err(failure!(USAGE, "{VARIABLE}: {error}")),
-        }
+            )
+        })
     }
 }
 

@@ -5,15 +5,12 @@
 //! here, and gives each child the default action.
 //! Not here: sending signals to the command (`run::child`).
 
-use std::{
-    fs,
-    future::poll_fn,
-    io,
-    task::{Context, Poll},
-};
+use std::{fs, future::poll_fn, io, task::Poll};
 
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
+
+use crate::exit::Failure;
 
 /// The signals that ask a process to end.
 pub(crate) const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
@@ -66,7 +63,14 @@ impl Signals {
     /// # Cancel safety
     /// A dropped future loses no signal. Two equal signals may arrive as one, as usual for signals.
     pub(crate) async fn next(&mut self) -> Signal {
-        poll_fn(|cx| self.poll(cx)).await
+        poll_fn(|cx| {
+            let ready = self.streams.iter_mut().find_map(|(signal, stream)| {
+                let is_ready = stream.poll_recv(cx).is_ready();
+                is_ready.then_some(*signal)
+            });
+            ready.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 
     /// Waits for a signal that asks the process to end, and ignores others.
@@ -79,13 +83,16 @@ impl Signals {
         }
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Signal> {
-        for (signal, stream) in &mut self.streams {
-            if stream.poll_recv(cx).is_ready() {
-                return Poll::Ready(*signal);
-            }
+    /// The result of the work. A signal that asks the process to end drops the work, and is the failure.
+    pub(crate) async fn or_end<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            signal = self.ending() => Err(Failure::signal(signal)),
+            done = work => done,
         }
-        Poll::Pending
     }
 }
 

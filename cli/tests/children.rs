@@ -9,7 +9,7 @@ use rustix::{
     io::Errno,
     process::{WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid},
 };
-use support::{Arm, Running, ended};
+use support::Arm;
 
 #[test]
 fn a_run_leaves_no_process_behind() {
@@ -17,23 +17,20 @@ fn a_run_leaves_no_process_behind() {
     let arm = Arm::embedded();
     let path = arm.path();
     for (script, status) in [("exit 0", 0), ("kill -KILL $$", 137)] {
-        let ended = ended(&mut arm.run(&[], &path, &["sh", "-c", script]));
-        assert_eq!(ended.status, status, "{}", ended.stderr);
+        arm.ran(&[], &path, &["sh", "-c", script]).ends(status);
         none_is_left();
     }
-    let script = "echo $LOCKKEEPER_NODE; exec sleep 600";
-    let mut run = Running::start(&mut arm.run(&[], &path, &["sh", "-c", script]));
+    let mut run = arm.start(&[], &path, "echo $LOCKKEEPER_NODE; exec sleep 600");
     arm.delete(&run.line());
-    assert_eq!(run.end().status, 74);
+    run.end().ends(74);
     none_is_left();
     // The process of the command is there when it turns out that the command must not begin.
     let guard = arm.hold(&path);
-    let run = Running::start(&mut arm.run(&["--once-per", "1d"], &path, &["echo", "ran"]));
+    let run = arm.start(&["--once-per", "1d"], &path, "echo ran");
     arm.until_nodes(&path, 2);
     arm.set_data(&format!("{path}.once"), "99999999999999");
     arm.release(guard);
-    let ended = run.end();
-    assert_eq!((ended.status, &*ended.stdout), (80, ""), "{}", ended.stderr);
+    run.end().is(80, "");
     none_is_left();
 }
 

@@ -15,35 +15,33 @@ use support::{Arm, ended, lockkeeper};
 
 on_both_arms!(
     a_refusal_is_told_in_words_for_people,
-    a_version_conflict_names_the_present_version,
+    a_change_for_another_version_is_refused,
     the_details_of_a_refusal_come_with_verbose,
 );
 
-/// Runs `lockkeeper COMMAND ARGUMENTS` on this server, which must refuse it. Returns stderr.
-fn refused(arm: &Arm, arguments: &[&str]) -> String {
-    let ended = ended(lockkeeper(arguments).args(["--connect", &arm.connect]));
-    assert_eq!((ended.status, &*ended.stdout), (1, ""), "{arguments:?}");
-    ended.stderr
-}
-
-fn create(arm: &Arm, path: &str) {
-    let mut create = lockkeeper(&["create", "--parents", path, "--connect", &arm.connect]);
-    assert_eq!(ended(&mut create).status, 0);
-}
-
 fn a_refusal_is_told_in_words_for_people(arm: &Arm) {
     let top = arm.path();
-    create(arm, &format!("{top}/child"));
+    arm.create(&format!("{top}/child"));
     let missing = format!("{top}/missing");
     let below = format!("{missing}/x");
     let none = format!("lockkeeper: {missing}: there is no such node\n");
-    for command in ["ls", "tree", "get", "stat", "rm", "getacl"] {
-        assert_eq!(refused(arm, &[command, &missing]), none, "{command}");
+    for arguments in [
+        &["ls"][..],
+        &["ls", "--long"],
+        &["tree"],
+        &["get"],
+        &["stat"],
+        &["rm"],
+        &["rm", "-r"],
+        &["getacl"],
+    ] {
+        let refused = arm.refused(&[arguments, &[&missing]].concat());
+        assert_eq!(refused, none, "{arguments:?}");
     }
-    assert_eq!(refused(arm, &["set", &missing, "x"]), none);
+    assert_eq!(arm.refused(&["set", &missing, "x"]), none);
     for (arguments, text) in [
         (
-            &["create", &below][..],
+            &["create", &below],
             format!("{below}: its parent does not exist; --parents creates it"),
         ),
         (&["create", &top], format!("{top}: the node exists already")),
@@ -52,35 +50,30 @@ fn a_refusal_is_told_in_words_for_people(arm: &Arm) {
             format!("{top}: the node has children; --recursive deletes them, too"),
         ),
     ] {
-        assert_eq!(refused(arm, arguments), format!("lockkeeper: {text}\n"));
+        assert_eq!(arm.refused(arguments), format!("lockkeeper: {text}\n"));
     }
 }
 
-fn a_version_conflict_names_the_present_version(arm: &Arm) {
+fn a_change_for_another_version_is_refused(arm: &Arm) {
     let path = arm.path();
-    create(arm, &path);
-    arm.set_data(&path, "x");
-    arm.set_data(&path, "y");
-    for arguments in [
-        &["set", "--version", "5", &path, "z"][..],
-        &["rm", "--version", "5", &path],
-    ] {
-        let text =
-            format!("lockkeeper: {path}: the data have version 2, not 5; nothing was changed\n");
-        assert_eq!(refused(arm, arguments), text);
+    arm.said(&["create", "--parents", &path, "zero"]);
+    arm.said(&["set", "--version", "0", &path, "one"]);
+    for (command, data) in [("set", &["two"][..]), ("rm", &[])] {
+        let refused = arm.refused(&[&[command, "--version", "5", &path], data].concat());
+        let text = "the data have version 1, not 5; nothing was changed";
+        assert_eq!(refused, format!("lockkeeper: {path}: {text}\n"));
     }
-    assert_eq!(arm.data(&path), "y");
+    assert_eq!(arm.data(&path), "one");
+    arm.said(&["rm", "--version", "1", &path]);
 }
 
 fn the_details_of_a_refusal_come_with_verbose(arm: &Arm) {
     let path = arm.path();
-    let text = refused(arm, &["get", "-v", &path]);
+    let text = arm.refused(&["get", "-v", &path]);
     let (words, details) = text.split_once('\n').unwrap();
     assert_eq!(words, format!("lockkeeper: {path}: there is no such node"));
-    assert!(
-        details.contains(&format!("getData {path} refused: no node (-101)")),
-        "{details}"
-    );
+    let detail = format!("getData {path} refused: no node (-101)");
+    assert!(details.contains(&detail), "{details}");
 }
 
 /// A port that answers each connection with this text.
@@ -104,41 +97,34 @@ fn a_port_of_another_service_is_named_at_once() {
     let web = other_service(b"HTTP/1.1 400 Bad Request\r\n\r\n");
     let both = format!("{redis},{web}");
     let begin = Instant::now();
-    let ended = ended(&mut lockkeeper(&[
+    ended(&mut lockkeeper(&[
         "ls",
         "--connect",
         &both,
         "--timeout",
         "50s",
-    ]));
+    ]))
+    .ends(69)
+    .says(&format!(
+        "{redis}: not ZooKeeper: it said -ERR unknown command"
+    ))
+    .says(&format!(
+        "{web}: not ZooKeeper: it said HTTP/1.1 400 Bad Request"
+    ));
     assert!(begin.elapsed() < Duration::from_secs(25));
-    assert_eq!(ended.status, 69, "{}", ended.stderr);
-    for part in [
-        format!("{redis}: not ZooKeeper: it said -ERR unknown command"),
-        format!("{web}: not ZooKeeper: it said HTTP/1.1 400 Bad Request"),
-    ] {
-        assert!(ended.stderr.contains(&part), "{}", ended.stderr);
-    }
 }
 
 #[test]
 fn a_list_of_servers_may_end_with_a_slash_but_has_no_scheme() {
     let arm = Arm::embedded();
     let path = arm.path();
-    create(&arm, &format!("{path}/child"));
+    arm.create(&format!("{path}/child"));
+    let ls = |servers: &str| ended(&mut lockkeeper(&["ls", "--connect", servers]));
     for chroot in [format!("{path}/"), path] {
-        let servers = format!("{}{chroot}", arm.connect);
-        let ls = ended(&mut lockkeeper(&["ls", "--connect", &servers]));
-        assert_eq!((ls.status, &*ls.stdout), (0, "child\n"), "{}", ls.stderr);
+        ls(&format!("{}{chroot}", arm.connect)).is(0, "child\n");
     }
     for scheme in ["http", "zk"] {
-        let servers = format!("{scheme}://{}", arm.connect);
-        let ls = ended(&mut lockkeeper(&["ls", "--connect", &servers]));
-        assert_eq!(ls.status, 64);
-        assert!(
-            ls.stderr.contains(&format!("leave out {scheme}://")),
-            "{}",
-            ls.stderr
-        );
+        let refused = ls(&format!("{scheme}://{}", arm.connect));
+        refused.ends(64).says(&format!("leave out {scheme}://"));
     }
 }

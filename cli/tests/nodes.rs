@@ -1,198 +1,141 @@
-//! `lockkeeper ls`, `tree`, `get`, `stat`, `set`, `create`, `rm` and `watch`.
+//! `lockkeeper ls`, `tree`, `get`, `stat`, `set`, `create`, `rm`, `watch`, ACLs, `export` and `import`.
 //!
-//! Not here: bad arguments (`usage`).
+//! Not here: refusals (`errors`), bad arguments (`usage`).
 
 mod support;
 
 use std::{
-    io::Write as _,
-    process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
 };
 
-use lockkeeper::CreateMode;
+use lockkeeper::{
+    CreateMode,
+    node::{Acl, Perms},
+};
 use rustix::process::Signal;
-use support::{Arm, Ended, Running, ended, is_ignored, lockkeeper};
+use serde_json::Value;
+use support::{Arm, Running, ended, fed, is_ignored, objects};
 
 on_both_arms!(
     a_tree_is_created_shown_and_deleted,
     data_are_written_and_read_unchanged,
-    a_change_for_another_version_is_refused,
-    a_missing_node_gives_status_1_and_an_error_that_names_it,
-    ls_long_and_stat_show_the_metadata,
+    the_metadata_of_nodes_are_shown,
+    a_whole_tree_is_listed,
     watch_prints_each_event,
+    an_acl_is_shown_and_set,
+    a_client_learns_who_it_is_and_that_its_writes_have_arrived,
+    a_tree_is_exported_and_imported_byte_for_byte,
+    an_export_that_would_lose_users_is_refused,
+    a_command_that_waits_ends_when_nobody_reads,
 );
 
-/// `lockkeeper COMMAND ARGUMENTS` on this server.
-fn on(arm: &Arm, command: &str, arguments: &[&str]) -> Command {
-    let mut lockkeeper = lockkeeper(&[command, "--connect", &arm.connect]);
-    lockkeeper.args(arguments);
-    lockkeeper
-}
-
-/// Runs a command that must succeed, and returns its stdout.
-fn said(arm: &Arm, command: &str, arguments: &[&str]) -> String {
-    let ended = ended(&mut on(arm, command, arguments));
-    let Ended { status, stderr, .. } = &ended;
-    assert_eq!(
-        (*status, stderr.as_str()),
-        (0, ""),
-        "{command} {arguments:?}"
-    );
-    ended.stdout
-}
-
-/// Runs a command that the server must refuse, and returns its stderr.
-fn refused(arm: &Arm, command: &str, arguments: &[&str]) -> String {
-    let ended = ended(&mut on(arm, command, arguments));
-    assert_eq!(
-        (ended.status, &*ended.stdout),
-        (1, ""),
-        "{command} {arguments:?}"
-    );
-    ended.stderr
-}
+/// From ZooKeeper's documentation: `super:test`.
+const SUPER: &str = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
 
 fn a_tree_is_created_shown_and_deleted(arm: &Arm) {
     let top = arm.path();
     let create = |options: &[&str], below: &str| {
         let path = format!("{top}{below}");
-        said(arm, "create", &[options, &[&path]].concat())
+        arm.said(&[&["create"], options, &[&path]].concat())
     };
     assert_eq!(create(&["--parents"], "/b/c"), format!("{top}/b/c\n"));
     create(&[], "/a");
     create(&["--container"], "/b/d");
-    assert_eq!(
-        create(&["--sequential"], "/b/e-"),
-        format!("{top}/b/e-0000000002\n")
-    );
-    assert_eq!(said(arm, "ls", &[&top]), "a\nb\n");
+    let numbered = create(&["--sequential"], "/b/e-");
+    assert_eq!(numbered, format!("{top}/b/e-0000000002\n"));
+    assert_eq!(arm.said(&["ls", &top]), "a\nb\n");
     let tree = format!("{top}\n├── a\n└── b\n    ├── c\n    ├── d\n    └── e-0000000002\n");
-    assert_eq!(said(arm, "tree", &[&top]), tree);
-    let cut = format!("{top}\n├── a\n└── b\n");
-    assert_eq!(said(arm, "tree", &["--depth", "1", &top]), cut);
-    assert_eq!(
-        said(arm, "tree", &["--depth", "0", &top]),
-        format!("{top}\n")
-    );
-
-    let error = refused(arm, "rm", &[&top]);
-    assert!(error.contains("the node has children"), "{error}");
-    said(arm, "rm", &[&format!("{top}/a")]);
-    assert_eq!(said(arm, "ls", &[&top]), "b\n");
-    said(arm, "rm", &["--recursive", &top]);
-    refused(arm, "ls", &[&top]);
+    assert_eq!(arm.said(&["tree", &top]), tree);
+    let cut = arm.said(&["tree", "--depth", "1", &top]);
+    assert_eq!(cut, format!("{top}\n├── a\n└── b\n"));
+    let cut = arm.said(&["tree", "--depth", "0", &top]);
+    assert_eq!(cut, format!("{top}\n"));
+    arm.said(&["rm", &format!("{top}/a")]);
+    assert_eq!(arm.said(&["ls", &top]), "b\n");
+    arm.said(&["rm", "--recursive", &top]);
+    arm.refused(&["ls", &top]);
 }
 
 fn data_are_written_and_read_unchanged(arm: &Arm) {
     let path = arm.path();
     let bytes = [0xff, 0, b'\n', 0x1b, b'x'];
-    let mut create = on(arm, "create", &["--parents", &path, "-"]);
-    let mut create = create
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    create.stdin.take().unwrap().write_all(&bytes).unwrap();
-    assert!(create.wait().unwrap().success());
-    let get = || on(arm, "get", &[&path]).output().unwrap().stdout;
+    fed(&mut arm.on(&["create", "--parents", &path, "-"]), &bytes).ends(0);
+    let get = || arm.on(&["get", &path]).output().unwrap().stdout;
     assert_eq!(get(), bytes);
-    said(arm, "set", &[&path, "-x text"]);
+    arm.said(&["set", &path, "-x text"]);
     assert_eq!(get(), b"-x text");
-    said(arm, "set", &[&path, ""]);
+    arm.said(&["set", &path, ""]);
     assert_eq!(get(), b"");
 }
 
-fn a_change_for_another_version_is_refused(arm: &Arm) {
-    let path = arm.path();
-    said(arm, "create", &["--parents", &path, "zero"]);
-    said(arm, "set", &["--version", "0", &path, "one"]);
-    for (command, arguments) in [
-        ("set", &["--version", "0", &path, "two"][..]),
-        ("rm", &["--version", "0", &path]),
-    ] {
-        let error = refused(arm, command, arguments);
-        assert!(
-            error.contains("not 0; nothing was changed") && error.contains(&path),
-            "{error}"
-        );
-    }
-    assert_eq!(said(arm, "get", &[&path]), "one");
-    said(arm, "rm", &["--version", "1", &path]);
-}
-
-fn a_missing_node_gives_status_1_and_an_error_that_names_it(arm: &Arm) {
-    let path = arm.path();
-    for arguments in [
-        &["ls"][..],
-        &["ls", "--long"],
-        &["tree"],
-        &["get"],
-        &["stat"],
-        &["rm"],
-        &["rm", "-r"],
-    ] {
-        let (command, options) = arguments.split_first().unwrap();
-        let error = refused(arm, command, &[options, &[&path]].concat());
-        assert!(error.contains("no") && error.contains("node"), "{error}");
-        assert!(error.contains(&path), "{error}");
-    }
-}
-
-fn ls_long_and_stat_show_the_metadata(arm: &Arm) {
+fn the_metadata_of_nodes_are_shown(arm: &Arm) {
     let top = arm.path();
-    let below = |name: &str| format!("{top}/{name}");
-    said(arm, "create", &["--parents", &below("plain"), "12345"]);
-    said(arm, "set", &[&below("plain"), "123"]);
-    said(arm, "create", &[&below("plain/child")]);
-    arm.create_with_acl(
-        &below("mine"),
-        CreateMode::Ephemeral,
-        lockkeeper::node::Acl::OPEN_UNSAFE.to_vec(),
-    );
-    let long = said(arm, "ls", &["--long", &top]);
-    let rows: Vec<Vec<&str>> = long
-        .lines()
-        .map(|line| line.split_whitespace().collect())
-        .collect();
-    let [head, mine, plain] = rows.as_slice() else {
+    let (one, two) = (format!("{top}/one"), format!("{top}/two"));
+    arm.said(&["create", "--parents", &one, "12345"]);
+    arm.said(&["set", &one, "123"]);
+    arm.said(&["create", &format!("{one}/child")]);
+    arm.create_ephemeral(&two);
+    let long = arm.said(&["ls", "--long", &top]);
+    let rows = long.lines().map(|line| line.split_whitespace().collect());
+    let [head, first, second] = &rows.collect::<Vec<Vec<_>>>()[..] else {
         panic!("{long}");
     };
+    let names = "VERSION BYTES CHILDREN CHANGED SESSION NAME";
+    assert_eq!(head.join(" "), names);
     assert_eq!(
-        head.join(" "),
-        "VERSION BYTES CHILDREN CHANGED SESSION NAME"
+        [first[0], first[1], first[2], first[4], first[5]],
+        ["1", "3", "1", "-", "one"]
     );
-    assert_eq!(
-        [mine[0], mine[1], mine[2], mine[5]],
-        ["0", "0", "0", "mine"]
-    );
-    assert!(mine[4].starts_with("0x"), "{long}");
-    assert_eq!([plain[0], plain[1], plain[2]], ["1", "3", "1"]);
-    assert_eq!(plain[4..], ["-", "plain"]);
+    assert!(second[4].starts_with("0x"), "{long}");
 
-    let stat = said(arm, "stat", &[&below("plain")]);
+    let stat = arm.said(&["stat", &one]);
     let value = |name: &str| {
-        let line = stat.lines().find(|line| line.starts_with(name)).unwrap();
+        let mut lines = stat.lines().filter(|line| line.starts_with(name));
+        let line = lines.next().unwrap();
         line[name.len()..].trim().to_owned()
     };
-    assert_eq!(value("path"), below("plain"));
-    assert_eq!(value("data"), "3 bytes");
+    assert_eq!(value("path"), one);
+    assert_eq!(value("bytes"), "3");
     assert_eq!(value("version"), "1");
-    assert_eq!(value("children"), "1");
-    assert_eq!(value("changed"), plain[3]);
+    assert_eq!(value("changed"), first[3]);
+
+    let listed = objects(&arm.said(&["ls", "--json", &top]));
+    let [first, second] = listed.as_slice() else {
+        panic!("{listed:?}");
+    };
+    assert_eq!([&first["path"], &second["path"]], [&*one, &*two]);
+    assert_eq!((&first["version"], &first["bytes"]), (&1.into(), &3.into()));
+    assert_eq!(first["session"], Value::Null);
+    assert!(second["session"].as_str().unwrap().starts_with("0x"));
+    let stat = objects(&arm.said(&["stat", "--json", &one]));
+    assert_eq!(stat, std::slice::from_ref(first));
+    assert!(stat[0]["changed_ms"].as_i64() > Some(1_600_000_000_000));
+}
+
+fn a_whole_tree_is_listed(arm: &Arm) {
+    let top = arm.path();
+    for below in ["a/b/c", "a-b", "d"] {
+        arm.create(&format!("{top}/{below}"));
+    }
+    let mut paths = ["a", "a/b", "a/b/c", "a-b", "d"].map(|below| format!("{top}/{below}\n"));
+    paths.sort_unstable();
+    assert_eq!(arm.said(&["ls", "-R", &top]), paths.concat());
+    let long = arm.said(&["ls", "-R", "--long", &top]);
+    assert_eq!(long.lines().count(), 1 + 5);
+    assert!(long.contains(&paths[3]), "{long}");
 }
 
 fn watch_prints_each_event(arm: &Arm) {
     let top = arm.path();
     let child = format!("{top}/child");
-    said(arm, "create", &["--parents", &top]);
+    arm.create(&top);
     let mut recursive = watching(arm, &["--recursive"], &top);
     let mut single = watching(arm, &[], &top);
-    said(arm, "create", &[&child]);
-    said(arm, "set", &[&child, "x"]);
-    said(arm, "rm", &[&child]);
+    arm.said(&["create", &child]);
+    arm.said(&["set", &child, "x"]);
+    arm.said(&["rm", &child]);
     // `watching` may have changed the node more than once.
     let next = |watch: &mut Running| loop {
         let what = what_happened(&watch.line());
@@ -208,29 +151,39 @@ fn watch_prints_each_event(arm: &Arm) {
     }
     if !is_ignored(Signal::TERM) {
         single.signal(Signal::TERM);
-        assert_eq!(single.end().status, 143);
+        single.end().ends(143);
     }
-    let mut first = watching(arm, &["--count", "1"], &top);
-    assert_eq!(first.line(), "");
-    assert_eq!(first.end().status, 0);
+    watching(arm, &["--count", "1"], &top).end().is(0, "");
+    let mut json = arm.on(&["watch", "--json", "--count", "1", &top]);
+    let mut json = Running::start(&mut json);
+    wait_for_event(arm, &top, || !json.is_running());
+    let event = &objects(&json.end().stdout)[0];
+    assert_eq!(
+        (&event["event"], &event["path"]),
+        (&"changed".into(), &Value::from(top))
+    );
 }
 
-/// Starts `lockkeeper watch`, and changes the node until the command prints a line. So the server has the watch.
+/// Starts `lockkeeper watch`, and waits until it has printed a line. So the server has the watch.
 fn watching(arm: &Arm, options: &[&str], path: &str) -> Running {
-    let mut watch = Running::start(&mut on(arm, "watch", &[options, &[path]].concat()));
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                arm.set_data(path, "");
-                thread::sleep(Duration::from_millis(10));
-            }
-        });
+    let mut watch = Running::start(&mut arm.on(&[&["watch"], options, &[path]].concat()));
+    let has_line = AtomicBool::new(false);
+    let line = thread::scope(|scope| {
+        scope.spawn(|| wait_for_event(arm, path, || has_line.load(Ordering::Relaxed)));
         let line = watch.line();
-        stop.store(true, Ordering::Relaxed);
-        assert_eq!(what_happened(&line), format!("changed {path}"));
+        has_line.store(true, Ordering::Relaxed);
+        line
     });
+    assert_eq!(what_happened(&line), format!("changed {path}"));
     watch
+}
+
+/// Changes the node again and again until this is so.
+fn wait_for_event(arm: &Arm, path: &str, mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        arm.set_data(path, "");
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// A line without its time.
@@ -239,39 +192,123 @@ fn what_happened(line: &str) -> String {
     words[1..].join(" ")
 }
 
-#[test]
-fn a_closed_pipe_on_stdout_gives_status_141_and_no_message() {
-    let arm = Arm::embedded();
-    let top = arm.path();
-    for number in 0..3 {
-        said(&arm, "create", &["-p", &format!("{top}/{number}")]);
+fn an_acl_is_shown_and_set(arm: &Arm) {
+    let path = arm.path();
+    arm.create(&path);
+    assert_eq!(arm.said(&["getacl", &path]), "world:anyone:cdrwa\n");
+    let user = format!("digest:{SUPER}:cdrwa");
+    arm.said(&["setacl", "--version", "0", &path, "world:anyone:r", &user]);
+    let acl = arm.said(&["getacl", &path]);
+    // The ids of others are hidden from those who may only read.
+    let mut lines: Vec<_> = acl.lines().collect();
+    lines.sort_unstable();
+    assert!(lines[0].starts_with("digest:super:"), "{acl}");
+    assert!(lines[0].ends_with(":cdrwa"), "{acl}");
+    assert_eq!(lines[1..], ["world:anyone:r"]);
+    let late = arm.refused(&["setacl", &path, "world:anyone:cdrwa"]);
+    let why = "no permission by the ACL; give an identity that has it with --auth-file";
+    assert_eq!(late, format!("lockkeeper: {path}: {why}\n"));
+}
+
+fn a_client_learns_who_it_is_and_that_its_writes_have_arrived(arm: &Arm) {
+    assert_eq!(arm.said(&["sync"]), "");
+    let config = arm.said(&["config"]);
+    assert!(config.is_empty() || config.contains("version="), "{config}");
+    // Servers before 3.7 do not know.
+    let mut me = arm.on(&["whoami"]);
+    ended(me.env("LOCKKEEPER_AUTH", "digest:ann:secret")).is(0, "digest:ann\nip:127.0.0.1\n");
+}
+
+/// The copy had the user `super` without its digest: nobody could use it.
+fn an_export_that_would_lose_users_is_refused(arm: &Arm) {
+    let path = arm.path();
+    arm.create(&path);
+    let user = Acl::new(Perms::ALL, "digest", SUPER);
+    let anyone = Acl::new(Perms::READ, "world", "anyone");
+    let child = format!("{path}/child");
+    arm.create_with_acl(&child, CreateMode::Persistent, vec![user, anyone]);
+    let mut export = arm.on(&["export", &path]);
+    ended(&mut export)
+        .is(1, "")
+        .says(&child)
+        .says("--auth-file");
+    let hers = ended(export.env("LOCKKEEPER_AUTH", "digest:super:test"));
+    hers.ends(0).silently().shows("super:D/In");
+}
+
+fn a_tree_is_exported_and_imported_byte_for_byte(arm: &Arm) {
+    let (from, to) = (arm.path(), arm.path());
+    let text = format!("{from}/text");
+    arm.said(&["create", "--parents", &text, "größe\n\u{1b}[31m"]);
+    arm.create(&format!("{from}/a/b"));
+    let bytes: Vec<u8> = (0..=255).collect();
+    fed(
+        &mut arm.on(&["create", &format!("{from}/bytes"), "-"]),
+        &bytes,
+    )
+    .ends(0);
+    arm.said(&["setacl", &format!("{from}/a"), "world:anyone:cdrw"]);
+    arm.create_ephemeral(&format!("{from}/ephemeral"));
+    let exported = ended(&mut arm.on(&["export", &from])).ends(0);
+    let left_out = "lockkeeper: ephemeral nodes that were left out: 1\n";
+    assert_eq!(exported.stderr, left_out);
+    let exported = exported.stdout;
+    assert_eq!(exported.lines().count(), 5);
+
+    let top = format!("{to}/below");
+    let import = |options: &[&str], lines: &str| {
+        let arguments = [&["import"], options, &[&top]].concat();
+        fed(&mut arm.on(&arguments), lines.as_bytes())
+    };
+    let begin_with = |lines: &str, word| lines.lines().all(|line| line.starts_with(word));
+    let plan = import(&["--dry-run"], &exported).ends(0).silently().stdout;
+    assert!(begin_with(&plan, "create  "), "{plan}");
+    arm.refused(&["stat", &top]);
+    import(&[], &exported).is(0, &plan);
+    assert_eq!(arm.said(&["export", &top]), exported);
+    let got = arm.on(&["get", &format!("{top}/bytes")]).output().unwrap();
+    assert_eq!(got.stdout, bytes);
+
+    let again = import(&[], &exported).ends(0).stdout;
+    assert!(begin_with(&again, "same    "), "{again}");
+    arm.said(&["set", &format!("{top}/text"), "other"]);
+    arm.said(&["rm", &format!("{top}/bytes")]);
+    let differs = import(&[], &exported).is(1, "");
+    differs.says(&format!("{top}/text exists with other data"));
+    arm.refused(&["stat", &format!("{top}/bytes")]);
+    import(&["--overwrite"], &exported).ends(0);
+    assert_eq!(arm.said(&["export", &top]), exported);
+    import(&[], "{}\n").ends(64).says("line 1 of stdin");
+}
+
+/// `head -1` ended, and the command waited for an event that never came.
+fn a_command_that_waits_ends_when_nobody_reads(arm: &Arm) {
+    let path = arm.path();
+    arm.create(&path);
+    for arguments in [&["queue", "-f", &path][..], &["watch", &path]] {
+        let mut waits = Running::start(&mut arm.on(arguments));
+        if arguments[0] == "queue" {
+            waits.line();
+        }
+        assert!(waits.is_running(), "{arguments:?}");
+        waits.read_no_more();
+        waits.end().ends(141);
     }
-    // A pipe whose reading end is closed.
-    let mut ls = on(&arm, "ls", &[&top]);
+    // A pipe whose reading end is closed from the start.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let output = ls.stdout(writer).stderr(Stdio::piped()).output().unwrap();
-    assert_eq!(output.status.code(), Some(141));
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    let ls = arm.on(&["ls"]).stdout(writer).output().unwrap();
+    assert_eq!((ls.status.code(), ls.stderr), (Some(141), vec![]));
 }
 
 #[test]
 fn a_tree_of_many_nodes_is_walked_and_deleted() {
     let arm = Arm::embedded();
-    let top = "/many";
-    arm.create_many("/many", 1000);
-    let tree = said(&arm, "tree", &[top]);
-    assert_eq!(tree.lines().count(), 1 + 10 + 1000);
-    said(&arm, "rm", &["-r", top]);
-    refused(&arm, "stat", &[top]);
-}
-
-#[test]
-fn rm_recursive_refuses_the_root_and_the_nodes_of_zookeeper() {
-    let arm = Arm::embedded();
-    for path in ["/", "/zookeeper"] {
-        let rm = ended(&mut on(&arm, "rm", &["-r", path]));
-        assert_eq!(rm.status, 64, "{}", rm.stderr);
+    for child in 0..10 {
+        (0..100).for_each(|number| arm.create(&format!("/many/{child}/{number}")));
     }
-    assert_eq!(said(&arm, "ls", &["/zookeeper"]), "config\nquota\n");
+    let tree = arm.said(&["tree", "/many"]);
+    assert_eq!(tree.lines().count(), 1 + 10 + 1000);
+    arm.said(&["rm", "-r", "/many"]);
+    arm.refused(&["stat", "/many"]);
 }

@@ -4,30 +4,26 @@ mod support;
 
 use std::{env, fs, path::Path, process::Command};
 
-use support::{ended, lockkeeper};
+use support::{Files, ended, lockkeeper, root};
 
 fn said(arguments: &[&str]) -> String {
-    let ended = ended(&mut lockkeeper(arguments));
-    assert_eq!((ended.status, &*ended.stderr), (0, ""), "{arguments:?}");
-    ended.stdout
+    ended(&mut lockkeeper(arguments)).ends(0).silently().stdout
+}
+
+/// The output of a program that must succeed.
+fn output(command: &mut Command) -> String {
+    ended(command).ends(0).stdout
 }
 
 /// The options are from clap itself, short ones included. The rest of a page is from the help texts.
 #[test]
 fn every_command_has_a_manual_page_with_its_sections() {
-    let folder = std::env::temp_dir().join(format!("lockkeeper-man-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    said(&["man", folder.to_str().unwrap()]);
-    let page = |name: &str| fs::read_to_string(folder.join(format!("{name}.1"))).unwrap();
-    let help = said(&["--help"]);
-    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let commands = commands.take_while(|line| !line.is_empty());
-    let mut pages = 0;
-    for name in commands.filter_map(|line| line.split(' ').nth(2).filter(|name| !name.is_empty())) {
-        if name == "help" {
-            continue;
-        }
-        let page = page(&format!("lockkeeper-{name}"));
+    let files = Files::new("man");
+    said(&["man", &files.path("")]);
+    let mut pages = fs::read_dir(files.path("")).unwrap();
+    assert!(pages.by_ref().count() > 20);
+    for file in fs::read_dir(files.path("")).unwrap() {
+        let page = fs::read_to_string(file.unwrap().path()).unwrap();
         for section in [
             "NAME",
             "SYNOPSIS",
@@ -38,18 +34,14 @@ fn every_command_has_a_manual_page_with_its_sections() {
         ] {
             let heads = page.matches(&format!("\n.SH \"{section}\"\n")).count();
             let heads = heads + page.matches(&format!("\n.SH {section}\n")).count();
-            assert_eq!(heads, 1, "{name}: {section}\n{page}");
+            assert_eq!(heads, 1, "{section}\n{page}");
         }
-        let is_of_servers = page.contains("\\fB\\-\\-connect\\fR");
-        assert_eq!(
-            page.contains("\n  LOCKKEEPER_CONNECT\n"),
-            is_of_servers,
-            "{page}"
-        );
-        pages += 1;
+        // The demo reads no variable: it writes only to servers from its own command line.
+        let is_of_servers = page.contains("\\fB\\-\\-tls\\-ca\\fR") && !page.contains("-demo 1");
+        let has_variables = page.contains("\n  LOCKKEEPER_CONNECT ");
+        assert_eq!(has_variables, is_of_servers, "{page}");
     }
-    assert!(pages > 20, "{help}");
-    let run = page("lockkeeper-run");
+    let run = files.text("lockkeeper-run.1");
     for text in [
         "\\-E",
         "\\-q",
@@ -58,8 +50,11 @@ fn every_command_has_a_manual_page_with_its_sections() {
     ] {
         assert!(run.contains(text), "{text}\n{run}");
     }
-    assert!(page("lockkeeper-wire-spy").contains("\\-\\-cut\\-after"));
-    fs::remove_dir_all(&folder).unwrap();
+    assert!(
+        files
+            .text("lockkeeper-wire-spy.1")
+            .contains("\\-\\-cut\\-after")
+    );
 }
 
 /// The words that complete a command line in real shells. `tests/run.sh` demands zsh and fish, and says so if there are none.
@@ -102,71 +97,58 @@ fn shells_complete_commands_options_and_values() {
     }
 }
 
-/// The output of a program that must succeed.
-fn output(command: &mut Command) -> String {
-    let ended = ended(command);
-    assert_eq!(ended.status, 0, "{command:?}: {}", ended.stderr);
-    ended.stdout
-}
-
 #[test]
 fn the_version_names_the_commit_and_the_features() {
-    let long = said(&["--version"]);
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let commit = if root.join(".git").exists() {
+    let commit = if root().join(".git").exists() {
         let mut git = Command::new("git");
-        output(
-            git.arg("-C")
-                .arg(root)
-                .args(["rev-parse", "--short=12", "HEAD"]),
-        )
+        git.arg("-C").arg(root());
+        output(git.args(["rev-parse", "--short=12", "HEAD"]))
     } else {
         "unknown\n".to_owned()
     };
+    let long = said(&["--version"]);
     let (version, rest) = long.split_once('\n').unwrap();
     assert!(version.starts_with("lockkeeper 0."), "{long}");
     let srv = if cfg!(feature = "srv") { "srv, " } else { "" };
-    assert_eq!(
-        rest,
-        format!("commit: {commit}features: sasl-digest-md5, {srv}tls\n")
-    );
+    let features = format!("features: sasl-digest-md5, {srv}tls\n");
+    assert_eq!(rest, format!("commit: {commit}{features}"));
     assert_eq!(said(&["-V"]).lines().count(), 1);
 }
 
 /// A package from a registry has no repository, and must not name the commit of one that it happens to lie in.
 #[test]
 fn a_build_names_a_commit_only_if_the_repository_is_its_own() {
-    let folder = std::env::temp_dir().join(format!("lockkeeper-build-{}", std::process::id()));
-    let (package, script) = (folder.join("vendor/cli"), folder.join("build"));
+    let files = Files::new("build");
+    let [package, script] = ["vendor/cli", "build"].map(|name| files.path(name));
     fs::create_dir_all(&package).unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("build.rs");
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let mut rustc = Command::new(rustc);
-    output(
-        rustc
-            .args(["--edition=2024", "-o"])
-            .args([&script, &source]),
-    );
+    output(rustc.args(["--edition=2024", "-o", &script]).arg(source));
     let built = |path: Option<&str>| {
         let mut build = Command::new(&script);
-        path.map(|path| build.env("PATH", path));
+        build.envs(path.map(|path| ("PATH", path)));
         let said = output(build.env("CARGO_MANIFEST_DIR", &package));
-        let commit = said
+        let line = said
             .lines()
-            .find_map(|line| line.strip_prefix("cargo::rustc-env=LOCKKEEPER_COMMIT="));
-        commit.unwrap().to_owned()
+            .find(|line| line.contains("LOCKKEEPER_COMMIT="));
+        let (_, commit) = line.unwrap().split_once("COMMIT=").unwrap();
+        commit.to_owned()
     };
     let git = |arguments: &[&str]| {
         let identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
         let mut git = Command::new("git");
-        output(git.arg("-C").args([&folder]).args(identity).args(arguments))
+        output(
+            git.args(["-C", &files.path("")])
+                .args(identity)
+                .args(arguments),
+        )
     };
     assert_eq!(built(None), "unknown");
     git(&["init", "--quiet"]);
     git(&["commit", "--quiet", "--allow-empty", "-m", "a"]);
     assert_eq!(built(None), "unknown");
-    fs::rename(folder.join(".git"), folder.join("vendor/.git")).unwrap();
+    fs::rename(files.path(".git"), files.path("vendor/.git")).unwrap();
     assert_eq!(built(None).len(), 12);
     assert_eq!(built(Some("/nowhere")), "unknown");
-    fs::remove_dir_all(&folder).unwrap();
 }

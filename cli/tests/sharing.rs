@@ -11,54 +11,37 @@ on_both_arms!(
     kinds_that_do_not_exclude_each_other_are_bad_usage,
 );
 
-/// A command that prints `running`, and runs until it gets a signal.
-const UNTIL_TOLD: &[&str] = &["sh", "-c", "echo running; exec sleep 60"];
+/// Starts a command that runs until it gets a signal.
+fn running(arm: &Arm, options: &[&str], path: &str) -> Running {
+    let mut run = arm.start(options, path, "echo running; exec sleep 60");
+    assert_eq!(run.line(), "running");
+    run
+}
 
 fn stop(running: Running) {
     running.signal(Signal::TERM);
-    assert_eq!(running.end().status, 128 + 15);
+    running.end().ends(128 + 15);
 }
 
 fn readers_share_and_exclude_a_writer(arm: &Arm) {
     let path = arm.path();
-    let readers: Vec<_> = (0..2)
-        .map(|_| {
-            let mut reader = Running::start(&mut arm.run(&["--shared"], &path, UNTIL_TOLD));
-            assert_eq!(reader.line(), "running");
-            reader
-        })
-        .collect();
-    let writer = ended(&mut arm.run(&["--try"], &path, &["true"]));
-    assert_eq!(writer.status, 75);
-    for reader in readers {
-        stop(reader);
-    }
-    let mut writer = Running::start(&mut arm.run(&[], &path, UNTIL_TOLD));
-    assert_eq!(writer.line(), "running");
-    let reader = ended(&mut arm.run(&["--shared", "--try"], &path, &["true"]));
-    assert_eq!(reader.status, 75);
+    let readers = [0; 2].map(|_| running(arm, &["--shared"], &path));
+    arm.ran(&["--try"], &path, &["true"]).ends(75);
+    readers.into_iter().for_each(stop);
+    let writer = running(arm, &[], &path);
+    arm.ran(&["--shared", "--try"], &path, &["true"]).ends(75);
     stop(writer);
-    assert_eq!(arm.nodes(&path), Vec::<String>::new());
+    assert_eq!(arm.nodes(&path), [""; 0]);
 }
 
 fn only_the_given_number_of_holders_run(arm: &Arm) {
     let path = arm.path();
-    let options = ["--holders", "2"];
-    let holders: Vec<_> = (0..2)
-        .map(|_| {
-            let mut holder = Running::start(&mut arm.run(&options, &path, UNTIL_TOLD));
-            assert_eq!(holder.line(), "running");
-            holder
-        })
-        .collect();
-    let third = ended(&mut arm.run(&["--holders", "2", "--try"], &path, &["true"]));
-    assert_eq!(third.status, 75);
-    for holder in holders {
-        stop(holder);
-    }
-    let free = ended(&mut arm.run(&["--holders", "2", "--try"], &path, &["true"]));
-    assert_eq!(free.status, 0);
-    assert_eq!(arm.nodes(&format!("{path}/leases")), Vec::<String>::new());
+    let holders = [0; 2].map(|_| running(arm, &["--holders", "2"], &path));
+    let tried = || arm.ran(&["--holders", "2", "--try"], &path, &["true"]);
+    tried().ends(75);
+    holders.into_iter().for_each(stop);
+    tried().ends(0);
+    assert_eq!(arm.nodes(&format!("{path}/leases")), [""; 0]);
 }
 
 /// A run with `--holders 2` and one without were both started on one path, and nobody was told.
@@ -71,13 +54,10 @@ fn kinds_that_do_not_exclude_each_other_are_bad_usage(arm: &Arm) {
         (&["--shared"], &several, "a reader"),
     ] {
         let path = arm.path();
-        let mut holder = Running::start(&mut arm.run(held, &path, UNTIL_TOLD));
-        assert_eq!(holder.line(), "running");
+        let holder = running(arm, held, &path);
         for wait in [&["--try"][..], &["--wait", "20s"], &[]] {
-            let refused = ended(&mut arm.run(&[options, wait].concat(), &path, &["true"]));
-            assert_eq!(refused.status, 64, "{held:?} {options:?} {wait:?}");
-            assert!(refused.stderr.contains(found), "{}", refused.stderr);
-            assert!(refused.stderr.contains(&path), "{}", refused.stderr);
+            let refused = arm.ran(&[options, wait].concat(), &path, &["true"]);
+            refused.ends(64).says(found).says(&path);
         }
         stop(holder);
     }
@@ -92,7 +72,6 @@ fn holders_needs_a_number_from_one_and_excludes_shared() {
     ] {
         let arguments = [&["run"], options, &["/locks/x", "--", "true"]].concat();
         let refused = ended(&mut support::lockkeeper(&arguments));
-        assert_eq!(refused.status, 64, "{options:?}");
-        assert!(refused.stderr.contains("--holders"), "{}", refused.stderr);
+        refused.ends(64).says("--holders");
     }
 }

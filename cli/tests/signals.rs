@@ -8,14 +8,13 @@ use std::{
 };
 
 use rustix::process::{Signal, kill_process};
-use support::{Arm, Running, is_alive, is_ignored, pid_of, wait_for};
+use support::{Arm, Files, Running, is_alive, is_ignored, pid_of, state_of, until_dead, wait_for};
 
 on_both_arms!(
     signals_are_passed_on,
-    a_signal_ends_a_script_and_its_children,
     a_signal_ends_the_wait_and_leaves_no_node,
-    the_lock_of_a_killed_holder_becomes_free,
     a_holder_stopped_for_too_long_ends_its_command,
+    a_stopped_run_stops_its_command,
     a_signal_that_was_ignored_stays_ignored,
 );
 
@@ -35,22 +34,11 @@ fn signals_are_passed_on(arm: &Arm) {
         let script = format!(
             "trap 'echo got {name}; exit 9' {name}; echo ready; while :; do sleep 0.05; done"
         );
-        let mut run = Running::start(&mut arm.run(&[], &path, &["sh", "-c", &script]));
+        let mut run = arm.start(&[], &path, &script);
         assert_eq!(run.line(), "ready");
         run.signal(signal);
-        let ended = run.end();
-        assert_eq!(ended.stdout, format!("got {name}\n"));
-        assert_eq!(ended.status, 9, "{name}");
+        run.end().is(9, &format!("got {name}\n"));
     }
-}
-
-fn a_signal_ends_a_script_and_its_children(arm: &Arm) {
-    let script = "sleep 60 & echo $!; wait";
-    let mut run = Running::start(&mut arm.run(&[], &arm.path(), &["sh", "-c", script]));
-    let pid = pid_of(&run.line());
-    run.signal(Signal::TERM);
-    assert_eq!(run.end().status, 143);
-    wait_for("the end of the script's child", || !is_alive(pid));
 }
 
 fn a_signal_ends_the_wait_and_leaves_no_node(arm: &Arm) {
@@ -60,66 +48,48 @@ fn a_signal_ends_the_wait_and_leaves_no_node(arm: &Arm) {
         if is_ignored(signal) {
             continue;
         }
-        let run = Running::start(&mut arm.run(&[], &path, &["echo", "ran"]));
-        wait_for("a second node", || arm.nodes(&path).len() == 2);
+        let run = arm.start(&[], &path, "echo ran");
+        arm.until_nodes(&path, 2);
         run.signal(signal);
-        let ended = run.end();
-        assert_eq!((ended.status, ended.stdout.as_str()), (status, ""));
+        run.end().is(status, "");
         assert_eq!(arm.nodes(&path).len(), 1, "only the holder's");
     }
     arm.release(guard);
 }
 
-fn the_lock_of_a_killed_holder_becomes_free(arm: &Arm) {
-    let path = arm.path();
-    let options = ["--session-timeout", "4s"];
-    let script = "echo $$; exec sleep 60";
-    let mut holder = Running::start(&mut arm.run(&options, &path, &["sh", "-c", script]));
-    let pid = pid_of(&holder.line());
-    let mut next = Running::start(&mut arm.run(&[], &path, &["echo", "ran"]));
-    wait_for("a second node", || arm.nodes(&path).len() == 2);
-    assert!(next.is_running());
-
-    holder.signal(Signal::KILL);
-    assert_eq!(next.line(), "ran");
-    assert_eq!(next.end().status, 0);
-    assert!(!is_alive(pid), "it was ended long before the session");
-}
-
 fn a_holder_stopped_for_too_long_ends_its_command(arm: &Arm) {
     let path = arm.path();
     let options = ["--session-timeout", "2s"];
-    let script = "echo $$; exec sleep 60";
-    let mut holder = Running::start(&mut arm.run(&options, &path, &["sh", "-c", script]));
-    let pid = pid_of(&holder.line());
+    let mut holder = arm.start(&options, &path, "echo $$; exec sleep 60");
+    let pid = holder.pid_in_line();
     holder.signal(Signal::STOP);
     // The watchdog ends it, at about the time when the session ends: `run` cannot.
-    wait_for("the end of the command", || !is_alive(pid));
+    until_dead(pid);
     wait_for("the end of the session", || arm.nodes(&path).is_empty());
-
     holder.signal(Signal::CONT);
-    let ended = holder.end();
-    assert_eq!(ended.status, 74, "{}", ended.stderr);
-    assert!(ended.stderr.contains("lock lost"), "{}", ended.stderr);
-    assert!(!is_alive(pid));
+    holder.end().ends(74).says("lock lost");
+}
+
+/// Stops both or neither: a command that goes on while `run` is stopped would lose its lock without a word.
+fn a_stopped_run_stops_its_command(arm: &Arm) {
+    // A shell that has just started a program waits for it without showing that it is stopped, too.
+    let mut run = arm.start(&[], &arm.path(), "echo $$; exec sleep 600");
+    let pids = [run.pid_in_line(), run.pid()];
+    let are_stopped = || pids.map(|pid| state_of(pid) == Some('T'));
+    run.signal(Signal::TSTP);
+    wait_for("the stop of both", || are_stopped() == [true; 2]);
+    run.signal(Signal::CONT);
+    wait_for("the command to go on", || are_stopped() == [false; 2]);
+    run.signal(Signal::TERM);
+    run.end().ends(143);
 }
 
 /// As under nohup(1): neither `run` nor its command handles a hang-up.
 fn a_signal_that_was_ignored_stays_ignored(arm: &Arm) {
+    let files = Files::new("ignored");
+    let fifo = files.fifo("fifo");
     let script = "echo ready; read x < \"$0\"; echo $x";
-    let fifo = std::env::temp_dir().join(arm.path().replace('/', "_"));
-    assert!(
-        Command::new("mkfifo")
-            .arg(&fifo)
-            .status()
-            .unwrap()
-            .success()
-    );
-    let inner = arm.run(
-        &[],
-        &arm.path(),
-        &["sh", "-c", script, fifo.to_str().unwrap()],
-    );
+    let inner = arm.run(&[], &arm.path(), &["sh", "-c", script, &fifo]);
     let mut nohup = Command::new("sh");
     nohup
         .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
@@ -129,9 +99,7 @@ fn a_signal_that_was_ignored_stays_ignored(arm: &Arm) {
     assert_eq!(run.line(), "ready");
     run.signal(Signal::HUP);
     std::fs::write(&fifo, "alive\n").unwrap();
-    std::fs::remove_file(&fifo).unwrap();
-    assert_eq!(run.line(), "alive");
-    assert_eq!(run.end().status, 0);
+    run.end().is(0, "alive\n");
 }
 
 /// In the foreground the command can use the terminal. Ctrl-C reaches it once: from the terminal, not from `run`.
@@ -180,11 +148,11 @@ fn in_a_terminal_a_script_and_its_children_end_with_the_lock() {
         let [node, run, started @ ..] = words.as_slice() else {
             panic!("{line}");
         };
+        assert_eq!(started.len(), 3);
         lose(&arm, node, run);
         for pid in started {
-            wait_for("the end of a child", || !is_alive(pid_of(pid)));
+            until_dead(pid_of(pid));
         }
-        assert_eq!(started.len(), 3);
         terminal.wait().unwrap();
     }
 }
@@ -203,12 +171,8 @@ fn terminal(arm: &Arm, command: &str, script: &str) -> Child {
             "--quiet",
             "--return",
             "--flush",
-            "--echo",
-            "never",
-            "--command",
-            command,
-            "/dev/null",
         ])
+        .args(["--echo", "never", "--command", command, "/dev/null"])
         .env("RUN", format!("{binary} run {path} -- sh -c"))
         .env("LOCKKEEPER_CONNECT", &arm.connect)
         .env("SCRIPT", script)
@@ -216,4 +180,43 @@ fn terminal(arm: &Arm, command: &str, script: &str) -> Child {
         .stdout(Stdio::piped())
         .spawn()
         .expect("env(1) is needed, and script(1), of util-linux")
+}
+
+/// A run inside the command of a run. All were stopped together, and went on together, while another one had the inner lock.
+#[test]
+fn a_stopped_run_does_not_stop_the_watchdog_of_a_run_inside_its_command() {
+    let arm = Arm::embedded();
+    let (outer, inner) = (arm.path(), arm.path());
+    let script =
+        r#""$BINARY" run -q --session-timeout 1s "$INNER" -- sh -c 'echo $$; sleep 600'; true"#;
+    let options = ["-q", "--session-timeout", "30s"];
+    let mut run = arm.run(&options, &outer, &["sh", "-c", script]);
+    run.env("LOCKKEEPER_CONNECT", &arm.connect);
+    run.env("BINARY", env!("CARGO_BIN_EXE_lockkeeper"));
+    let mut run = Running::start(run.env("INNER", &inner));
+    let worker = run.pid_in_line();
+    run.signal(Signal::TSTP);
+    wait_for("the stop", || state_of(run.pid()) == Some('T'));
+    arm.ran(&[], &inner, &["true"]).ends(0);
+    assert!(!is_alive(worker));
+    run.signal(Signal::CONT);
+    run.end().ends(0);
+}
+
+/// The time counts from when `run` said it: not from when the watchdog, which was stopped, too, has read it.
+#[test]
+fn a_watchdog_that_was_stopped_does_not_let_the_command_go_on_for_longer() {
+    let arm = Arm::embedded();
+    let path = arm.path();
+    let options = ["--session-timeout", "8s"];
+    let mut run = arm.start(&options, &path, "echo $$; exec sleep 600");
+    let (pid, watchdog) = (run.pid_in_line(), support::watchdog_of(run.pid()));
+    for process in [watchdog, run.pid()] {
+        kill_process(process, Signal::STOP).unwrap();
+    }
+    wait_for("the end of the session", || arm.nodes(&path).is_empty());
+    let went_on = std::time::Instant::now();
+    kill_process(watchdog, Signal::CONT).unwrap();
+    until_dead(pid);
+    assert!(went_on.elapsed().as_secs() < 4, "{:?}", went_on.elapsed());
 }

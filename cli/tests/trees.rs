@@ -6,10 +6,12 @@
 
 mod support;
 
-use std::{env, fs, path::Path, thread, time::Duration};
+use std::{env, fs, thread, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Arm, Manager, Running, ended, is_alive, pid_of, session_of, wait_for, watchdog_of};
+use support::{
+    Arm, Files, Manager, Running, is_alive, pid_of, session_of, until_dead, wait_for, watchdog_of,
+};
 
 /// Ways to start the worker, `$W`. To most of them, a signal to the command or its group does not come by itself.
 const TREES: [(&str, &str); 6] = [
@@ -41,36 +43,39 @@ fn each_tree(options: &[&str], end: impl Fn(&Arm, &Running, &str, Pid) + Sync) {
 }
 
 fn try_one(name: &str, tree: &str, options: &[&str], end: impl Fn(&Arm, &Running, &str, Pid)) {
-    let arm = Arm::embedded();
+    let (arm, files) = (Arm::embedded(), Files::new(name));
     let path = arm.path();
-    let directory = env::temp_dir().join(path.replace('/', "_"));
-    fs::create_dir(&directory).unwrap();
     let options = [&["-q", "--session-timeout", "2s", "--notify"], options].concat();
     let mut run = arm.run(&options, &path, &["sh", "-c", tree]);
-    let manager = Manager::of(&arm, &mut run);
-    let run = Running::start(run.env("W", WORKER).env("DIR", &directory));
-    let worker = worker_in(&directory);
-    let section = directory.join("section");
-    let look = ["flock", "-n", section.to_str().unwrap(), "echo", "free"];
-    let next = Running::start(&mut arm.run(&[], &path, &look));
+    let manager = Manager::of(&mut run);
+    let run = Running::start(run.env("W", WORKER).env("DIR", files.path("")));
+    let worker = Worker::of(&files);
+    let look = format!("flock -n {} echo free", files.path("section"));
+    let next = arm.start(&[], &path, &look);
     arm.until_nodes(&path, 2);
     manager.until_begun();
-    end(&arm, &run, &path, worker);
-    let next = next.end();
-    assert_eq!(
-        (next.status, &*next.stdout, &*next.stderr),
-        (0, "free\n", ""),
-        "{name}"
-    );
-    assert!(!is_alive(worker), "{name}");
-    drop(run);
-    fs::remove_dir_all(directory).unwrap();
+    end(&arm, &run, &path, worker.0);
+    next.end().is(0, "free\n").silently();
+    assert!(!is_alive(worker.0), "{name}");
 }
 
-fn worker_in(directory: &Path) -> Pid {
-    let file = directory.join("worker");
-    wait_for("the worker", || file.exists());
-    pid_of(fs::read_to_string(file).unwrap().trim())
+/// A worker. Dropping this value kills it: a test that fails must not leave it behind.
+struct Worker(Pid);
+
+impl Worker {
+    fn of(files: &Files) -> Self {
+        let file = files.path("worker");
+        wait_for("the worker", || fs::exists(&file).unwrap());
+        Self(pid_of(files.text("worker").trim()))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if is_alive(self.0) {
+            let _ = kill_process(self.0, Signal::KILL);
+        }
+    }
 }
 
 #[test]
@@ -101,55 +106,36 @@ fn a_run_that_gets_term_kills_what_is_left_after_the_grace_time() {
 #[test]
 fn a_lost_lock_ends_all_before_the_session_expires() {
     each_tree(&[], |arm, _, path, worker| {
-        let server = arm.server.as_ref().unwrap();
-        let session = session_of(server, path).unwrap();
-        server.faults().stall_session(session);
-        wait_for("the end of the worker", || !is_alive(worker));
+        let session = session_of(arm.server(), path).unwrap();
+        arm.server().faults().stall_session(session);
+        until_dead(worker);
     });
 }
 
 #[test]
-fn a_killed_run_leaves_nothing() {
-    each_tree(&[], |_, run, _, _| run.signal(Signal::KILL));
-}
-
-#[test]
-fn a_stopped_run_leaves_nothing_when_its_lease_has_ended() {
-    each_tree(&[], |_, run, _, _| run.signal(Signal::STOP));
-}
-
-/// The second watchdog has no processes of its own below it, but knows those that it has seen.
-#[test]
-fn a_killed_watchdog_is_replaced() {
-    for last in [Signal::KILL, Signal::STOP] {
-        each_tree(&[], |_, run, _, _| {
-            let first = watchdog_of(run.pid());
-            kill_process(first, Signal::KILL).unwrap();
-            wait_for("another watchdog", || watchdog_of(run.pid()) != first);
-            thread::sleep(Duration::from_millis(500));
-            run.signal(last);
-        });
+fn a_run_that_is_killed_or_stopped_leaves_nothing() {
+    for signal in [Signal::KILL, Signal::ALARM, Signal::STOP] {
+        each_tree(&[], |_, run, _, _| run.signal(signal));
     }
 }
 
-/// Without a watchdog that has begun the command, `run` itself waits for all, and knows the command's status.
+/// Nobody would end the command if its run were killed or stopped, too. So the run gives the lock up, and ends all first.
 #[test]
-fn a_run_whose_watchdog_was_killed_goes_on() {
+fn a_run_whose_watchdog_was_killed_ends_all_and_gives_the_lock_up() {
     each_tree(&[], |_, run, _, _| {
         kill_process(watchdog_of(run.pid()), Signal::KILL).unwrap();
-        run.signal(Signal::TERM);
     });
-    let arm = Arm::embedded();
+    let (arm, path) = (Arm::embedded(), String::from("/l"));
     let mut run = arm.run(
-        &["-q", "--notify"],
-        &arm.path(),
-        &["sh", "-c", "echo $PPID; sleep 0.3 & sleep 0.2; exit 7"],
+        &["--notify"],
+        &path,
+        &["sh", "-c", "echo $PPID; sleep 600 & wait"],
     );
-    let manager = Manager::of(&arm, &mut run);
+    let manager = Manager::of(&mut run);
     let mut run = Running::start(&mut run);
     manager.until_begun();
-    kill_process(pid_of(&run.line()), Signal::KILL).unwrap();
-    assert_eq!(run.end().status, 7);
+    kill_process(run.pid_in_line(), Signal::KILL).unwrap();
+    run.end().ends(74).says("lock lost: the watchdog");
 }
 
 /// A command that ends leaves its worker behind, as under flock(1).
@@ -160,29 +146,26 @@ fn a_command_that_ends_keeps_the_lock_as_long_as_what_it_has_started() {
     // The process of the first one is the command itself.
     for (name, tree) in TREES.into_iter().skip(1) {
         let path = arm.path();
-        let directory = env::temp_dir().join(path.replace('/', "_"));
-        fs::create_dir(&directory).unwrap();
         let script = format!("{{ {tree}; }} & {ALONE}");
         for options in [&[][..], &["--no-wait-children"]] {
+            let files = Files::new(name);
             let mut run = arm.run(options, &path, &["sh", "-c", &script]);
-            let mut run = Running::start(run.env("W", WORKER).env("DIR", &directory));
-            let worker = worker_in(&directory);
+            let mut run = Running::start(run.env("W", WORKER).env("DIR", files.path("")));
+            let worker = Worker::of(&files);
             // The message comes a second after the end of the command, or with the release.
             let said = run.error_line();
-            assert!(said.contains(&worker.to_string()), "{name}: {said}");
-            let next = ended(&mut arm.run(&["--try"], &path, &["true"]));
+            assert!(said.contains(&worker.0.to_string()), "{name}: {said}");
+            let next = arm.ran(&["--try"], &path, &["true"]);
             if options.is_empty() {
                 assert!(said.contains("the lock is held until"), "{name}: {said}");
-                assert_eq!(next.status, 75, "{name}");
+                next.ends(75);
                 run.signal(Signal::TERM);
             } else {
                 assert!(said.contains("without the lock"), "{name}: {said}");
-                assert_eq!(next.status, 0, "{name}");
-                kill_process(worker, Signal::TERM).unwrap();
+                next.ends(0);
+                kill_process(worker.0, Signal::TERM).unwrap();
             }
-            assert_eq!(run.end().status, 7, "{name}");
-            fs::remove_file(directory.join("worker")).unwrap();
+            run.end().ends(7);
         }
-        fs::remove_dir_all(directory).unwrap();
     }
 }

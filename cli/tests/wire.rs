@@ -2,38 +2,24 @@
 
 mod support;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::PathBuf};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{Arm, Running, ended, is_ignored, lockkeeper};
+use support::{Arm, Ended, Running, ended, is_ignored, lockkeeper, objects, root};
 
 /// The files in a folder of the workspace, in the order of their names.
 fn files(folder: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("..")
-        .join(folder);
-    let mut files: Vec<_> = (fs::read_dir(&folder).unwrap())
-        .map(|file| file.unwrap().path())
-        .collect();
+    let files = fs::read_dir(root().join(folder)).unwrap();
+    let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
     files.sort();
-    assert!(!files.is_empty(), "{}", folder.display());
+    assert!(!files.is_empty(), "{folder}");
     files
 }
 
-fn decode(options: &[&str], files: &[PathBuf]) -> Command {
+fn decode(options: &[&str], files: &[PathBuf]) -> Ended {
     let mut decode = lockkeeper(&["wire", "decode"]);
-    decode.args(options).args(files);
-    decode
-}
-
-fn objects(lines: &str) -> Vec<Value> {
-    let object = |line| serde_json::from_str(line).unwrap();
-    lines.lines().map(object).collect()
+    ended(decode.args(options).args(files))
 }
 
 /// The bytes of both sides, by the fields of the messages. Checks that the fields leave no gap.
@@ -56,27 +42,24 @@ fn bytes_of(messages: &[Value]) -> [String; 2] {
 fn every_recorded_message_is_decoded_byte_for_byte() {
     let mut errors = 0;
     for file in files("proto/tests/golden") {
-        let decoded = ended(&mut decode(&["--json"], std::slice::from_ref(&file)));
-        let name = file.display();
-        assert_eq!((decoded.status, &*decoded.stderr), (0, ""), "{name}");
-        let messages = objects(&decoded.stdout);
+        let decoded = decode(&["--json"], std::slice::from_ref(&file));
+        let messages = objects(&decoded.ends(0).silently().stdout);
         let recording = fs::read_to_string(&file).unwrap();
         let said = |mark: &str| -> String {
             let lines = recording.lines().filter_map(|line| line.strip_prefix(mark));
             lines.map(str::trim).collect()
         };
+        let name = file.display();
         assert_eq!(bytes_of(&messages), [said("C>"), said("S>")], "{name}");
         for message in &messages {
             let fields = message["fields"].as_array().unwrap();
-            let opaque = fields.iter().any(|field| field["name"] == "bytes");
+            let is_opaque = fields.iter().any(|field| field["name"] == "bytes");
             // Words and their answers are text. A server's refusal may have a body, which means nothing.
             let what = message["what"].as_str().unwrap();
             let may_be = what == "word" || what == "answer" || what.starts_with("refusal of");
-            assert!(
-                !opaque || may_be || !message["error"].is_null(),
-                "{name}: {message}"
-            );
-            errors += usize::from(!message["error"].is_null());
+            let is_wrong = !message["error"].is_null();
+            assert!(!is_opaque || may_be || is_wrong, "{name}: {message}");
+            errors += usize::from(is_wrong);
         }
     }
     // The eleven malformed messages of `proto/tests/golden.rs`, which went to both servers.
@@ -85,14 +68,12 @@ fn every_recorded_message_is_decoded_byte_for_byte() {
 
 #[test]
 fn each_field_has_a_line_with_its_offset() {
-    let all = files("proto/tests/golden");
-    let file = all
-        .iter()
-        .find(|file| file.ends_with("getData_watch.3.8.0.hex"));
-    let decoded = ended(&mut decode(&[], std::slice::from_ref(file.unwrap())));
+    let mut all = files("proto/tests/golden");
+    all.retain(|file| file.ends_with("getData_watch.3.8.0.hex"));
+    let mut decoded = decode(&[], &all).ends(0);
     for text in [
-        "client  handshake, 49 bytes at 0\n     0     4  frame length                  45\n",
-        "    48     1  ConnectRequest.read_only      false\n",
+        "client  handshake, 49 bytes at 0\n     0     4  frame length                     45\n",
+        "    48     1  ConnectRequest.read_only         false\n",
         "client  getData, 21 bytes at 49\n",
         "    12     8  GetDataRequest.path   \"/g/x\"\n    20     1  GetDataRequest.watch  true\n",
         "     8     4  RequestHeader.op      4 (getData)\n",
@@ -101,65 +82,46 @@ fn each_field_has_a_line_with_its_offset() {
         "Stat.czxid            0x9c7\n",
         "server  event, 36 bytes at 136\n",
     ] {
-        assert!(decoded.stdout.contains(text), "{text}\n{}", decoded.stdout);
+        decoded = decoded.shows(text);
     }
-    let bad = ended(&mut decode(
-        &[],
-        &[PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")],
-    ));
-    assert_eq!(bad.status, 64);
-    assert!(
-        bad.stderr.contains("Cargo.toml, line 1: "),
-        "{}",
-        bad.stderr
-    );
+    let bad = decode(&[], &[root().join("Cargo.toml")]).ends(64);
+    bad.says("Cargo.toml, line 1: ");
 }
 
 #[test]
 fn no_bytes_make_it_fail() {
     for folder in ["frames", "records", "machine", "server"] {
         let files = files(&format!("fuzz/corpus/{folder}"));
+        let whole: usize = files.iter().map(|file| fs::read(file).unwrap().len()).sum();
         for side in ["client", "server"] {
-            let decoded = ended(&mut decode(&["--json", "--from", side], &files));
-            assert_eq!((decoded.status, &*decoded.stderr), (0, ""), "{folder}");
-            let sides = bytes_of(&objects(&decoded.stdout));
-            let whole: usize = files.iter().map(|file| fs::read(file).unwrap().len()).sum();
+            let decoded = decode(&["--json", "--from", side], &files);
+            let sides = bytes_of(&objects(&decoded.ends(0).silently().stdout));
             assert_eq!(sides.concat().len(), 2 * whole, "{folder}");
         }
     }
 }
 
-/// A running spy. Dropping this value kills it.
-struct Spy {
-    spy: Running,
-    address: String,
-}
-
-impl Spy {
-    fn start(arm: &Arm, options: &[&str]) -> Self {
-        let mut spy = lockkeeper(&["wire", "spy", "--listen", "127.0.0.1:0", "--connect"]);
-        let mut spy = Running::start(spy.arg(&arm.connect).args(options));
-        let line = spy.error_line();
-        let address = line.split([' ', ',']).find(|word| word.starts_with("127."));
-        let address = address.unwrap().to_owned();
-        Self { spy, address }
-    }
+/// Starts a spy, and returns its address, too.
+fn spy(arm: &Arm, options: &[&str]) -> (Running, String) {
+    let mut spy = lockkeeper(&["wire", "spy", "--listen", "127.0.0.1:0", "--connect"]);
+    let mut spy = Running::start(spy.arg(&arm.connect).args(options));
+    let line = spy.error_line();
+    let address = line.split([' ', ',']).find(|word| word.starts_with("127."));
+    (spy, address.unwrap().to_owned())
 }
 
 #[test]
 fn a_spy_prints_what_client_and_server_say() {
     let arm = Arm::embedded();
-    let mut spy = Spy::start(&arm, &[]);
+    let (mut visible, address) = spy(&arm, &[]);
     let path = arm.path();
-    let mut create = lockkeeper(&["create", "-p", &path, "hello", "--connect", &spy.address]);
-    let created = ended(create.env("LOCKKEEPER_AUTH", "digest:ann:hunter2"));
-    assert_eq!(created.status, 0, "{}", created.stderr);
-    let mut lines = Vec::new();
-    spy.spy.line_that(|line| {
-        lines.push(line.to_owned());
+    let mut create = lockkeeper(&["create", "-p", &path, "hello", "--connect", &address]);
+    ended(create.env("LOCKKEEPER_AUTH", "digest:ann:hunter2")).ends(0);
+    let mut text = String::new();
+    visible.line_that(|line| {
+        text = format!("{text}\n{line}");
         line.contains("reply to closeSession")
     });
-    let text = lines.join("\n");
     let create = format!(
         "path=\"{path}\" data=\"hello\" acl=1 element perms=31 scheme=\"world\" id=\"anyone\""
     );
@@ -177,54 +139,41 @@ fn a_spy_prints_what_client_and_server_say() {
     }
     assert!(!text.contains("hunter2"), "{text}");
     if !is_ignored(Signal::TERM) {
-        spy.spy.signal(Signal::TERM);
-        assert_eq!(spy.spy.end().status, 143);
+        visible.signal(Signal::TERM);
+        visible.end().ends(143);
     }
 
-    let mut spy = Spy::start(&arm, &["--json", "--secrets"]);
-    let mut ls = lockkeeper(&["ls", "--connect", &spy.address]);
+    let (mut json, address) = spy(&arm, &["--json", "--secrets"]);
+    let mut ls = lockkeeper(&["ls", "--connect", &address]);
+    ended(ls.env("LOCKKEEPER_AUTH", "digest:ann:hunter2")).ends(0);
+    let first = &objects(&json.line())[0];
     assert_eq!(
-        ended(ls.env("LOCKKEEPER_AUTH", "digest:ann:hunter2")).status,
-        0
-    );
-    let first = objects(&spy.spy.line());
-    assert_eq!(
-        (&first[0]["what"], &first[0]["connection"]),
+        (&first["what"], &first["connection"]),
         (&"handshake".into(), &1.into())
     );
-    assert!(first[0]["time_ms"].as_u64() > Some(1_600_000_000_000));
-    let hers = std::iter::from_fn(|| Some(spy.spy.line())).find(|line| line.contains("hunter2"));
-    assert!(hers.unwrap().contains("AuthPacket.auth"));
+    assert!(first["time_ms"].as_u64() > Some(1_600_000_000_000));
+    let hers = json.line_that(|line| line.contains("hunter2"));
+    assert!(hers.contains("AuthPacket.auth"), "{hers}");
 }
 
 #[test]
 fn a_spy_delays_drops_and_cuts_on_request() {
     let arm = Arm::embedded();
     let ls = |options: &[&str], timeout: &str| {
-        let spy = Spy::start(&arm, options);
+        let (_spy, address) = spy(&arm, options);
         let begin = std::time::Instant::now();
-        let ended = ended(&mut lockkeeper(&[
-            "ls",
-            "--connect",
-            &spy.address,
-            "--timeout",
-            timeout,
-        ]));
-        (ended.status, ended.stderr, begin.elapsed())
+        let mut ls = lockkeeper(&["ls", "--connect", &address, "--timeout", timeout]);
+        (ended(&mut ls), begin.elapsed())
     };
     // The handshake, and the listing: two pieces for each side.
-    let (status, error, took) = ls(&["--delay", "100ms"], "20s");
-    assert_eq!((status, &*error), (0, ""));
+    let (listed, took) = ls(&["--delay", "100ms"], "20s");
+    listed.ends(0).silently();
     assert!(took.as_millis() >= 400, "{took:?}");
-    let (status, error, _) = ls(&["--drop-after", "0"], "500ms");
-    assert_eq!(status, 69);
-    assert!(error.contains("not answered"), "{error}");
+    let (dropped, _) = ls(&["--drop-after", "0"], "500ms");
+    dropped.ends(69).says("not answered");
     // Nothing has passed yet when the connection is cut.
-    let (status, error, _) = ls(&["--delay", "10s", "--cut-after", "10ms"], "3s");
-    assert_eq!(status, 69);
-    let is_cut = |text| error.contains(text);
-    assert!(
-        is_cut("closed by the server") || is_cut("reset by peer"),
-        "{error}"
-    );
+    let (cut, _) = ls(&["--delay", "10s", "--cut-after", "10ms"], "3s");
+    let error = cut.ends(69).stderr;
+    let mut ways = ["closed by the server", "reset by peer"].iter();
+    assert!(ways.any(|way| error.contains(way)), "{error}");
 }

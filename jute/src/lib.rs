@@ -69,7 +69,6 @@ mod codec;
 mod error;
 mod reader;
 mod record;
-#[cfg(feature = "trace")]
 mod trace;
 mod writer;
 
@@ -78,10 +77,10 @@ use lockkeeper_test_support::cases;
 
 pub use codec::{Decode, Encode};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
-pub use reader::{NegativeCounts, Reader};
+pub use reader::Reader;
 #[cfg(feature = "trace")]
 pub use trace::{Traced, TracedValue};
 pub use writer::{Sink, Writer};
 
 #[doc(hidden)]
-pub use bytes as __bytes;
+pub use record::debug as __debug;

@@ -15,20 +15,9 @@ use alloc::vec::Vec;
 use byteorder::{BigEndian, ByteOrder};
 use bytes::{Buf, Bytes};
 
-use crate::{DecodeError, DecodeErrorKind};
 #[cfg(feature = "trace")]
-use crate::{Traced, TracedValue};
-
-/// How a reader treats a vector count below -1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NegativeCounts {
-    /// As an error: the peer is broken. For clients.
-    #[default]
-    Refuse,
-    /// As an empty vector, like a Java server. For servers that must treat clients as ZooKeeper
-    /// does.
-    Empty,
-}
+use crate::Traced;
+use crate::{DecodeError, DecodeErrorKind, trace::TracedValue};
 
 /// Reads jute values from the front of a buffer.
 #[derive(Clone, Debug)]
@@ -36,8 +25,7 @@ pub struct Reader {
     rest: Bytes,
     total: usize,
     field: &'static str,
-    negative_counts: NegativeCounts,
-    lossy_strings: bool,
+    is_tolerant: bool,
     #[cfg(feature = "trace")]
     trace: Option<Vec<Traced>>,
 }
@@ -52,11 +40,19 @@ impl Reader {
             rest: input,
             total,
             field: "input",
-            negative_counts: NegativeCounts::default(),
-            lossy_strings: false,
+            is_tolerant: false,
             #[cfg(feature = "trace")]
             trace: None,
         }
+    }
+
+    /// Makes the reader as tolerant as a Java server, for servers that must treat clients as
+    /// `ZooKeeper` does: a vector count below -1 is that of an empty vector, and bytes that are not
+    /// valid text become U+FFFD.
+    #[must_use]
+    pub fn tolerant(mut self) -> Self {
+        self.is_tolerant = true;
+        self
     }
 
     /// Makes the reader note each value that it reads.
@@ -72,35 +68,6 @@ impl Reader {
     #[must_use]
     pub fn trace(&self) -> &[Traced] {
         self.trace.as_deref().unwrap_or_default()
-    }
-
-    /// Notes the value of the last `length` bytes.
-    #[cfg(feature = "trace")]
-    fn note(&mut self, length: usize, value: TracedValue) {
-        let read = self.total.saturating_sub(self.rest.len());
-        let (field, offset) = (self.field, read.saturating_sub(length));
-        if let Some(trace) = &mut self.trace {
-            trace.push(Traced {
-                field,
-                offset,
-                length,
-                value,
-            });
-        }
-    }
-
-    /// Sets the rule for vector counts below -1.
-    #[must_use]
-    pub fn with_negative_counts(mut self, rule: NegativeCounts) -> Self {
-        self.negative_counts = rule;
-        self
-    }
-
-    /// Makes the reader replace bytes that are not valid text with U+FFFD, as a Java server does.
-    #[must_use]
-    pub fn with_lossy_strings(mut self) -> Self {
-        self.lossy_strings = true;
-        self
     }
 
     /// Sets the field that errors of the next read name. [`record!`](crate::record) calls it.
@@ -130,95 +97,93 @@ impl Reader {
         }
     }
 
-    /// Takes `N` bytes.
-    ///
-    /// # Errors
-    /// `Short` when fewer are left.
-    pub fn take_array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let bytes = self.array::<N>()?;
-        #[cfg(feature = "trace")]
-        self.note(N, TracedValue::Fixed(Bytes::copy_from_slice(&bytes)));
-        Ok(bytes)
-    }
-
+    /// The next `N` bytes, which stay in the reader.
     #[inline]
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let Some(bytes) = self.rest.first_chunk::<N>().copied() else {
-            return Err(self.error(DecodeErrorKind::Short {
+    fn peek<const N: usize>(&self) -> Result<[u8; N], DecodeError> {
+        self.rest.first_chunk::<N>().copied().ok_or_else(|| {
+            self.error(DecodeErrorKind::Short {
                 needed: N,
                 left: self.left(),
-            }));
-        };
-        self.rest.advance(N);
-        Ok(bytes)
+            })
+        })
     }
 
-    /// Reads an `int`: four bytes.
-    ///
-    /// # Errors
-    /// `Short` when fewer are left.
+    /// Passes a value of this length.
     #[inline]
-    pub fn take_i32(&mut self) -> Result<i32, DecodeError> {
-        let int = self.int()?;
+    #[cfg_attr(not(feature = "trace"), allow(unused_variables))]
+    fn pass(&mut self, length: usize, value: impl FnOnce() -> TracedValue) {
         #[cfg(feature = "trace")]
-        self.note(4, TracedValue::Int(int));
+        if let Some(trace) = &mut self.trace {
+            trace.push(Traced {
+                field: self.field,
+                offset: self.total.saturating_sub(self.rest.len()),
+                length,
+                value: value(),
+            });
+        }
+        self.rest.advance(length);
+    }
+
+    pub(crate) fn take_byte(&mut self) -> Result<u8, DecodeError> {
+        let bytes = self.peek::<1>()?;
+        self.pass(1, || TracedValue::Fixed(Bytes::copy_from_slice(&bytes)));
+        Ok(u8::from_be_bytes(bytes))
+    }
+
+    #[inline]
+    pub(crate) fn take_i32(&mut self) -> Result<i32, DecodeError> {
+        let int = BigEndian::read_i32(&self.peek::<4>()?);
+        self.pass(4, || TracedValue::Int(int));
         Ok(int)
     }
 
     #[inline]
-    fn int(&mut self) -> Result<i32, DecodeError> {
-        Ok(BigEndian::read_i32(&self.array::<4>()?))
-    }
-
-    /// Reads a `long`: eight bytes.
-    ///
-    /// # Errors
-    /// `Short` when fewer are left.
-    #[inline]
-    pub fn take_i64(&mut self) -> Result<i64, DecodeError> {
-        let long = BigEndian::read_i64(&self.array::<8>()?);
-        #[cfg(feature = "trace")]
-        self.note(8, TracedValue::Long(long));
+    pub(crate) fn take_i64(&mut self) -> Result<i64, DecodeError> {
+        let long = BigEndian::read_i64(&self.peek::<8>()?);
+        self.pass(8, || TracedValue::Long(long));
         Ok(long)
     }
 
     /// Reads a `buffer`: a length, then that many bytes. Returns `None` for null.
     ///
     /// The bytes share the memory of the input.
-    ///
-    /// # Errors
-    /// - `Negative`: the length is below -1.
-    /// - `TooLong`: the length is larger than the number of bytes that are left.
-    /// - `Short`: fewer than four bytes are left, so the length is not complete.
-    pub fn take_buffer(&mut self) -> Result<Option<Bytes>, DecodeError> {
-        let length = self.take_length()?;
-        let buffer = length.map(|length| self.rest.split_to(length));
-        #[cfg(feature = "trace")]
-        self.note(
-            length.unwrap_or(0).saturating_add(4),
-            TracedValue::Buffer(buffer.clone()),
-        );
+    pub(crate) fn take_buffer(&mut self) -> Result<Option<Bytes>, DecodeError> {
+        let buffer = self.peek_value()?.map(|end| self.rest.slice(LENGTH..end));
+        let length = buffer.as_ref().map_or(0, Bytes::len);
+        self.pass(length.saturating_add(LENGTH), || {
+            TracedValue::Buffer(buffer.clone())
+        });
         Ok(buffer)
     }
 
-    /// Reads a length, and checks that as many bytes are left. Returns `None` for null.
-    fn take_length(&mut self) -> Result<Option<usize>, DecodeError> {
-        let start = self.clone_position();
-        let length = self.int()?;
-        if length == -1 {
+    /// The end of the value behind the length in front, with that length; `None` for null. As many
+    /// bytes are there.
+    fn peek_value(&self) -> Result<Option<usize>, DecodeError> {
+        let Some(length) = self.peek_length(false)? else {
             return Ok(None);
-        }
-        let Ok(length) = usize::try_from(length) else {
-            return Err(start.error(DecodeErrorKind::Negative(length)));
         };
-        if length > self.left() {
-            let kind = DecodeErrorKind::TooLong {
-                announced: length,
-                left: self.left(),
-            };
-            return Err(start.error(kind));
+        self.check_fits(length, length)?;
+        Ok(Some(length.saturating_add(LENGTH)))
+    }
+
+    /// The length or count in front; `None` for null. One below -1 is an error, or else 0.
+    fn peek_length(&self, or_zero: bool) -> Result<Option<usize>, DecodeError> {
+        let length = BigEndian::read_i32(&self.peek::<LENGTH>()?);
+        match usize::try_from(length) {
+            Ok(length) => Ok(Some(length)),
+            Err(_) if length == -1 => Ok(None),
+            Err(_) if or_zero => Ok(Some(0)),
+            Err(_) => Err(self.error(DecodeErrorKind::Negative(length))),
         }
-        Ok(Some(length))
+    }
+
+    /// Checks that so many bytes are left behind the length in front.
+    fn check_fits(&self, announced: usize, bytes: usize) -> Result<(), DecodeError> {
+        let left = self.left().saturating_sub(LENGTH);
+        if bytes > left {
+            return Err(self.error(DecodeErrorKind::TooLong { announced, left }));
+        }
+        Ok(())
     }
 
     /// Reads a `ustring`. Returns `None` for null.
@@ -227,33 +192,28 @@ impl Reader {
     /// bytes each.
     ///
     /// # Errors
-    /// The errors of [`take_buffer`](Self::take_buffer). Also `NotUtf8`, except in a reader
-    /// [`with_lossy_strings`](Self::with_lossy_strings).
+    /// - `Negative`: the length is below -1.
+    /// - `TooLong`: the length is larger than the number of bytes that are left.
+    /// - `Short`: fewer than four bytes are left, so the length is not complete.
+    /// - `NotUtf8`: the bytes are not text, and the reader is not [`tolerant`](Self::tolerant).
     pub fn take_string(&mut self) -> Result<Option<String>, DecodeError> {
-        let start = self.clone_position();
-        let Some(length) = self.take_length()? else {
-            #[cfg(feature = "trace")]
-            self.note(4, TracedValue::Text(None));
+        let Some(end) = self.peek_value()? else {
+            self.pass(LENGTH, || TracedValue::Text(None));
             return Ok(None);
         };
         // Borrow the bytes. To split off a `Bytes` that shares the memory would cost more than the
         // copy into a `String`.
-        let bytes = self.rest.get(..length).unwrap_or_default();
+        let bytes = self.rest.get(LENGTH..end).unwrap_or_default();
         let text = match core::str::from_utf8(bytes) {
             Ok(text) => String::from(text),
             Err(_) => join_surrogates(bytes)
                 .or_else(|| {
                     let lossy = || String::from_utf8_lossy(bytes).into_owned();
-                    self.lossy_strings.then(lossy)
+                    self.is_tolerant.then(lossy)
                 })
-                .ok_or_else(|| start.error(DecodeErrorKind::NotUtf8))?,
+                .ok_or_else(|| self.error(DecodeErrorKind::NotUtf8))?,
         };
-        self.rest.advance(length);
-        #[cfg(feature = "trace")]
-        self.note(
-            length.saturating_add(4),
-            TracedValue::Text(Some(text.clone())),
-        );
+        self.pass(end, || TracedValue::Text(Some(text.clone())));
         Ok(Some(text))
     }
 
@@ -261,64 +221,18 @@ impl Reader {
     ///
     /// An element takes at least `smallest` bytes. This method refuses a count that does not fit in
     /// the remaining bytes, so the caller neither reads elements nor reserves memory for it.
-    ///
-    /// # Errors
-    /// - `Negative`: the count is below -1, and the rule is [`NegativeCounts::Refuse`].
-    /// - `TooLong`: the remaining bytes cannot hold that many elements.
-    /// - `Short`: fewer than four bytes are left, so the count is not complete.
-    pub fn take_count(&mut self, smallest: usize) -> Result<Option<usize>, DecodeError> {
-        let start = self.clone_position();
-        let count = self.int()?;
-        if count == -1 {
-            #[cfg(feature = "trace")]
-            self.note(4, TracedValue::Count(None));
-            return Ok(None);
+    pub(crate) fn take_count(&mut self, smallest: usize) -> Result<Option<usize>, DecodeError> {
+        let count = self.peek_length(self.is_tolerant)?;
+        if let Some(count) = count {
+            self.check_fits(count, count.saturating_mul(smallest.max(1)))?;
         }
-        let Ok(count) = usize::try_from(count) else {
-            return match self.negative_counts {
-                NegativeCounts::Empty => {
-                    #[cfg(feature = "trace")]
-                    self.note(4, TracedValue::Count(Some(0)));
-                    Ok(Some(0))
-                }
-                NegativeCounts::Refuse => Err(start.error(DecodeErrorKind::Negative(count))),
-            };
-        };
-        if count.saturating_mul(smallest.max(1)) > self.left() {
-            let kind = DecodeErrorKind::TooLong {
-                announced: count,
-                left: self.left(),
-            };
-            return Err(start.error(kind));
-        }
-        #[cfg(feature = "trace")]
-        self.note(4, TracedValue::Count(Some(count)));
-        Ok(Some(count))
-    }
-
-    /// The current field and offset, for an error that is found after the reader has moved on.
-    fn clone_position(&self) -> Position {
-        Position {
-            field: self.field,
-            offset: self.total.saturating_sub(self.rest.len()),
-        }
+        self.pass(LENGTH, || TracedValue::Count(count));
+        Ok(count)
     }
 }
 
-struct Position {
-    field: &'static str,
-    offset: usize,
-}
-
-impl Position {
-    fn error(&self, kind: DecodeErrorKind) -> DecodeError {
-        DecodeError {
-            field: self.field,
-            offset: self.offset,
-            kind,
-        }
-    }
-}
+/// The bytes of a length or count.
+const LENGTH: usize = 4;
 
 /// Decodes UTF-8 in which a character above U+FFFF may be written as two encoded surrogates
 /// (CESU-8).
@@ -418,7 +332,7 @@ mod tests {
         let bytes = b"\xff\xff\xff\xfe";
         let error = reader(bytes).take_count(4).unwrap_err();
         assert_eq!(error.kind, DecodeErrorKind::Negative(-2));
-        let mut as_java = reader(bytes).with_negative_counts(NegativeCounts::Empty);
+        let mut as_java = reader(bytes).tolerant();
         assert_eq!(as_java.take_count(4), Ok(Some(0)));
     }
 
@@ -445,9 +359,9 @@ mod tests {
     }
 
     #[test]
-    fn a_lossy_reader_accepts_bytes_that_are_not_utf8() {
-        let mut lossy = reader(b"\0\0\0\x03a\xffb").with_lossy_strings();
-        assert_eq!(lossy.take_string().unwrap().unwrap(), "a\u{fffd}b");
+    fn a_tolerant_reader_accepts_bytes_that_are_not_utf8() {
+        let mut tolerant = reader(b"\0\0\0\x03a\xffb").tolerant();
+        assert_eq!(tolerant.take_string().unwrap().unwrap(), "a\u{fffd}b");
     }
 
     #[test]

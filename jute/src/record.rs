@@ -2,23 +2,36 @@
 //!
 //! Not here: the encoding of the fields' types (`codec`).
 
+use core::fmt;
+
 /// Declares structs whose fields are encoded and decoded in the order of their declaration.
 ///
-/// Each struct derives `Clone`, `Debug`, `PartialEq` and `Eq`. A decoding error names
+/// Each struct implements `Clone`, `Debug`, `PartialEq` and `Eq`. A decoding error names
 /// `Struct.field`; inside a nested record, it names the field of the inner record. See the example
 /// in the documentation of the crate.
+///
+/// `Debug` leaves out a field that is named behind the struct: `pub struct Login hides password`.
 #[macro_export]
 macro_rules! record {
     ($(
         $(#[$meta:meta])*
-        $visibility:vis struct $name:ident {
+        $visibility:vis struct $name:ident $(hides $hidden:ident)? {
             $($(#[$field_meta:meta])* $field_visibility:vis $field:ident: $type:ty,)*
         }
     )*) => {$(
         $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[derive(Clone, PartialEq, Eq)]
         $visibility struct $name {
             $($(#[$field_meta])* $field_visibility $field: $type,)*
+        }
+
+        impl ::core::fmt::Debug for $name {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                let hidden: &[&str] = &[$(stringify!($hidden))?];
+                let fields: &[(&str, &dyn ::core::fmt::Debug)] =
+                    &[$((stringify!($field), &self.$field)),*];
+                $crate::__debug(f, stringify!($name), fields, hidden)
+            }
         }
 
         impl $crate::Encode for $name {
@@ -42,6 +55,25 @@ macro_rules! record {
             }
         }
     )*};
+}
+
+/// Prints the fields of a record, without those that are hidden.
+#[doc(hidden)]
+pub fn debug(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    fields: &[(&str, &dyn fmt::Debug)],
+    hidden: &[&str],
+) -> fmt::Result {
+    let mut text = f.debug_struct(name);
+    for (field, value) in fields.iter().filter(|(field, _)| !hidden.contains(field)) {
+        text.field(field, value);
+    }
+    if hidden.is_empty() {
+        text.finish()
+    } else {
+        text.finish_non_exhaustive()
+    }
 }
 
 #[cfg(test)]

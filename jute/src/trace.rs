@@ -3,6 +3,11 @@
 //! Invariant: the values follow each other without a gap. So their bytes are all that the reader
 //! has passed, except by [`Reader::take_rest`](crate::Reader::take_rest).
 
+#![cfg_attr(
+    not(feature = "trace"),
+    allow(unreachable_pub, dead_code, reason = "only values that nobody keeps")
+)]
+
 use alloc::string::String;
 
 use bytes::Bytes;
@@ -37,7 +42,7 @@ pub enum TracedValue {
     Count(Option<usize>),
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "trace"))]
 mod tests {
     use alloc::{string::String, vec::Vec};
 

@@ -76,24 +76,16 @@ impl<'a, S: Sink> Writer<'a, S> {
         }
     }
 
-    /// The number of bytes that this writer has written so far.
-    #[must_use]
-    pub fn written(&self) -> usize {
-        self.out.position().saturating_sub(self.start)
-    }
-
     /// Appends raw bytes.
     pub fn put_slice(&mut self, bytes: &[u8]) {
         self.out.append(bytes);
     }
 
-    /// Appends an `int`.
-    pub fn put_i32(&mut self, value: i32) {
+    pub(crate) fn put_i32(&mut self, value: i32) {
         self.out.append(&value.to_be_bytes());
     }
 
-    /// Appends a `long`.
-    pub fn put_i64(&mut self, value: i64) {
+    pub(crate) fn put_i64(&mut self, value: i64) {
         self.out.append(&value.to_be_bytes());
     }
 
@@ -115,7 +107,7 @@ impl<'a, S: Sink> Writer<'a, S> {
     }
 
     /// Appends null in place of a buffer, string or vector.
-    pub fn put_null(&mut self) {
+    pub(crate) fn put_null(&mut self) {
         self.put_i32(-1);
     }
 
@@ -126,7 +118,7 @@ impl<'a, S: Sink> Writer<'a, S> {
     /// this writer.
     pub fn finish(self) -> Result<usize, EncodeError> {
         match self.too_long {
-            None => Ok(self.written()),
+            None => Ok(self.out.position().saturating_sub(self.start)),
             Some(length) => {
                 self.out.cut(self.start);
                 Err(EncodeError { length })

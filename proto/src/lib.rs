@@ -10,7 +10,7 @@
 //! | [`frame`] | frames, which are a length of four bytes and a message: splitting a stream, building a frame |
 //! | [`connect`] | the two messages of the handshake, which have no header |
 //! | [`header`] | the header before every other message |
-//! | [`operation`] | the table of operations: opcode, request record, reply record |
+//! | [`Request`], [`Response`] | the bodies of requests and replies, generated from the table of operations |
 //! | [`records`] | the request and reply records |
 //! | [`multi`] | transactions and multi-reads |
 //! | [`path`] | the rules for paths, and the parts of a path |
@@ -48,7 +48,7 @@ pub mod frame;
 pub mod header;
 mod ids;
 pub mod multi;
-pub mod operation;
+mod operation;
 pub mod path;
 pub mod records;
 mod stat;

@@ -8,13 +8,8 @@
 use alloc::vec::Vec;
 
 use crate::{
-    ErrorCode, OpCode,
+    ErrorCode, OpCode, Request, Response,
     jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Sink, Writer, record},
-    records::{
-        CheckVersionRequest, Create2Response, CreateRequest, CreateResponse, CreateTtlRequest,
-        DeleteRequest, GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,
-        SetDataRequest, StatResponse,
-    },
 };
 
 record! {
@@ -37,181 +32,99 @@ impl MultiHeader {
         }
     }
 
-    /// The header of a result.
-    const fn of_result(op: OpCode, err: ErrorCode) -> Self {
-        Self {
-            op,
-            done: false,
-            err,
-        }
-    }
-
-    /// Makes the error for an operation that is not allowed in this list.
-    ///
-    /// Call it before the header is read, so that the error names the offset of the header.
-    fn unknown(reader: &mut Reader) -> impl Fn(OpCode) -> DecodeError + use<> {
-        reader.enter("MultiHeader.op");
-        let here = reader.error(DecodeErrorKind::Unknown(0));
-        move |op| DecodeError {
-            kind: DecodeErrorKind::Unknown(op.0),
-            ..here
-        }
-    }
-
     /// The header that ends a list.
     const END: Self = Self {
-        op: OpCode::ERROR,
         done: true,
-        err: ErrorCode(-1),
+        ..Self::of_request(OpCode::ERROR)
     };
 }
 
-/// Declares the operations that one kind of list may contain.
-macro_rules! listed {
-    (
-        $(#[$meta:meta])* $request:ident, $(#[$op_meta:meta])* $op_name:ident {
-            $($variant:ident = $op:ident, $record:ty;)*
+/// Reads a list of operations or results of which each `allows` accepts the type.
+fn decode_list<B>(
+    reader: &mut Reader,
+    allows: impl Fn(OpCode) -> bool,
+    decode: impl Fn(OpCode, &mut Reader) -> Result<B, DecodeError>,
+) -> Result<Vec<B>, DecodeError> {
+    let mut items = Vec::new();
+    loop {
+        // Made before the header is read, so that it names the offset of the header.
+        reader.enter("MultiHeader.op");
+        let here = reader.error(DecodeErrorKind::Null);
+        let MultiHeader { op, done, .. } = MultiHeader::decode(reader)?;
+        if done {
+            return Ok(items);
         }
-    ) => {
-        $(#[$op_meta])*
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub enum $op_name {
-            $(#[doc = concat!("[`OpCode::", stringify!($op), "`].")] $variant($record),)*
+        if !allows(op) {
+            let kind = DecodeErrorKind::Unknown(op.0);
+            return Err(DecodeError { kind, ..here });
         }
+        items.push(decode(op, reader)?);
+    }
+}
 
-        impl $op_name {
-            /// The opcode of the operation.
-            #[must_use]
-            pub fn op(&self) -> OpCode {
-                match self {
-                    $(Self::$variant(_) => OpCode::$op,)*
-                }
-            }
-
-            /// The node that the operation is about.
-            #[must_use]
-            pub fn path(&self) -> &str {
-                match self {
-                    $(Self::$variant(record) => &record.path,)*
-                }
-            }
-        }
-
+/// Declares a list of requests, and which operations it may contain.
+macro_rules! requests {
+    ($($(#[$meta:meta])* $name:ident: $allowed:ident;)*) => {$(
         $(#[$meta])*
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct $request {
+        pub struct $name {
             /// The operations, in order.
-            pub ops: Vec<$op_name>,
+            pub ops: Vec<Request>,
         }
 
-        impl Encode for $request {
+        impl Encode for $name {
             fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
-                for op in &self.ops {
-                    MultiHeader::of_request(op.op()).encode(writer);
-                    match op {
-                        $($op_name::$variant(record) => record.encode(writer),)*
-                    }
+                for request in &self.ops {
+                    MultiHeader::of_request(request.op()).encode(writer);
+                    request.encode(writer);
                 }
                 MultiHeader::END.encode(writer);
             }
         }
 
-        impl Decode for $request {
+        impl Decode for $name {
             const SMALLEST: usize = MultiHeader::SMALLEST;
 
             fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-                let mut ops = Vec::new();
-                loop {
-                    let unknown = MultiHeader::unknown(reader);
-                    let header = MultiHeader::decode(reader)?;
-                    if header.done {
-                        return Ok(Self { ops });
-                    }
-                    ops.push(match header.op {
-                        $(OpCode::$op => $op_name::$variant(<$record>::decode(reader)?),)*
-                        other => return Err(unknown(other)),
-                    });
-                }
+                let ops = decode_list(reader, $allowed, Request::decode)?;
+                Ok(Self { ops })
             }
         }
-    };
+    )*};
 }
 
-listed! {
-    /// A transaction: the server applies all of its operations, or none.
-    MultiRequest,
-    /// One operation of a transaction.
-    MultiOp {
-        Create = CREATE, CreateRequest;
-        Create2 = CREATE2, CreateRequest;
-        CreateContainer = CREATE_CONTAINER, CreateRequest;
-        CreateTtl = CREATE_TTL, CreateTtlRequest;
-        Delete = DELETE, DeleteRequest;
-        SetData = SET_DATA, SetDataRequest;
-        Check = CHECK, CheckVersionRequest;
-    }
+requests! {
+    /// A transaction: the server applies all of its operations, or none. It may consist of creates
+    /// of all kinds, `Delete`, `SetData` and `Check`.
+    MultiRequest: is_part;
+    /// Several reads, by `GetData` and `GetChildren`. Each succeeds or fails independently of the
+    /// others.
+    MultiReadRequest: is_read;
 }
 
-listed! {
-    /// Several reads. Each read succeeds or fails independently of the others.
-    MultiReadRequest,
-    /// One read of a multi-read.
-    MultiReadOp {
-        GetData = GET_DATA, GetDataRequest;
-        GetChildren = GET_CHILDREN, GetChildrenRequest;
-    }
+fn is_part(op: OpCode) -> bool {
+    op.is_create() || matches!(op, OpCode::DELETE | OpCode::SET_DATA | OpCode::CHECK)
 }
 
-/// The result of one operation of a list.
-///
-/// Servers before 3.7.2, 3.8.2 and 3.9 may answer a `create2` as a plain create. So look at the
-/// type of the result, not at the request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MultiResult {
-    /// A node was created.
-    Create(CreateResponse),
-    /// A node was created.
-    Create2(Create2Response),
-    /// A node was deleted.
-    Delete,
-    /// The node has the expected version.
-    Check,
-    /// The data of a node was set.
-    SetData(StatResponse),
-    /// A node was read.
-    GetData(GetDataResponse),
-    /// Children were listed.
-    GetChildren(GetChildrenResponse),
-    /// The operation failed.
-    ///
-    /// With [`ErrorCode::RUNTIME_INCONSISTENCY`] or [`ErrorCode::OK`], another operation of the
-    /// list failed.
-    Error(ErrorCode),
+fn is_read(op: OpCode) -> bool {
+    matches!(op, OpCode::GET_DATA | OpCode::GET_CHILDREN)
 }
 
-impl MultiResult {
-    fn header(&self) -> MultiHeader {
-        let op = match self {
-            Self::Create(_) => OpCode::CREATE,
-            Self::Create2(_) => OpCode::CREATE2,
-            Self::Delete => OpCode::DELETE,
-            Self::Check => OpCode::CHECK,
-            Self::SetData(_) => OpCode::SET_DATA,
-            Self::GetData(_) => OpCode::GET_DATA,
-            Self::GetChildren(_) => OpCode::GET_CHILDREN,
-            Self::Error(code) => return MultiHeader::of_result(OpCode::ERROR, *code),
-        };
-        MultiHeader::of_result(op, ErrorCode::OK)
-    }
+fn is_result(op: OpCode) -> bool {
+    is_part(op) || is_read(op) || op == OpCode::ERROR
 }
 
 /// The results of a transaction or of a multi-read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MultiResponse {
     /// One result for each operation, in order.
-    pub results: Vec<MultiResult>,
+    ///
+    /// - Servers answer a create with a path, or with a path and metadata (`Create2`). Those before
+    ///   3.7.2, 3.8.2 and 3.9 may answer a `create2` as a plain create. So look at the type of the
+    ///   result, not at the request.
+    /// - With [`ErrorCode::RUNTIME_INCONSISTENCY`] or [`ErrorCode::OK`] as its error, another
+    ///   operation of the list failed.
+    pub results: Vec<Result<Response, ErrorCode>>,
 }
 
 impl MultiResponse {
@@ -223,8 +136,8 @@ impl MultiResponse {
     #[must_use]
     pub fn failure(&self) -> Option<(usize, ErrorCode)> {
         let failed = |code: ErrorCode| {
-            move |(index, result): (usize, &MultiResult)| match result {
-                MultiResult::Error(own) if *own != code && !own.is_ok() => Some((index, *own)),
+            move |(index, result): (usize, &Result<_, ErrorCode>)| match result {
+                Err(own) if *own != code && !own.is_ok() => Some((index, *own)),
                 _ => None,
             }
         };
@@ -238,16 +151,16 @@ impl MultiResponse {
 
 impl Encode for MultiResponse {
     fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
+        let done = false;
         for result in &self.results {
-            result.header().encode(writer);
+            let (op, err) = match result {
+                Ok(response) => (response.op(), ErrorCode::OK),
+                Err(code) => (OpCode::ERROR, *code),
+            };
+            MultiHeader { op, done, err }.encode(writer);
             match result {
-                MultiResult::Create(record) => record.encode(writer),
-                MultiResult::Create2(record) => record.encode(writer),
-                MultiResult::SetData(record) => record.encode(writer),
-                MultiResult::GetData(record) => record.encode(writer),
-                MultiResult::GetChildren(record) => record.encode(writer),
-                MultiResult::Error(code) => code.encode(writer),
-                MultiResult::Delete | MultiResult::Check => {}
+                Ok(response) => response.encode(writer),
+                Err(code) => code.encode(writer),
             }
         }
         MultiHeader::END.encode(writer);
@@ -258,31 +171,13 @@ impl Decode for MultiResponse {
     const SMALLEST: usize = MultiHeader::SMALLEST;
 
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        let mut results = Vec::new();
-        loop {
-            let unknown = MultiHeader::unknown(reader);
-            let header = MultiHeader::decode(reader)?;
-            if header.done {
-                return Ok(Self { results });
+        let results = decode_list(reader, is_result, |op, reader| {
+            if op == OpCode::ERROR {
+                reader.enter("ErrorResponse.err");
+                return ErrorCode::decode(reader).map(Err);
             }
-            results.push(match header.op {
-                OpCode::CREATE => MultiResult::Create(CreateResponse::decode(reader)?),
-                OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
-                    MultiResult::Create2(Create2Response::decode(reader)?)
-                }
-                OpCode::DELETE => MultiResult::Delete,
-                OpCode::CHECK => MultiResult::Check,
-                OpCode::SET_DATA => MultiResult::SetData(StatResponse::decode(reader)?),
-                OpCode::GET_DATA => MultiResult::GetData(GetDataResponse::decode(reader)?),
-                OpCode::GET_CHILDREN => {
-                    MultiResult::GetChildren(GetChildrenResponse::decode(reader)?)
-                }
-                OpCode::ERROR => {
-                    reader.enter("ErrorResponse.err");
-                    MultiResult::Error(ErrorCode::decode(reader)?)
-                }
-                other => return Err(unknown(other)),
-            });
-        }
+            Response::decode(op, reader).map(Ok)
+        })?;
+        Ok(Self { results })
     }
 }

@@ -1,9 +1,9 @@
-//! The table of operations: of each its opcode, its class, the first release that knows it, and its
-//! records.
+//! The table of operations: of each its opcode, its name, its class, the first release that knows
+//! it, and its records.
 //!
 //! [`Request`] and [`Response`], and what the client and the embedded server must know of an
-//! operation, are generated from the table. To add an operation, add its constant to [`OpCode`] and
-//! one line to the table. Not here: the records themselves (`records`).
+//! operation, are generated from the table. To add an operation, add its row. Not here: the records
+//! themselves (`records`).
 
 #[allow(
     clippy::wildcard_imports,
@@ -15,79 +15,6 @@ use crate::{
     jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Sink, Writer},
     multi::{MultiReadRequest, MultiRequest, MultiResponse},
 };
-
-wire_enum! {
-    /// The operation that a request asks for.
-    OpCode {
-        /// Only from server to client.
-        NOTIFICATION = 0 "notification",
-        /// Creates a node and returns its path.
-        CREATE = 1 "create",
-        /// Deletes a node.
-        DELETE = 2 "delete",
-        /// Reads a node's metadata.
-        EXISTS = 3 "exists",
-        /// Reads a node.
-        GET_DATA = 4 "getData",
-        /// Sets a node's data.
-        SET_DATA = 5 "setData",
-        /// Reads a node's ACL.
-        GET_ACL = 6 "getACL",
-        /// Sets a node's ACL.
-        SET_ACL = 7 "setACL",
-        /// Lists children.
-        GET_CHILDREN = 8 "getChildren",
-        /// Brings the server up to date with its leader.
-        SYNC = 9 "sync",
-        /// Keeps the session alive.
-        PING = 11 "ping",
-        /// Lists children and reads the node's metadata.
-        GET_CHILDREN2 = 12 "getChildren2",
-        /// Checks a node's version. Allowed only inside a multi.
-        CHECK = 13 "check",
-        /// A transaction.
-        MULTI = 14 "multi",
-        /// Creates a node and returns its path and metadata.
-        CREATE2 = 15 "create2",
-        /// Changes the ensemble.
-        RECONFIG = 16 "reconfig",
-        /// Asks whether a watch exists.
-        CHECK_WATCHES = 17 "checkWatches",
-        /// Removes watches.
-        REMOVE_WATCHES = 18 "removeWatches",
-        /// Creates a container.
-        CREATE_CONTAINER = 19 "createContainer",
-        /// Only between servers: with it, any client could delete any node that has no children.
-        DELETE_CONTAINER = 20 "deleteContainer",
-        /// Creates a node with a time to live.
-        CREATE_TTL = 21 "createTTL",
-        /// Several reads at once.
-        MULTI_READ = 22 "multiRead",
-        /// Adds an identity to the connection.
-        AUTH = 100 "auth",
-        /// Restores one-shot watches.
-        SET_WATCHES = 101 "setWatches",
-        /// A step of a SASL exchange.
-        SASL = 102 "sasl",
-        /// Lists the session's ephemeral nodes.
-        GET_EPHEMERALS = 103 "getEphemerals",
-        /// Counts descendants.
-        GET_ALL_CHILDREN_NUMBER = 104 "getAllChildrenNumber",
-        /// Restores watches of all kinds.
-        SET_WATCHES2 = 105 "setWatches2",
-        /// Sets a persistent watch.
-        ADD_WATCH = 106 "addWatch",
-        /// Returns the identities of the connection.
-        WHO_AM_I = 107 "whoAmI",
-        /// Only between servers.
-        CREATE_SESSION = -10 "createSession",
-        /// Ends the session.
-        CLOSE_SESSION = -11 "closeSession",
-        /// Not an operation: the type of a failed result inside a multi, and of the header that
-        /// ends a multi.
-        ERROR = -1 "error",
-    }
-}
 
 /// What an operation does, and so what may have become of it when its reply is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -134,7 +61,22 @@ impl OpCode {
 }
 
 macro_rules! operations {
-    ($($variant:ident = $op:ident $class:ident $since:tt, $request:ident $(.$path:ident)? => $response:ty;)*) => {
+    (
+        operations {
+            $($(#[$doc:meta])*
+            $op:ident = $number:literal $name:literal $class:ident $since:tt,
+            $variant:ident $request:ident $(.$path:ident)? => $response:ty;)*
+        }
+        others { $($(#[$other_doc:meta])* $other:ident = $other_number:literal $other_name:literal,)* }
+    ) => {
+        wire_enum! {
+            /// The operation that a request asks for.
+            OpCode {
+                $($(#[$doc])* $op = $number $name,)*
+                $($(#[$other_doc])* $other = $other_number $other_name,)*
+            }
+        }
+
         impl OpCode {
             /// What the operation does; `None` for an operation that no client asks for.
             #[must_use]
@@ -158,30 +100,20 @@ macro_rules! operations {
             }
         }
 
-        /// A request, without its header.
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub enum Request {
-            $(#[doc = concat!("[`OpCode::", stringify!($op), "`].")] $variant($request),)*
+        operations! {
+            @bodies
+            /// A request, without its header.
+            Request { $($op $variant $request;)* }
         }
 
-        /// The body of a successful reply. Each variant has the name of the request that it
-        /// answers.
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub enum Response {
-            $(#[doc = concat!("The reply to [`OpCode::", stringify!($op), "`].")] $variant($response),)*
+        operations! {
+            @bodies
+            /// The body of a successful reply. Each variant has the name of the request that it
+            /// answers.
+            Response { $($op $variant $response;)* }
         }
 
         impl Request {
-            /// The operation that the request asks for.
-            #[must_use]
-            pub fn op(&self) -> OpCode {
-                match self {
-                    $(Self::$variant(_) => OpCode::$op,)*
-                }
-            }
-
             /// The only node that the request is about; `None` for a request about several nodes,
             /// or about none.
             #[must_use]
@@ -191,30 +123,20 @@ macro_rules! operations {
                     _ => None,
                 }
             }
-
-            /// Reads the body of a request. The bytes after it stay in the reader.
-            ///
-            /// # Errors
-            /// `Unknown` for an operation that clients do not send; otherwise the error of the
-            /// record.
-            pub fn decode(op: OpCode, reader: &mut Reader) -> Result<Self, DecodeError> {
-                match op {
-                    $(OpCode::$op => <$request>::decode(reader).map(Self::$variant),)*
-                    _ => Err(reader.error(DecodeErrorKind::Unknown(op.0))),
-                }
-            }
+        }
+    };
+    (@since _) => { None };
+    (@since $release:literal) => { Some($release) };
+    (@bodies $(#[$meta:meta])* $body:ident { $($op:ident $variant:ident $record:ty;)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum $body {
+            $(#[doc = concat!("[`OpCode::", stringify!($op), "`].")] $variant($record),)*
         }
 
-        impl Encode for Request {
-            fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
-                match self {
-                    $(Self::$variant(record) => record.encode(writer),)*
-                }
-            }
-        }
-
-        impl Response {
-            /// The operation that the reply answers.
+        impl $body {
+            /// The operation.
             #[must_use]
             pub fn op(&self) -> OpCode {
                 match self {
@@ -222,21 +144,22 @@ macro_rules! operations {
                 }
             }
 
-            /// Reads the body of a successful reply to `op`.
+            /// Reads the body of a message of this operation.
             ///
             /// The bytes after it stay in the reader, because newer servers may add fields.
             ///
             /// # Errors
-            /// `Unknown` for an operation that has no reply; otherwise the error of the record.
+            /// `Unknown` for an operation that clients do not ask for; otherwise the error of the
+            /// record.
             pub fn decode(op: OpCode, reader: &mut Reader) -> Result<Self, DecodeError> {
                 match op {
-                    $(OpCode::$op => <$response>::decode(reader).map(Self::$variant),)*
+                    $(OpCode::$op => <$record>::decode(reader).map(Self::$variant),)*
                     _ => Err(reader.error(DecodeErrorKind::Unknown(op.0))),
                 }
             }
         }
 
-        impl Encode for Response {
+        impl Encode for $body {
             fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
                 match self {
                     $(Self::$variant(record) => record.encode(writer),)*
@@ -244,38 +167,78 @@ macro_rules! operations {
             }
         }
     };
-    (@since _) => { None };
-    (@since $release:literal) => { Some($release) };
 }
 
 operations! {
-    Create = CREATE Create _, CreateRequest .path => CreateResponse;
-    Create2 = CREATE2 Create "3.5.0", CreateRequest .path => Create2Response;
-    CreateContainer = CREATE_CONTAINER Create "3.5.1", CreateRequest .path => Create2Response;
-    CreateTtl = CREATE_TTL Create "3.5.3", CreateTtlRequest .path => Create2Response;
-    Delete = DELETE Change _, DeleteRequest .path => Empty;
-    Exists = EXISTS Read _, ExistsRequest .path => StatResponse;
-    GetData = GET_DATA Read _, GetDataRequest .path => GetDataResponse;
-    SetData = SET_DATA Change _, SetDataRequest .path => StatResponse;
-    GetAcl = GET_ACL Read _, GetAclRequest .path => GetAclResponse;
-    SetAcl = SET_ACL Change _, SetAclRequest .path => StatResponse;
-    GetChildren = GET_CHILDREN Read _, GetChildrenRequest .path => GetChildrenResponse;
-    GetChildren2 = GET_CHILDREN2 Read _, GetChildrenRequest .path => GetChildren2Response;
-    GetAllChildrenNumber = GET_ALL_CHILDREN_NUMBER Read "3.6.0", GetAllChildrenNumberRequest .path => GetAllChildrenNumberResponse;
-    GetEphemerals = GET_EPHEMERALS Read "3.6.0", GetEphemeralsRequest => GetEphemeralsResponse;
-    Sync = SYNC Connection _, SyncRequest .path => SyncResponse;
-    Ping = PING Connection _, Empty => Empty;
-    Check = CHECK Part "3.4.0", CheckVersionRequest .path => Empty;
-    Multi = MULTI Change "3.4.0", MultiRequest => MultiResponse;
-    MultiRead = MULTI_READ Read "3.6.0", MultiReadRequest => MultiResponse;
-    Reconfig = RECONFIG Transaction "3.5.0", ReconfigRequest => GetDataResponse;
-    SetWatches = SET_WATCHES Connection _, SetWatches => Empty;
-    SetWatches2 = SET_WATCHES2 Connection "3.6.0", SetWatches2 => Empty;
-    AddWatch = ADD_WATCH Connection "3.6.0", AddWatchRequest .path => ErrorResponse;
-    CheckWatches = CHECK_WATCHES Read "3.5.0", CheckWatchesRequest .path => Empty;
-    RemoveWatches = REMOVE_WATCHES Connection "3.5.0", RemoveWatchesRequest .path => Empty;
-    Auth = AUTH Connection _, AuthPacket => Empty;
-    Sasl = SASL Connection "3.4.0", SaslRequest => SaslResponse;
-    WhoAmI = WHO_AM_I Read "3.7.0", Empty => WhoAmIResponse;
-    CloseSession = CLOSE_SESSION Transaction _, Empty => Empty;
+    operations {
+        /// Creates a node and returns its path.
+        CREATE = 1 "create" Create _, Create CreateRequest .path => CreateResponse;
+        /// Creates a node and returns its path and metadata.
+        CREATE2 = 15 "create2" Create "3.5.0", Create2 CreateRequest .path => Create2Response;
+        /// Creates a container.
+        CREATE_CONTAINER = 19 "createContainer" Create "3.5.1", CreateContainer CreateRequest .path => Create2Response;
+        /// Creates a node with a time to live.
+        CREATE_TTL = 21 "createTTL" Create "3.5.3", CreateTtl CreateTtlRequest .path => Create2Response;
+        /// Deletes a node.
+        DELETE = 2 "delete" Change _, Delete DeleteRequest .path => Empty;
+        /// Reads a node's metadata.
+        EXISTS = 3 "exists" Read _, Exists ExistsRequest .path => StatResponse;
+        /// Reads a node.
+        GET_DATA = 4 "getData" Read _, GetData GetDataRequest .path => GetDataResponse;
+        /// Sets a node's data.
+        SET_DATA = 5 "setData" Change _, SetData SetDataRequest .path => StatResponse;
+        /// Reads a node's ACL.
+        GET_ACL = 6 "getACL" Read _, GetAcl GetAclRequest .path => GetAclResponse;
+        /// Sets a node's ACL.
+        SET_ACL = 7 "setACL" Change _, SetAcl SetAclRequest .path => StatResponse;
+        /// Lists children.
+        GET_CHILDREN = 8 "getChildren" Read _, GetChildren GetChildrenRequest .path => GetChildrenResponse;
+        /// Lists children and reads the node's metadata.
+        GET_CHILDREN2 = 12 "getChildren2" Read _, GetChildren2 GetChildrenRequest .path => GetChildren2Response;
+        /// Counts descendants.
+        GET_ALL_CHILDREN_NUMBER = 104 "getAllChildrenNumber" Read "3.6.0", GetAllChildrenNumber GetAllChildrenNumberRequest .path => GetAllChildrenNumberResponse;
+        /// Lists the session's ephemeral nodes.
+        GET_EPHEMERALS = 103 "getEphemerals" Read "3.6.0", GetEphemerals GetEphemeralsRequest => GetEphemeralsResponse;
+        /// Brings the server up to date with its leader.
+        SYNC = 9 "sync" Connection _, Sync SyncRequest .path => SyncResponse;
+        /// Keeps the session alive.
+        PING = 11 "ping" Connection _, Ping Empty => Empty;
+        /// Checks a node's version. Allowed only inside a multi.
+        CHECK = 13 "check" Part "3.4.0", Check CheckVersionRequest .path => Empty;
+        /// A transaction.
+        MULTI = 14 "multi" Change "3.4.0", Multi MultiRequest => MultiResponse;
+        /// Several reads at once.
+        MULTI_READ = 22 "multiRead" Read "3.6.0", MultiRead MultiReadRequest => MultiResponse;
+        /// Changes the ensemble.
+        RECONFIG = 16 "reconfig" Transaction "3.5.0", Reconfig ReconfigRequest => GetDataResponse;
+        /// Restores one-shot watches.
+        SET_WATCHES = 101 "setWatches" Connection _, SetWatches SetWatches => Empty;
+        /// Restores watches of all kinds.
+        SET_WATCHES2 = 105 "setWatches2" Connection "3.6.0", SetWatches2 SetWatches2 => Empty;
+        /// Sets a persistent watch.
+        ADD_WATCH = 106 "addWatch" Connection "3.6.0", AddWatch AddWatchRequest .path => ErrorResponse;
+        /// Asks whether a watch exists.
+        CHECK_WATCHES = 17 "checkWatches" Read "3.5.0", CheckWatches CheckWatchesRequest .path => Empty;
+        /// Removes watches.
+        REMOVE_WATCHES = 18 "removeWatches" Connection "3.5.0", RemoveWatches RemoveWatchesRequest .path => Empty;
+        /// Adds an identity to the connection.
+        AUTH = 100 "auth" Connection _, Auth AuthPacket => Empty;
+        /// A step of a SASL exchange.
+        SASL = 102 "sasl" Connection "3.4.0", Sasl SaslRequest => SaslResponse;
+        /// Returns the identities of the connection.
+        WHO_AM_I = 107 "whoAmI" Read "3.7.0", WhoAmI Empty => WhoAmIResponse;
+        /// Ends the session.
+        CLOSE_SESSION = -11 "closeSession" Transaction _, CloseSession Empty => Empty;
+    }
+    others {
+        /// Only from server to client.
+        NOTIFICATION = 0 "notification",
+        /// Only between servers: with it, any client could delete any node that has no children.
+        DELETE_CONTAINER = 20 "deleteContainer",
+        /// Only between servers.
+        CREATE_SESSION = -10 "createSession",
+        /// Not an operation: the type of a failed result inside a multi, and of the header that
+        /// ends a multi.
+        ERROR = -1 "error",
+    }
 }

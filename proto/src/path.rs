@@ -4,7 +4,7 @@
 //! Source: `PathUtils.validatePath`. It checks UTF-16 units, so it also forbids every character
 //! above U+FFFF.
 
-use alloc::string::String;
+use alloc::{format, string::String};
 use core::fmt;
 
 /// The root. It is the only path that ends in a slash.
@@ -21,43 +21,45 @@ pub const SEQUENCE_DIGITS: usize = 10;
 /// ```
 /// use lockkeeper_proto::path;
 /// assert!(path::check("/locks/orders").is_ok());
-/// let problem = path::check("/locks//orders").unwrap_err();
-/// assert_eq!(problem.to_string(), "empty name at byte 7");
+/// let error = path::check("/locks//orders").unwrap_err();
+/// assert_eq!(error.to_string(), r#"bad path "/locks//orders": empty name at byte 7"#);
 /// ```
-pub fn check(path: &str) -> Result<(), PathProblem> {
-    let names = check_characters(path)?;
-    if names.is_empty() {
-        return Ok(());
-    }
-    if names.ends_with('/') {
-        return Err(PathProblem::TrailingSlash);
-    }
-    check_names(names)
+pub fn check(path: &str) -> Result<(), PathError> {
+    let problem = match characters(path) {
+        Err(problem) => problem,
+        Ok("") => return Ok(()),
+        Ok(names) if names.ends_with('/') => String::from("it must not end with /"),
+        Ok(names) => match check_names(names) {
+            Err(problem) => problem,
+            Ok(()) => return Ok(()),
+        },
+    };
+    Err(PathError::new(path, problem))
 }
 
 /// Checks a path to which the server will append a sequence number. It may end in a slash or a dot.
 ///
 /// # Errors
 /// The first problem of the path with its number.
-pub fn check_sequential(path: &str) -> Result<(), PathProblem> {
-    let names = check_characters(path)?;
+pub fn check_sequential(path: &str) -> Result<(), PathError> {
     // With its number, the last name is neither empty nor `.` nor `..`. So only the names before it
     // need the check.
-    names
-        .rsplit_once('/')
-        .map_or(Ok(()), |(above, _)| check_names(above))
+    let check_above = |names: &str| {
+        let above = names.rsplit_once('/');
+        above.map_or(Ok(()), |(above, _)| check_names(above))
+    };
+    let checked = characters(path).and_then(check_above);
+    checked.map_err(|problem| PathError::new(path, problem))
 }
 
 /// Checks the first slash and all characters, and returns the part after the first slash.
 ///
 /// The caller checks the names in that part: see `check_names`.
-fn check_characters(path: &str) -> Result<&str, PathProblem> {
+fn characters(path: &str) -> Result<&str, String> {
     if path.is_empty() {
-        return Err(PathProblem::Empty);
+        return Err(String::from("it is empty; a path looks like /locks/orders"));
     }
-    let Some(names) = path.strip_prefix('/') else {
-        return Err(PathProblem::NotAbsolute);
-    };
+    let names = path.strip_prefix('/').ok_or("it must start with /")?;
     // Nearly every path has only these characters. Counting them is fast, because it handles many
     // bytes at a time.
     let plain = path.bytes().filter(|byte| matches!(byte, b' '..=b'~'));
@@ -65,18 +67,22 @@ fn check_characters(path: &str) -> Result<&str, PathProblem> {
         return Ok(names);
     }
     match path.char_indices().find(|(_, c)| is_forbidden(*c)) {
-        Some((at, character)) => Err(PathProblem::Character { at, character }),
+        Some((at, c)) => Err(format!("character {c:?} at byte {at} is not allowed")),
         None => Ok(names),
     }
 }
 
 /// Checks that no name is empty, `.` or `..`. `names` starts at byte 1 of the path.
-fn check_names(names: &str) -> Result<(), PathProblem> {
+fn check_names(names: &str) -> Result<(), String> {
     let mut at: usize = 1;
     for name in names.split('/') {
         match name {
-            "" => return Err(PathProblem::EmptyName { at }),
-            "." | ".." => return Err(PathProblem::Relative { at }),
+            "" => return Err(format!("empty name at byte {at}")),
+            "." | ".." => {
+                return Err(format!(
+                    "\".\" and \"..\" are not allowed as names, at byte {at}"
+                ));
+            }
             _ => at = at.saturating_add(name.len()).saturating_add(1),
         }
     }
@@ -139,71 +145,25 @@ pub fn is_within(path: &str, ancestor: &str) -> bool {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What is wrong with a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PathProblem {
-    /// The path is empty.
-    Empty,
-    /// The path does not start with a slash.
-    NotAbsolute,
-    /// The path ends with a slash.
-    TrailingSlash,
-    /// Two slashes follow each other.
-    EmptyName {
-        /// Byte offset of the second one.
-        at: usize,
-    },
-    /// A name is `.` or `..`.
-    Relative {
-        /// Byte offset of the name.
-        at: usize,
-    },
-    /// The path contains a control, private-use or special character, or a character above U+FFFF.
-    Character {
-        /// Byte offset of the character.
-        at: usize,
-        /// The character.
-        character: char,
-    },
-}
-
-impl fmt::Display for PathProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("it is empty; a path looks like /locks/orders"),
-            Self::NotAbsolute => f.write_str("it must start with /"),
-            Self::TrailingSlash => f.write_str("it must not end with /"),
-            Self::EmptyName { at } => write!(f, "empty name at byte {at}"),
-            Self::Relative { at } => {
-                write!(f, "\".\" and \"..\" are not allowed as names, at byte {at}")
-            }
-            Self::Character { at, character } => {
-                write!(f, "character {character:?} at byte {at} is not allowed")
-            }
-        }
-    }
-}
-
-impl core::error::Error for PathProblem {}
-
 /// A path that breaks a rule, and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathError {
-    /// The path as the caller gave it.
-    pub path: String,
-    /// What is wrong with it.
-    pub problem: PathProblem,
+    path: String,
+    problem: String,
 }
 
 impl PathError {
-    /// Makes an error from the path and its problem.
-    #[must_use]
-    pub fn new(path: &str, problem: PathProblem) -> Self {
+    fn new(path: &str, problem: String) -> Self {
         Self {
             path: String::from(path),
             problem,
         }
+    }
+
+    /// What is wrong, without the path.
+    #[must_use]
+    pub fn problem(&self) -> &str {
+        &self.problem
     }
 }
 
@@ -217,33 +177,13 @@ impl core::error::Error for PathError {}
 
 #[cfg(test)]
 mod tests {
-    use alloc::{format, vec::Vec};
+    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     use super::*;
 
-    #[test]
-    fn an_error_names_the_path_and_the_rule() {
-        for (path, text) in [
-            (
-                "",
-                r#"bad path "": it is empty; a path looks like /locks/orders"#,
-            ),
-            ("a", r#"bad path "a": it must start with /"#),
-            ("/a/", r#"bad path "/a/": it must not end with /"#),
-            ("/a//b", r#"bad path "/a//b": empty name at byte 3"#),
-            (
-                "/a/..",
-                r#"bad path "/a/..": "." and ".." are not allowed as names, at byte 3"#,
-            ),
-            (
-                "/\u{1}",
-                r#"bad path "/\u{1}": character '\u{1}' at byte 1 is not allowed"#,
-            ),
-        ] {
-            let problem = check(path).unwrap_err();
-            assert_eq!(format!("{}", PathError::new(path, problem)), text);
-        }
+    fn problem(checked: Result<(), PathError>) -> String {
+        checked.unwrap_err().problem
     }
 
     #[test]
@@ -262,51 +202,40 @@ mod tests {
         ] {
             assert_eq!(check(good), Ok(()), "{good:?}");
         }
-        let problem = |path: &str| check(path).unwrap_err();
-        assert_eq!(problem(""), PathProblem::Empty);
-        assert_eq!(problem("a"), PathProblem::NotAbsolute);
-        assert_eq!(problem("/g/"), PathProblem::TrailingSlash);
-        assert_eq!(problem("//a"), PathProblem::EmptyName { at: 1 });
-        assert_eq!(problem("/g//b"), PathProblem::EmptyName { at: 3 });
-        assert_eq!(problem("/g/./b"), PathProblem::Relative { at: 3 });
-        assert_eq!(problem("/g/.."), PathProblem::Relative { at: 3 });
+        let dots = r#""." and ".." are not allowed as names, at byte 3"#;
+        for (bad, wanted) in [
+            ("", "it is empty; a path looks like /locks/orders"),
+            ("a", "it must start with /"),
+            ("/g/", "it must not end with /"),
+            ("//a", "empty name at byte 1"),
+            ("/g//b", "empty name at byte 3"),
+            ("/g/./b", dots),
+            ("/g/..", dots),
+            ("/\u{1}", r"character '\u{1}' at byte 1 is not allowed"),
+        ] {
+            let error = check(bad).unwrap_err();
+            assert_eq!(error.problem, wanted);
+            assert_eq!(format!("{error}"), format!("bad path {bad:?}: {wanted}"));
+        }
         for bad in [
             '\0', '\u{1}', '\u{1f}', '\u{7f}', '\u{9f}', '\u{e000}', '\u{f8ff}', '\u{fff0}',
             '\u{fffd}', '🔒',
         ] {
-            let path = format!("/g/x{bad}");
-            assert_eq!(
-                problem(&path),
-                PathProblem::Character {
-                    at: 4,
-                    character: bad
-                }
-            );
+            let wanted = format!("character {bad:?} at byte 4 is not allowed");
+            assert_eq!(problem(check(&format!("/g/x{bad}"))), wanted);
         }
     }
 
     #[test]
-    fn a_sequential_path_may_end_in_a_slash() {
-        assert_eq!(check_sequential("/g/"), Ok(()));
-        assert_eq!(check_sequential("/g/lock-"), Ok(()));
-        assert_eq!(check_sequential("/"), Ok(()));
-        for (path, at) in [("//", 1), ("/g//", 3), ("/g///", 3), ("//g", 1)] {
-            assert_eq!(
-                check_sequential(path),
-                Err(PathProblem::EmptyName { at }),
-                "{path:?}"
-            );
+    fn a_sequential_path_may_end_in_a_slash_or_in_dots() {
+        for good in ["/g/", "/g/lock-", "/", "/g/.", "/.."] {
+            assert_eq!(check_sequential(good), Ok(()));
         }
-    }
-
-    #[test]
-    fn a_name_of_dots_is_legal_if_a_number_follows() {
-        assert_eq!(check_sequential("/g/."), Ok(()));
-        assert_eq!(check_sequential("/.."), Ok(()));
-        assert_eq!(
-            check_sequential("/g/../x-"),
-            Err(PathProblem::Relative { at: 3 })
-        );
+        for (bad, at) in [("//", 1), ("/g//", 3), ("/g///", 3), ("//g", 1)] {
+            let wanted = format!("empty name at byte {at}");
+            assert_eq!(problem(check_sequential(bad)), wanted, "{bad:?}");
+        }
+        assert!(problem(check_sequential("/g/../x-")).ends_with("at byte 3"));
     }
 
     #[test]
@@ -329,7 +258,9 @@ mod tests {
         fn a_path_joins_from_its_levels_and_a_sequential_path_is_checked_with_its_number(path in "[/.a-c\u{0}é🔒]{0,12}") {
             if !path.is_empty() {
                 let numbered = format!("{path}0000000001");
-                prop_assert_eq!(check_sequential(&path), check(&numbered));
+                let checked = [check_sequential(&path), check(&numbered)];
+                let [sequential, whole] = checked.map(|checked| checked.map_err(|it| it.problem));
+                prop_assert_eq!(sequential, whole);
             }
             if check(&path).is_ok() && path != ROOT {
                 let levels: Vec<_> = levels(&path).collect();

@@ -3,11 +3,21 @@
 //! or lie, do not make it spin.
 //!
 //! After a lost connection no pause is needed here: the client itself pauses between connections.
+//!
+//! And waiting for a lock no longer than the caller wants.
 
 use std::time::{Duration, Instant};
 
 use lockkeeper_proto::ErrorCode;
-use lockkeeper_session::{Client, Error as SessionError, Sleep};
+use lockkeeper_session::{
+    Client, Error as SessionError, Sleep,
+    sync::{
+        BoxFuture,
+        select::{Either, select},
+    },
+};
+
+use crate::error::{LockError, Loss};
 
 /// The first pause. Each further one is twice as long.
 const FIRST: Duration = Duration::from_millis(20);
@@ -95,5 +105,24 @@ impl Backoff {
             self.begin(client);
             self.pause().await;
         }
+    }
+}
+/// What the future returns, or an error about the lock at this path if it takes longer than `wait`.
+/// The future is gone then, so that the caller may look at what it has noted of its place.
+pub(crate) async fn timeout<T>(
+    client: &Client,
+    path: &str,
+    wait: Duration,
+    lock: BoxFuture<'_, Result<T, LockError>>,
+) -> Result<T, LockError> {
+    match select(lock, client.raw().sleep(wait)).await {
+        Either::Left(result) => result,
+        // The timers of a client end with it.
+        Either::Right(()) if client.is_closed() => Err(LockError::lost(Loss::Closed).at(path)),
+        Either::Right(()) => Err(LockError::TimedOut {
+            path: path.to_owned(),
+            waited: wait,
+            ahead: None,
+        }),
     }
 }

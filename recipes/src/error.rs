@@ -7,7 +7,7 @@ use std::{fmt, time::Duration};
 use lockkeeper_proto::path::PathError;
 use lockkeeper_session::{self as session, Effect, Exact, Outcome};
 
-use crate::order::recipe::Recipe;
+use crate::order::name::Kind;
 
 /// Why a lock was not acquired, or an operation under it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,11 +31,10 @@ pub enum LockError {
     Lost {
         /// How it was lost.
         loss: Loss,
-        /// The path of the lock. A guard of a semaphore names the directory of the leases.
+        /// The path of the lock.
         path: String,
     },
-    /// The sequence numbers of the lock's directory are used up, or nearly: see
-    /// [`SEQUENCE_LIMIT`](crate::rank::SEQUENCE_LIMIT).
+    /// The sequence numbers of the lock's directory are used up, or nearly: 65,536 are left of 2^31.
     ///
     /// Stop using the path until the directory is empty. The server then removes it, and a new one
     /// starts at 0. Or use another path.
@@ -71,7 +70,7 @@ pub enum LockError {
         /// The name of the node, a child of the path.
         node: String,
         /// The kind of lock that it belongs to.
-        found: Recipe,
+        found: Kind,
     },
     /// A multi-lock has two members with the same path. The second one would wait for the first.
     SelfDeadlock {
@@ -86,7 +85,7 @@ pub enum LockError {
 }
 
 /// How a lock was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Loss {
     /// The lease has ended and no server has answered: another client may hold the lock from now
@@ -122,10 +121,20 @@ impl LockError {
         Self::Lost { loss, path }
     }
 
-    /// The same error, about the lock at this path.
+    /// The same error, about the lock at this path if it names none yet.
     pub(crate) fn at(mut self, of_lock: &str) -> Self {
-        if let Self::Lost { path, .. } = &mut self {
+        if let Self::Lost { path, .. } | Self::TimedOut { path, .. } = &mut self
+            && path.is_empty()
+        {
             of_lock.clone_into(path);
+        }
+        self
+    }
+
+    /// The same error; when it is that of a deadline, so many contenders were ahead.
+    pub(crate) fn behind(mut self, number: Option<usize>) -> Self {
+        if let Self::TimedOut { ahead, .. } = &mut self {
+            *ahead = number;
         }
         self
     }
@@ -152,12 +161,6 @@ impl LockError {
             self,
             Self::TimedOut { .. } | Self::Session(session::Error::DeadlineExceeded { .. })
         )
-    }
-
-    /// Whether the lock, or the place in the queue, is lost.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.loss().is_some()
     }
 
     /// Whether what was to be written under the lock may have been written.
@@ -300,10 +303,10 @@ mod tests {
             (timed_out.to_string().as_str(), timed_out.path()),
             (text, Some("/l"))
         );
-        assert!(timed_out.is_timeout() && !timed_out.is_lost() && !timed_out.is_transient());
+        assert!(timed_out.is_timeout() && timed_out.loss().is_none() && !timed_out.is_transient());
         assert_eq!(timed_out.effect(), Effect::NotApplied);
         let closed = LockError::lost(Loss::Closed);
-        assert!(closed.is_lost() && !closed.is_timeout());
+        assert!(closed.loss().is_some() && !closed.is_timeout());
         assert_eq!(closed.effect(), Effect::Unknown);
         let lost = session::Error::Unreachable {
             waited: Duration::ZERO,
@@ -314,8 +317,7 @@ mod tests {
         let path = "/s".to_owned();
         assert_eq!(LockError::FixedLimit { path }.path(), Some("/s"));
         assert_eq!(closed.path(), None);
-        let problem = lockkeeper_proto::path::check("a").unwrap_err();
-        let bad = LockError::from(PathError::new("a", problem));
+        let bad = LockError::from(lockkeeper_proto::path::check("a").unwrap_err());
         assert!(matches!(
             bad,
             LockError::Session(session::Error::BadPath(_))
@@ -362,7 +364,7 @@ mod tests {
                 LockError::OtherKind {
                     path: path(),
                     node: "leases".to_owned(),
-                    found: Recipe::Semaphore,
+                    found: Kind::Semaphore,
                 },
                 "/l has the node leases of a semaphore, which does not exclude this kind of lock: use one kind for each path",
             ),

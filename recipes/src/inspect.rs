@@ -1,36 +1,37 @@
-//! All contenders at a path, of every recipe, for tools and operators.
+//! All contenders at a path, of every kind of lock, for tools and operators.
 //!
 //! Not here: how contenders themselves find out whose turn it is (`queue`, `kinds`).
 
-use lockkeeper_proto::{
-    SessionId,
-    path::{self, PathError},
-};
-use lockkeeper_session::{Client, Error as SessionError};
+use bytes::Bytes;
+use lockkeeper_proto::{Request, Response, SessionId, Stat, path, records::GetDataRequest};
+use lockkeeper_session::Client;
 
 use crate::{
     error::LockError,
     order::{
-        name::{self, Protection},
-        rank::{self, Kind},
-        recipe::Recipe,
+        name::{self, Kind, Protection},
+        rank,
     },
-    participants::{self, Participant, participants, remove_pending_lease},
 };
 
-/// A contender at a path, and its place in the queue.
+/// A contender at a path, as its node shows it, and its place in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueEntry {
-    /// Its recipe and role.
-    pub recipe: Recipe,
+    /// The kind of lock, and the role in it.
+    pub kind: Kind,
     /// Whether it holds the lock, as far as the nodes show. The contender itself may not know yet.
     pub holds: bool,
     /// How many contenders ahead conflict with it. For a waiter of a semaphore: how many waiters
     /// are ahead.
     pub ahead: usize,
-    /// Its node.
-    pub participant: Participant,
+    /// The path of its node.
+    pub path: String,
+    /// The data of its node, which may say who the contender is; `None` for null data. Curator's
+    /// clients write their address.
+    pub data: Option<Bytes>,
+    /// The metadata of its node: the session that owns it, when it was created.
+    pub stat: Stat,
 }
 
 /// Lists all contenders at a path, of every recipe. Each queue is in its order, and one queue comes
@@ -59,19 +60,34 @@ pub struct QueueEntry {
 /// let guard = mutex.lock().await?;
 /// let entries = inspect(&client, "/locks/orders").await?;
 /// assert!(entries[0].holds);
-/// assert_eq!(entries[0].participant.data.as_deref(), Some(&b"worker 7"[..]));
+/// assert_eq!(entries[0].data.as_deref(), Some(&b"worker 7"[..]));
 /// # guard.release().await?;
 /// # Ok(()) }
 /// ```
 pub async fn inspect(client: &Client, path: &str) -> Result<Vec<QueueEntry>, LockError> {
-    path::check(path).map_err(|problem| SessionError::from(PathError::new(path, problem)))?;
+    path::check(path)?;
     let client = client.without_deadline();
-    let children = participants::children(&client, path).await?;
+    let children = children(&client, path).await?;
     let mut entries = queue(&client, path, Kind::Mutex, &children).await?;
     entries.extend(queue(&client, path, Kind::Latch, &children).await?);
-    entries.extend(plain(&client, path, &children).await?);
+    let names = those(&children, |child| child == name::PLAIN);
+    let holders = contenders(&client, path, Kind::Plain, names).await?;
+    entries.extend(of_sessions(holders));
     entries.extend(semaphore(&client, path, &children).await?);
     Ok(entries)
+}
+
+/// The children of a node; none when the node does not exist.
+pub(crate) async fn children(client: &Client, path: &str) -> Result<Vec<String>, LockError> {
+    match client.get_children(path).await {
+        Err(error) if error.is_no_node() => Ok(Vec::new()),
+        children => Ok(children?),
+    }
+}
+
+fn those(children: &[String], are_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let wanted = children.iter().filter(|child| are_wanted(child));
+    wanted.cloned().collect()
 }
 
 /// The contenders in the queue of this kind.
@@ -81,40 +97,20 @@ async fn queue(
     kind: Kind,
     children: &[String],
 ) -> Result<Vec<QueueEntry>, LockError> {
-    let present = participants(client, path, rank::in_order(kind, children.to_vec())).await?;
+    let names = rank::in_order(kind, children.to_vec());
+    let mut present = contenders(client, path, kind, names).await?;
     let names = present.iter().map(|it| path::name(&it.path));
     let ahead: Vec<usize> = rank::ahead(kind, names).collect();
-    let entry = |(participant, ahead): (Participant, usize)| {
-        Some(QueueEntry {
-            recipe: Recipe::of(path::name(&participant.path))?.0,
-            holds: ahead == 0,
-            ahead,
-            participant,
-        })
-    };
-    Ok(present.into_iter().zip(ahead).filter_map(entry).collect())
+    for (entry, ahead) in present.iter_mut().zip(ahead) {
+        (entry.holds, entry.ahead) = (ahead == 0, ahead);
+    }
+    Ok(present)
 }
 
-/// The holder of a plain lock.
-async fn plain(
-    client: &Client,
-    path: &str,
-    children: &[String],
-) -> Result<Vec<QueueEntry>, LockError> {
-    let names = children.iter().filter(|child| *child == name::PLAIN);
-    let mut holders = participants(client, path, names.cloned().collect()).await?;
-    // A node with this name that is not ephemeral is no lock.
-    holders.retain(|holder| holder.stat.ephemeral_owner != SessionId::NONE);
-    let holds = |mut participant: Participant| {
-        participant.data = participant.data.as_ref().map(Protection::unmarked);
-        QueueEntry {
-            recipe: Recipe::Plain,
-            holds: true,
-            ahead: 0,
-            participant,
-        }
-    };
-    Ok(holders.into_iter().map(holds).collect())
+/// A node that is not ephemeral is no lock, if its name alone does not say that it is one.
+fn of_sessions(contenders: Vec<QueueEntry>) -> impl Iterator<Item = QueueEntry> {
+    let is_of_session = |it: &QueueEntry| it.stat.ephemeral_owner != SessionId::NONE;
+    contenders.into_iter().filter(is_of_session)
 }
 
 /// The holders and the waiters of a semaphore, in the layout of Curator or of kazoo.
@@ -127,38 +123,92 @@ async fn semaphore(
     let (mut holders, mut waiting) = (Vec::new(), Vec::new());
     if has(name::LEASES) {
         let directory = path::join(path, name::LEASES);
-        let mut names = participants::children(client, &directory).await?;
-        names.retain(|child| name::parse(child, &[name::LEASE]).is_some());
-        holders = participants(client, &directory, names).await?;
+        let names = self::children(client, &directory).await?;
+        let names = rank::in_order(Kind::Semaphore, names);
+        holders = contenders(client, &directory, Kind::Semaphore, names).await?;
     }
     if has(name::LOCKS) {
-        let queue_path = path::join(path, name::LOCKS);
-        let names = participants::children(client, &queue_path).await?;
-        waiting = queue(client, &queue_path, Kind::Mutex, &names).await?;
+        waiting = waiters(client, &path::join(path, name::LOCKS)).await?;
         if let Some(first) = waiting.first() {
-            remove_pending_lease(&mut holders, &first.participant);
+            remove_pending_lease(&mut holders, first);
         }
     }
-    let kazoo: Vec<_> = (children.iter().filter(|child| name::is_kazoo_lease(child)))
-        .cloned()
-        .collect();
+    let kazoo = those(children, name::is_kazoo_lease);
     if !kazoo.is_empty() {
-        let queue_path = format!("{path}{}", name::KAZOO_LOCKS);
-        let names = participants::children(client, &queue_path).await?;
-        holders.append(&mut participants(client, path, kazoo).await?);
-        waiting.append(&mut queue(client, &queue_path, Kind::Mutex, &names).await?);
+        holders.extend(contenders(client, path, Kind::Semaphore, kazoo).await?);
+        waiting.extend(waiters(client, &format!("{path}{}", name::KAZOO_LOCKS)).await?);
     }
-    holders.retain(|holder| holder.stat.ephemeral_owner != SessionId::NONE);
-    holders.sort_by_key(|holder| holder.stat.czxid);
-    let entry = |holds: bool, ahead: usize, participant: Participant| QueueEntry {
-        recipe: Recipe::Semaphore,
-        holds,
-        ahead,
-        participant,
+    let mut entries: Vec<_> = of_sessions(holders).collect();
+    entries.sort_by_key(|holder| holder.stat.czxid);
+    entries.append(&mut waiting);
+    Ok(entries)
+}
+
+/// The queue of a semaphore.
+async fn waiters(client: &Client, path: &str) -> Result<Vec<QueueEntry>, LockError> {
+    let names = children(client, path).await?;
+    let mut waiting = queue(client, path, Kind::Mutex, &names).await?;
+    for waiter in &mut waiting {
+        (waiter.kind, waiter.holds) = (Kind::Semaphore, false);
+    }
+    Ok(waiting)
+}
+
+/// Takes the lease out that the first waiter of a semaphore's queue has created, and does not hold
+/// yet: its newest one.
+fn remove_pending_lease(leases: &mut Vec<QueueEntry>, first: &QueueEntry) {
+    let is_pending = |lease: &QueueEntry| {
+        let (lease_stat, place_stat) = (&lease.stat, &first.stat);
+        lease_stat.czxid > place_stat.czxid
+            && lease_stat.ephemeral_owner == place_stat.ephemeral_owner
+            && lease.data == first.data
     };
-    let holders = holders.into_iter().map(|holder| entry(true, 0, holder));
-    let waiting = waiting
-        .into_iter()
-        .map(|waiter| entry(false, waiter.ahead, waiter.participant));
-    Ok(holders.chain(waiting).collect())
+    let pending = leases
+        .iter()
+        .enumerate()
+        .filter(|(_, lease)| is_pending(lease));
+    if let Some((at, _)) = pending.max_by_key(|(_, lease)| lease.stat.czxid) {
+        leases.remove(at);
+    }
+}
+
+/// Reads the contenders with these names, all at the same time, as holders of a lock of this kind.
+/// Leaves out a contender whose node is gone by then.
+async fn contenders(
+    client: &Client,
+    directory: &str,
+    kind: Kind,
+    names: Vec<String>,
+) -> Result<Vec<QueueEntry>, LockError> {
+    let paths: Vec<_> = names
+        .iter()
+        .map(|name| path::join(directory, name))
+        .collect();
+    let read = |path: &String| {
+        let path = client.raw().server_path(path);
+        Request::GetData(GetDataRequest { path, watch: false })
+    };
+    let requests = paths.iter().map(read).collect();
+    let replies = client.raw().submit_all_with_backpressure(requests).await;
+    let mut contenders = Vec::with_capacity(replies.len());
+    for (path, reply) in paths.into_iter().zip(replies) {
+        let node = match reply.await {
+            Ok(Response::GetData(node)) => node,
+            Err(error) if !error.is_no_node() => return Err(error.into()),
+            _ => continue,
+        };
+        let unmarked = |data: &Bytes| match kind {
+            Kind::Plain => Protection::unmarked(data),
+            _ => data.clone(),
+        };
+        contenders.push(QueueEntry {
+            kind: Kind::of(path::name(&path)).map_or(kind, |(kind, _)| kind),
+            holds: true,
+            ahead: 0,
+            path,
+            data: node.data.as_ref().map(unmarked),
+            stat: node.stat,
+        });
+    }
+    Ok(contenders)
 }

@@ -36,7 +36,7 @@
 //! - the request of another client to release the lock ([`Guard::revoked`]).
 //!
 //! Every lock except [`PlainMutex`] is a queue. Each contender creates an ephemeral sequential node
-//! under the lock's path, and [`rank`] says from a listing whose turn it is. A mutex and a
+//! under the lock's path, and one function says from a listing whose turn it is. A mutex and a
 //! read/write lock on the same path use the same queue, and exclude each other. The names of the
 //! nodes are those of Curator. So these locks and the clients of Curator and go-zk on the same path
 //! exclude each other.
@@ -49,12 +49,11 @@
 //! | `queue` | entering a queue, waiting in it, and whose turn it is |
 //! | `guard` | the held lock: fencing token, lease, loss, release, transactions |
 //! | `node` | lock nodes: how they are created once and deleted for certain |
-//! | `order` | the names of nodes, and who is ahead of whom ([`rank`]) |
-//! | `inspect`, `participants` | all contenders at a path, for tools; the nodes of contenders |
-//! | `backoff` | the pauses before a throttled or refused request is repeated |
+//! | `order` | the names of nodes, and who is ahead of whom |
+//! | `inspect` | all contenders at a path, for tools |
+//! | `backoff` | the pauses before a request is repeated, and waiting no longer than the caller wants |
 //! | `revocation` | asking a holder to release a lock, and forcing it |
-//! | `timeout` | waiting no longer than the caller wants |
-//! | `metrics` | counters of each lock, and of many locks under one name |
+//! | `metrics` | counters of one lock, or of many under one name |
 //! | `error` | the error of all the locks, and the ways to lose a lock |
 //! | `decisions` | entry points for `tests/model` |
 
@@ -77,10 +76,8 @@ mod kinds;
 mod metrics;
 mod node;
 mod order;
-mod participants;
 mod queue;
 mod revocation;
-mod timeout;
 
 /// The decisions of contenders, as pure state machines. For `tests/model`, which explores them; not
 /// for users.
@@ -94,21 +91,22 @@ pub mod decisions {
     };
 }
 
+#[doc(hidden)]
+pub use order::rank;
+
 pub use error::{LockError, Loss};
 pub use guard::{FencingToken, Guard, LockState, transaction::GuardedTransaction};
 pub use inspect::{QueueEntry, inspect};
 pub use kinds::{
-    election::{Election, Latch, LeadOutcome, Leadership},
+    election::{Election, Latch, LeadOutcome},
     multi_lock::{Member, MultiGuard, MultiLock},
     mutex::Mutex,
     plain::PlainMutex,
     reentrant::{ReentrantGuard, ReentrantMutex},
     rw_lock::{RwLock, WriteGuard},
-    semaphore::{Semaphore, SemaphoreTicket},
+    semaphore::Semaphore,
 };
-pub use lockkeeper_session::DurationHistogram;
 pub use metrics::{LockMeter, LockMetrics};
-pub use order::{rank, recipe::Recipe};
-pub use participants::Participant;
-pub use queue::ticket::Ticket;
+pub use order::name::Kind;
+pub use queue::lock_queue::Ticket;
 pub use revocation::{REVOKE, break_lock, revoke};

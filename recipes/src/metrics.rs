@@ -1,10 +1,8 @@
-//! Counters of what a lock does and costs, and [`LockMeter`], which adds up many locks under one
-//! name.
+//! Counters of what locks do and cost: [`LockMeter`] adds up one lock or many under one name.
 //!
-//! All clones of a lock share their counters. A snapshot reads them one by one, so its numbers may
-//! be some operations apart.
+//! A snapshot reads the counters one by one, so its numbers may be some operations apart.
 //!
-//! Not here: log lines (`guard::hold`).
+//! Not here: log lines (`guard::lock_guard`).
 
 use std::{
     iter::Sum,
@@ -12,10 +10,10 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use lockkeeper_session::{Client, Clock, DurationHistogram};
+use lockkeeper_session::DurationHistogram;
 
 /// From one table: [`LockMetrics`], the counters behind it, and their names for exporters.
 macro_rules! lock_metrics {
@@ -24,7 +22,7 @@ macro_rules! lock_metrics {
         gauges { $($(#[doc = $gauge_doc:literal])* $gauge:ident,)* }
         durations { $($(#[doc = $duration_doc:literal])* $duration:ident,)* }
     ) => {
-        /// What a lock has done in this process so far, over all its clones, and what it does now.
+        /// What the locks of a [`LockMeter`] have done in this process so far, and what they do now.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct LockMetrics {
@@ -34,8 +32,7 @@ macro_rules! lock_metrics {
         }
 
         impl LockMetrics {
-            /// Adds the numbers of another lock.
-            pub fn merge(&mut self, other: &Self) {
+            fn merge(&mut self, other: &Self) {
                 $(self.$counter = self.$counter.saturating_add(other.$counter);)*
                 $(self.$gauge = self.$gauge.saturating_add(other.$gauge);)*
                 $(self.$duration.merge(&other.$duration);)*
@@ -63,39 +60,50 @@ macro_rules! lock_metrics {
         }
 
         /// The counters behind [`LockMetrics`].
-        #[derive(Debug, Default)]
+        #[derive(Debug)]
         pub(crate) struct Counters {
-            $(pub(crate) $counter: Counter,)*
-            $(pub(crate) $gauge: Gauge,)*
+            $(pub(crate) $counter: Number,)*
+            $(pub(crate) $gauge: Number,)*
             $(pub(crate) $duration: Durations,)*
         }
 
         impl Counters {
-            /// Counters that report each change to the recorder of the crate `metrics`.
-            #[cfg(feature = "metrics")]
+            /// The feature `metrics` reports each change to the recorder of that crate.
+            #[cfg_attr(not(feature = "metrics"), allow(unused_variables))]
             fn of_meter(name: &str) -> Self {
-                let keys = LockMetrics::default();
-                let [$($counter),*] = keys
-                    .counters()
-                    .map(|(key, _)| ::metrics::counter!(key, "lock" => name.to_owned()));
-                let [$($gauge),*] = keys
-                    .gauges()
-                    .map(|(key, _)| ::metrics::gauge!(key, "lock" => name.to_owned()));
-                let [$($duration),*] = keys
-                    .durations()
-                    .map(|(key, _)| ::metrics::histogram!(key, "lock" => name.to_owned()));
                 Self {
-                    $($counter: Counter { facade: Some($counter), ..Counter::default() },)*
-                    $($gauge: Gauge { facade: Some($gauge), ..Gauge::default() },)*
-                    $($duration: Durations { facade: Some($duration), ..Durations::default() },)*
+                    $($counter: Number {
+                        number: AtomicU64::new(0),
+                        #[cfg(feature = "metrics")]
+                        facade: Facade::Counter(::metrics::counter!(
+                            concat!("lockkeeper_lock_", stringify!($counter), "_total"),
+                            "lock" => name.to_owned()
+                        )),
+                    },)*
+                    $($gauge: Number {
+                        number: AtomicU64::new(0),
+                        #[cfg(feature = "metrics")]
+                        facade: Facade::Gauge(::metrics::gauge!(
+                            concat!("lockkeeper_lock_", stringify!($gauge)),
+                            "lock" => name.to_owned()
+                        )),
+                    },)*
+                    $($duration: Durations {
+                        histogram: Mutex::default(),
+                        #[cfg(feature = "metrics")]
+                        facade: ::metrics::histogram!(
+                            concat!("lockkeeper_lock_", stringify!($duration), "_seconds"),
+                            "lock" => name.to_owned()
+                        ),
+                    },)*
                 }
             }
 
-            pub(crate) fn snapshot(&self) -> LockMetrics {
+            fn snapshot(&self) -> LockMetrics {
                 LockMetrics {
                     $($counter: self.$counter.get(),)*
                     $($gauge: self.$gauge.get(),)*
-                    $($duration: self.$duration.snapshot(),)*
+                    $($duration: self.$duration.lock().clone(),)*
                 }
             }
         }
@@ -156,8 +164,7 @@ impl Sum for LockMetrics {
     }
 }
 
-/// Counts for many locks under one name: for programs that lock many paths, or make a lock object
-/// for each request.
+/// Counts what one lock does and costs, or many under one name. Locks without a meter count nothing.
 ///
 /// Give it to locks with their method `with_meter`. The numbers of all of them are in one place,
 /// and outlive the lock objects. The program chooses the name, so a monitoring system sees as many
@@ -212,111 +219,41 @@ impl LockMeter {
         self.counters.snapshot()
     }
 
-    pub(crate) fn counters(&self) -> &Arc<Counters> {
-        &self.counters
+    pub(crate) fn counters(&self) -> Arc<Counters> {
+        self.counters.clone()
     }
 }
 
-/// Who counts for a lock, and the name of the lock in the log.
-#[derive(Clone, Debug)]
-pub(crate) struct Recorder {
-    /// Kept also while nothing listens to the log: whoever subscribes later must see which lock is
-    /// lost.
-    path: Arc<str>,
-    kind: &'static str,
-    pub(crate) clock: Clock,
-    pub(crate) counters: Arc<Counters>,
-}
-
-impl Recorder {
-    pub(crate) fn of(
-        client: &Client,
-        path: &Arc<str>,
-        kind: &'static str,
-        counters: Arc<Counters>,
-    ) -> Self {
-        Self {
-            path: path.clone(),
-            kind,
-            clock: client.raw().clock(),
-            counters,
-        }
-    }
-
-    /// The same, but this meter counts.
-    pub(crate) fn metered(&self, meter: &LockMeter) -> Self {
-        let counters = meter.counters().clone();
-        Self {
-            counters,
-            ..self.clone()
-        }
-    }
-
-    /// The path and the kind of the lock, for the log.
-    pub(crate) fn names(&self) -> (&str, &'static str) {
-        (&self.path, self.kind)
-    }
-
-    /// The time since `since`.
-    pub(crate) fn elapsed(&self, since: Instant) -> Duration {
-        self.clock.running().saturating_duration_since(since)
-    }
-}
-
-#[cfg(not(feature = "metrics"))]
-impl Counters {
-    fn of_meter(_: &str) -> Self {
-        Self::default()
-    }
-}
-
-/// A number that only grows.
-#[derive(Debug, Default)]
-pub(crate) struct Counter {
-    number: AtomicU64,
-    /// Only in a meter, because the paths of locks are no good names for a monitoring system.
-    #[cfg(feature = "metrics")]
-    facade: Option<::metrics::Counter>,
-}
-
-impl Counter {
-    /// Adds one.
-    pub(crate) fn count(&self) {
-        self.number.fetch_add(1, Ordering::Relaxed);
-        #[cfg(feature = "metrics")]
-        if let Some(facade) = &self.facade {
-            facade.increment(1);
-        }
-    }
-
-    fn get(&self) -> u64 {
-        self.number.load(Ordering::Relaxed)
-    }
-}
-
-/// How many there are now.
-#[derive(Debug, Default)]
-pub(crate) struct Gauge {
+/// A number that only grows, or the number of the present moment.
+#[derive(Debug)]
+pub(crate) struct Number {
     number: AtomicU64,
     #[cfg(feature = "metrics")]
-    facade: Option<::metrics::Gauge>,
+    facade: Facade,
 }
 
-impl Gauge {
-    pub(crate) fn begin(&self) {
+#[cfg(feature = "metrics")]
+#[derive(Debug)]
+enum Facade {
+    Counter(::metrics::Counter),
+    Gauge(::metrics::Gauge),
+}
+
+impl Number {
+    pub(crate) fn add(&self) {
         self.number.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "metrics")]
-        if let Some(facade) = &self.facade {
-            facade.increment(1);
+        match &self.facade {
+            Facade::Counter(counter) => counter.increment(1),
+            Facade::Gauge(gauge) => gauge.increment(1),
         }
     }
 
-    /// Ends one that has begun.
-    pub(crate) fn end(&self) {
+    pub(crate) fn remove(&self) {
         self.number.fetch_sub(1, Ordering::Relaxed);
         #[cfg(feature = "metrics")]
-        if let Some(facade) = &self.facade {
-            facade.decrement(1);
+        if let Facade::Gauge(gauge) = &self.facade {
+            gauge.decrement(1);
         }
     }
 
@@ -327,24 +264,18 @@ impl Gauge {
 
 /// A [`DurationHistogram`] behind a mutex, which is locked for a few additions and never across an
 /// await.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Durations {
     histogram: Mutex<DurationHistogram>,
     #[cfg(feature = "metrics")]
-    facade: Option<::metrics::Histogram>,
+    facade: ::metrics::Histogram,
 }
 
 impl Durations {
     pub(crate) fn record(&self, duration: Duration) {
         self.lock().record(duration);
         #[cfg(feature = "metrics")]
-        if let Some(facade) = &self.facade {
-            facade.record(duration);
-        }
-    }
-
-    fn snapshot(&self) -> DurationHistogram {
-        self.lock().clone()
+        self.facade.record(duration);
     }
 
     fn lock(&self) -> MutexGuard<'_, DurationHistogram> {

@@ -24,9 +24,8 @@ pub const REVOKE: &[u8] = b"__REVOKE__";
 /// Asks the owner of a lock node to release the lock, or to leave the queue.
 ///
 /// Works with every kind of lock, also with those of Curator. Take the path of the node from
-/// [`inspect`](crate::inspect), from a [`Participant`](crate::Participant), or from
-/// [`Guard::path`]. The owner decides whether it releases the lock. For a
-/// [`PlainMutex`](crate::PlainMutex), see its caution first.
+/// [`inspect`](crate::inspect), or from [`Guard::path`]. The owner decides whether it releases the
+/// lock. For a [`PlainMutex`](crate::PlainMutex), see its caution first.
 ///
 /// # Errors
 /// [`LockError::Session`] when the request fails: with "no node" when the owner has left already.

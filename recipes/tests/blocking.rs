@@ -90,7 +90,7 @@ fn every_kind_of_future_can_be_waited_for() {
     assert_eq!(guard.revoked().wait_for(SHORT), Ok(None));
     client.delete(&guard.path(), Version::ANY).wait().unwrap();
     assert_eq!(lost.wait(), Ok(Loss::Deleted));
-    assert!(guard.release().wait().unwrap_err().is_lost());
+    assert!(guard.release().wait().unwrap_err().loss().is_some());
     assert!(!ensemble.has_lock_nodes());
 
     let latch = Election::new(&client, "/leader").unwrap().latch();
@@ -202,7 +202,7 @@ fn a_blocked_runtime_costs_no_session_on_a_thread_of_its_own() {
         assert!(kept.is_valid() && !lost.is_valid());
         kept.confirm().await.unwrap();
         kept.release().await.unwrap();
-        assert!(lost.release().await.unwrap_err().is_lost());
+        assert!(lost.release().await.unwrap_err().loss().is_some());
     });
 }
 

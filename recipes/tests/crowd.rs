@@ -13,7 +13,7 @@ use std::{
 };
 
 use lockkeeper_proto::OpCode;
-use lockkeeper_recipes::{Guard, LockError, Loss, Mutex, RwLock, Ticket, break_lock};
+use lockkeeper_recipes::{Guard, LockError, LockMeter, Loss, Mutex, RwLock, Ticket, break_lock};
 use lockkeeper_server::Server;
 use lockkeeper_session::Client;
 
@@ -103,10 +103,11 @@ async fn received_by_each(count: usize) -> u64 {
     let (_server, one, other) = server_and_two().await;
     let mutex = |client| Mutex::new(client, PATH).unwrap();
     let _holder = soon(mutex(&other).lock()).await.unwrap();
-    let lock = mutex(&one);
+    let meter = LockMeter::new("crowd");
+    let lock = mutex(&one).with_meter(&meter);
     let enters = (0..count).map(|_| lock.enqueue());
     let tickets = soon(futures::future::try_join_all(enters)).await.unwrap();
-    let requests = lock.metrics().requests;
+    let requests = meter.metrics().requests;
     assert!(requests <= count as u64 * 21 / 10, "{requests} requests");
     drop(tickets);
     one.metrics().bytes_received / count as u64

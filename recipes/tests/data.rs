@@ -4,7 +4,7 @@ mod support;
 
 use lockkeeper_proto::OpCode;
 use lockkeeper_recipes::{
-    Guard, LockError, LockState, Loss, Mutex, PlainMutex, RwLock, Semaphore, break_lock,
+    Guard, LockError, LockState, Loss, Mutex, PlainMutex, RwLock, Semaphore, break_lock, inspect,
 };
 use lockkeeper_server::When;
 use lockkeeper_session::Client;
@@ -55,12 +55,12 @@ async fn a_holder_reads_and_updates_the_data_of_its_node() {
     let mutex = PlainMutex::new(&client, "/p").unwrap();
     let guard = mutex.lock().await.unwrap();
     guard.set_data("it").await.unwrap();
-    let holder = mutex.holder().await.unwrap().unwrap();
+    let holder = inspect(&client, "/p").await.unwrap().remove(0);
     assert_eq!(holder.data.as_deref(), Some(&b"it"[..]));
     // The client still knows its node by its data.
     server.faults().cut_before(When::op(OpCode::DELETE));
     guard.release().await.unwrap();
-    assert!(mutex.holder().await.unwrap().is_none());
+    assert!(inspect(&client, "/p").await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -70,10 +70,13 @@ async fn the_data_of_another_holder_are_neither_read_nor_changed() {
         let late = [locked(&one, kind).await];
         break_lock(&two, &late[0].path()).await.unwrap();
         let holder = locked(&two, kind).await;
-        let path = late[0].path().rsplit_once('/').unwrap().0.to_owned();
+        let path = late[0].path()[1..]
+            .split('/')
+            .next()
+            .map(|name| format!("/{name}"));
         let lost = LockError::Lost {
             loss: Loss::Deleted,
-            path,
+            path: path.unwrap(),
         };
         let [guard] = late;
         assert_eq!(guard.set_data("late").await, Err(lost.clone()), "{kind}");

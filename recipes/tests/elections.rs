@@ -16,7 +16,7 @@ use std::{
 
 use futures::future::FutureExt;
 use lockkeeper_proto::{ErrorCode, OpCode};
-use lockkeeper_recipes::{Election, LeadOutcome, Leadership, LockError, Loss};
+use lockkeeper_recipes::{Election, FencingToken, LeadOutcome, LockError, Loss};
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Clock};
 use tokio::sync::oneshot;
@@ -182,12 +182,12 @@ async fn a_latch_leads_again_when_its_lease_is_proved_again() {
     ahead.fetch_sub(asleep, Ordering::Relaxed);
     assert!(latch.is_leader());
 
-    let becomes = async |wanted: Leadership| {
+    let becomes = async |wanted: Option<FencingToken>| {
         until("the latch leads or follows", async || {
             ahead.fetch_add(1, Ordering::Relaxed);
             // The server answers in time, so the connection stays.
             client.exists("/").await.unwrap();
-            *latch.changes().borrow() == wanted
+            latch.changes().latest() == wanted
         })
         .await;
     };
@@ -196,9 +196,9 @@ async fn a_latch_leads_again_when_its_lease_is_proved_again() {
         let proof = When::op(OpCode::MULTI).nth(nth);
         server.faults().refuse(proof, ErrorCode::THROTTLED_OP);
     }
-    becomes(Leadership::Follower).await;
+    becomes(None).await;
     server.faults().clear();
-    becomes(Leadership::Leader(token)).await;
+    becomes(Some(token)).await;
     assert_eq!(client.snapshot().connections, 1);
 }
 
@@ -219,6 +219,6 @@ async fn a_latch_of_a_closed_client_follows() {
     let late = soon(latch.elected()).await.unwrap_err();
     assert_eq!(late.loss(), Some(Loss::Closed));
     let mut changes = latch.changes();
-    let follows = soon(changes.wait_for(|now| *now == Leadership::Follower)).await;
+    let follows = soon(changes.wait_for(Option::is_none)).await;
     follows.unwrap();
 }

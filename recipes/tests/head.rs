@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use lockkeeper_proto::{ErrorCode, OpCode};
-use lockkeeper_recipes::{Loss, Semaphore, break_lock};
+use lockkeeper_recipes::{Loss, Semaphore, break_lock, inspect};
 use lockkeeper_server::When;
 use lockkeeper_session::Client;
 
@@ -74,7 +74,7 @@ async fn a_first_waiter_without_a_lease_waits_for_a_change() {
         let sent = requests() - before;
         assert!(sent < 20, "{sent} requests");
         if is_deleted {
-            let place = semaphore(&other).waiters().await.unwrap().remove(0);
+            let place = inspect(&other, "/s").await.unwrap().pop().unwrap();
             break_lock(&other, &place.path).await.unwrap();
             server.faults().clear();
             let error = soon(waiting).await.unwrap().unwrap_err();

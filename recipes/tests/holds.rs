@@ -13,7 +13,7 @@ use std::{
 
 use lockkeeper_proto::{ErrorCode, OpCode, Version, WatcherType};
 use lockkeeper_recipes::{
-    LockState, Loss, Mutex, PlainMutex, RwLock, Semaphore, rank::SEQUENCE_LIMIT,
+    LockMeter, LockState, Loss, Mutex, PlainMutex, RwLock, Semaphore, rank::SEQUENCE_LIMIT,
 };
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Clock, Snapshot, State};
@@ -34,20 +34,20 @@ async fn until_watched(server: &Server) {
 #[tokio::test]
 async fn a_lock_held_for_too_long_is_released_and_its_holder_is_told() {
     let (_server, client) = server_and_client().await;
-    let mutex = Mutex::new(&client, "/m").unwrap();
+    let meter = LockMeter::new("holds");
+    let mutex = Mutex::new(&client, "/m").unwrap().with_meter(&meter);
     let stuck = mutex.lock().await.unwrap();
     stuck.limit_hold(Duration::from_millis(50));
     let lost = tokio::spawn(stuck.lost());
     let next = soon(mutex.lock()).await.unwrap();
     assert_eq!(soon(lost).await.unwrap(), Loss::Overdue);
     assert_eq!(stuck.state(), LockState::Lost(Loss::Overdue));
-    assert!(stuck.held_for() >= Duration::from_millis(50));
     let refused = stuck.transaction().commit().await;
     assert_eq!(refused.unwrap_err().loss(), Some(Loss::Overdue));
     let late = stuck.release().await.unwrap_err();
     assert_eq!(late.loss(), Some(Loss::Overdue));
     assert_eq!(next.state(), LockState::Held);
-    assert_eq!(mutex.metrics().lost, 1);
+    assert_eq!(meter.metrics().lost, 1);
 }
 
 /// All holders of a plain lock use the same node name, so a second delete would end the next hold.
@@ -116,7 +116,8 @@ async fn a_release_cancels_the_hold_limit_and_a_new_limit_replaces_it() {
 #[tokio::test]
 async fn the_metrics_count_attempts_holds_and_requests() {
     let (server, client) = server_and_client().await;
-    let mutex = Mutex::new(&client, "/m").unwrap();
+    let meter = LockMeter::new("holds");
+    let mutex = Mutex::new(&client, "/m").unwrap().with_meter(&meter);
     let held = mutex.lock().await.unwrap();
     assert!(mutex.clone().try_lock().await.unwrap().is_none());
     assert!(
@@ -132,7 +133,7 @@ async fn the_metrics_count_attempts_holds_and_requests() {
     let loss = soon(second.lost()).await;
     assert!(matches!(loss, Loss::Expired | Loss::Deleted), "{loss:?}");
     drop(second);
-    let metrics = mutex.metrics();
+    let metrics = meter.metrics();
     assert_eq!((metrics.acquired, metrics.contended), (2, 2));
     assert_eq!((metrics.refused, metrics.given_up, metrics.lost), (1, 1, 1));
     assert_eq!((metrics.wait.count(), metrics.hold.count()), (2, 2));
@@ -148,11 +149,12 @@ async fn the_metrics_count_attempts_holds_and_requests() {
     assert_eq!(metrics.listings, 5);
     assert_eq!(metrics.cleaned_up, 0);
 
-    let semaphore = Semaphore::new(&client, "/s", 1).unwrap();
+    let meter = LockMeter::new("leases");
+    let semaphore = Semaphore::new(&client, "/s", 1).unwrap().with_meter(&meter);
     let lease = soon(semaphore.acquire()).await.unwrap();
     assert!(semaphore.try_acquire().await.unwrap().is_none());
     lease.release().await.unwrap();
-    let metrics = semaphore.metrics();
+    let metrics = meter.metrics();
     assert_eq!((metrics.acquired, metrics.refused, metrics.lost), (1, 1, 0));
 }
 
@@ -199,13 +201,14 @@ async fn a_holder_is_told_of_the_deletion_of_its_node_after_a_change_of_its_data
 #[tokio::test]
 async fn a_released_lock_is_not_counted_as_lost() {
     let (server, client) = server_and_client().await;
-    let mutex = Mutex::new(&client, "/m").unwrap();
+    let meter = LockMeter::new("holds");
+    let mutex = Mutex::new(&client, "/m").unwrap().with_meter(&meter);
     let guard = mutex.lock().await.unwrap();
     let lost = tokio::spawn(guard.lost());
     until_watched(&server).await;
     drop(guard);
     assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
-    assert_eq!(mutex.metrics().lost, 0);
+    assert_eq!(meter.metrics().lost, 0);
 }
 
 #[tokio::test]
@@ -297,7 +300,8 @@ async fn a_holder_whose_watch_was_removed_watches_again() {
 #[tokio::test]
 async fn a_downgrade_is_no_loss_for_who_watches_the_writer() {
     let (server, client) = server_and_client().await;
-    let lock = RwLock::new(&client, "/rw").unwrap();
+    let meter = LockMeter::new("holds");
+    let lock = RwLock::new(&client, "/rw").unwrap().with_meter(&meter);
     let writer = lock.write().await.unwrap();
     let lost = tokio::spawn(writer.lost());
     until_watched(&server).await;
@@ -305,13 +309,14 @@ async fn a_downgrade_is_no_loss_for_who_watches_the_writer() {
     assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
     assert_eq!(reader.state(), LockState::Held);
     reader.release().await.unwrap();
-    assert_eq!(lock.write_metrics().lost, 0);
+    assert_eq!(meter.metrics().lost, 0);
 }
 
 #[tokio::test]
 async fn a_hold_limit_that_passes_during_a_downgrade_applies() {
     let (server, client) = server_and_client().await;
-    let lock = RwLock::new(&client, "/rw").unwrap();
+    let meter = LockMeter::new("holds");
+    let lock = RwLock::new(&client, "/rw").unwrap().with_meter(&meter);
     let writer = lock.write().await.unwrap();
     let _lost = tokio::spawn(writer.lost());
     until_watched(&server).await;
@@ -325,17 +330,18 @@ async fn a_hold_limit_that_passes_during_a_downgrade_applies() {
     };
     assert_eq!(loss, Some(Loss::Overdue));
     soon(lock.write()).await.unwrap().release().await.unwrap();
-    assert_eq!(lock.write_metrics().lost, 1);
+    assert_eq!(meter.metrics().lost, 1);
 }
 
 /// The writer's node is gone: the downgrade fails, and that is a loss.
 #[tokio::test]
 async fn a_downgrade_that_finds_no_node_counts_as_a_loss() {
     let (_server, client) = server_and_client().await;
-    let lock = RwLock::new(&client, "/rw").unwrap();
+    let meter = LockMeter::new("holds");
+    let lock = RwLock::new(&client, "/rw").unwrap().with_meter(&meter);
     let writer = lock.write().await.unwrap();
     client.delete(&writer.path(), Version::ANY).await.unwrap();
     let error = writer.downgrade().await.unwrap_err();
     assert_eq!(error.loss(), Some(Loss::Deleted));
-    assert_eq!(lock.write_metrics().lost, 1);
+    assert_eq!(meter.metrics().lost, 1);
 }

@@ -5,7 +5,7 @@ mod support;
 
 use lockkeeper_proto::CreateMode;
 use lockkeeper_recipes::{
-    Election, Mutex, PlainMutex, QueueEntry, Recipe, RwLock, Semaphore, inspect,
+    Election, Kind, Mutex, PlainMutex, QueueEntry, RwLock, Semaphore, inspect,
 };
 use lockkeeper_session::Client;
 
@@ -15,20 +15,20 @@ const PATH: &str = "/locks/orders";
 
 /// What `inspect` reports of each contender: its recipe, whether it holds, how many are ahead, and
 /// its data.
-async fn seen(client: &Client) -> Vec<(Recipe, bool, usize, String)> {
+async fn seen(client: &Client) -> Vec<(Kind, bool, usize, String)> {
     let data_of = |entry: &QueueEntry| {
-        let data = entry.participant.data.as_deref().unwrap_or_default();
+        let data = entry.data.as_deref().unwrap_or_default();
         String::from_utf8(data.to_vec()).unwrap()
     };
     let entries = inspect(client, PATH).await.unwrap();
     entries
         .iter()
-        .map(|it| (it.recipe, it.holds, it.ahead, data_of(it)))
+        .map(|it| (it.kind, it.holds, it.ahead, data_of(it)))
         .collect()
 }
 
-fn contender(recipe: Recipe, ahead: usize, data: &str) -> (Recipe, bool, usize, String) {
-    (recipe, ahead == 0, ahead, data.to_owned())
+fn contender(kind: Kind, ahead: usize, data: &str) -> (Kind, bool, usize, String) {
+    (kind, ahead == 0, ahead, data.to_owned())
 }
 
 #[tokio::test]
@@ -55,9 +55,9 @@ async fn a_queue_is_listed_in_order_with_sessions_and_nodes() {
     };
     assert!(holder.holds && !waiter.holds);
     assert_eq!((holder.ahead, waiter.ahead), (0, 1));
-    let paths = [&holder.participant.path, &waiter.participant.path];
+    let paths = [&holder.path, &waiter.path];
     assert_eq!(paths, [&guard.path(), &ticket.path()]);
-    let sessions = [holder, waiter].map(|it| it.participant.session_id);
+    let sessions = [holder, waiter].map(|it| it.stat.ephemeral_owner);
     let expected = [one.snapshot().session_id, other.snapshot().session_id];
     assert_eq!(sessions, expected);
 }
@@ -75,10 +75,10 @@ async fn readers_hold_together_and_writers_wait_for_all_of_them() {
     let _writer = named("w3").enqueue_write().await.unwrap();
     let _third = named("r4").enqueue_read().await.unwrap();
     let expected = [
-        contender(Recipe::Read, 0, "r1"),
-        contender(Recipe::Read, 0, "r2"),
-        contender(Recipe::Write, 2, "w3"),
-        contender(Recipe::Read, 1, "r4"),
+        contender(Kind::Read, 0, "r1"),
+        contender(Kind::Read, 0, "r2"),
+        contender(Kind::Write, 2, "w3"),
+        contender(Kind::Read, 1, "r4"),
     ];
     assert_eq!(seen(&client).await, expected);
 }
@@ -93,10 +93,10 @@ async fn a_semaphore_lists_its_leases_and_then_its_waiters() {
     let _leases = named("a").acquire_many(2).await.unwrap();
     let _first = named("b").enqueue().await.unwrap();
     let _second = named("c").enqueue().await.unwrap();
-    let waiter = |ahead, name: &str| (Recipe::Semaphore, false, ahead, name.to_owned());
+    let waiter = |ahead, name: &str| (Kind::Semaphore, false, ahead, name.to_owned());
     let expected = [
-        contender(Recipe::Semaphore, 0, "a"),
-        contender(Recipe::Semaphore, 0, "a"),
+        contender(Kind::Semaphore, 0, "a"),
+        contender(Kind::Semaphore, 0, "a"),
         waiter(0, "b"),
         waiter(1, "c"),
     ];
@@ -118,26 +118,25 @@ async fn a_waiter_of_a_semaphore_is_no_holder() {
     let leases = format!("{PATH}/leases");
     until("both have a lease", async || below(&server, &leases) == 2).await;
     let expected = [
-        contender(Recipe::Semaphore, 0, "a"),
-        (Recipe::Semaphore, false, 0, "b".to_owned()),
+        contender(Kind::Semaphore, 0, "a"),
+        (Kind::Semaphore, false, 0, "b".to_owned()),
     ];
     assert_eq!(seen(&client).await, expected);
-    assert_eq!(semaphore.holders().await.unwrap().len(), 1);
     waiting.abort();
 }
 
 #[tokio::test]
 async fn a_plain_lock_and_a_leader_are_listed_too() {
     let (_server, client, _) = server_and_two().await;
-    let election = Election::new(&client, PATH).unwrap().with_id("leader");
+    let election = Election::new(&client, PATH).unwrap().with_data("leader");
     let latch = election.latch();
     latch.elected().await.unwrap();
     // A plain lock does not look for other kinds. They would refuse to be second.
     let plain = PlainMutex::new(&client, PATH).unwrap().with_data("plain");
     let _guard = plain.lock().await.unwrap();
     let expected = [
-        contender(Recipe::Latch, 0, "leader"),
-        contender(Recipe::Plain, 0, "plain"),
+        contender(Kind::Latch, 0, "leader"),
+        contender(Kind::Plain, 0, "plain"),
     ];
     assert_eq!(seen(&client).await, expected);
 }
@@ -171,11 +170,11 @@ async fn contenders_of_other_implementations_are_listed_and_foreign_nodes_are_no
     let recipes = seen(&client).await.into_iter();
     let recipes: Vec<_> = recipes.map(|(recipe, holds, ..)| (recipe, holds)).collect();
     let expected = [
-        (Recipe::Mutex, true),
-        (Recipe::Read, false),
-        (Recipe::Mutex, false),
-        (Recipe::Semaphore, true),
-        (Recipe::Semaphore, false),
+        (Kind::Mutex, true),
+        (Kind::Read, false),
+        (Kind::Mutex, false),
+        (Kind::Semaphore, true),
+        (Kind::Semaphore, false),
     ];
     assert_eq!(recipes, expected);
 }

@@ -8,8 +8,8 @@ use std::{sync::Arc, time::Duration};
 use futures::future::FutureExt;
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
 use lockkeeper_recipes::{
-    Election, Guard, Leadership, LockError, Loss, Member, MultiLock, Mutex, PlainMutex,
-    ReentrantMutex, RwLock, Semaphore, revoke,
+    Election, Guard, LockError, Loss, Member, MultiLock, Mutex, PlainMutex, ReentrantMutex, RwLock,
+    Semaphore, inspect, revoke,
 };
 use lockkeeper_server::When;
 use lockkeeper_session::{Client, Error as SessionError, Peer};
@@ -132,7 +132,7 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
     let pair = soon(pair).await.unwrap().unwrap();
     let single = soon(single).await.unwrap().unwrap();
     assert!(single.fencing_token() > pair[1].fencing_token());
-    assert_eq!(semaphore(&one).holders().await.unwrap().len(), 3);
+    assert_eq!(inspect(&one, "/sem").await.unwrap().len(), 3);
     drop((pair, single));
     until("nothing is left", async || {
         below(&server, "/sem/leases") + below(&server, "/sem/locks") == 0
@@ -328,19 +328,13 @@ async fn the_next_candidate_leads_when_the_leaders_session_expires() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
     let election =
-        |client: &Client, id: &'static str| Election::new(client, "/e").unwrap().with_id(id);
+        |client: &Client, id: &'static str| Election::new(client, "/e").unwrap().with_data(id);
     let first = election(&one, "one").latch();
     let token = soon(first.elected()).await.unwrap();
     let second = election(&two, "two").latch();
-    let standing = election(&two, "two");
     loop {
-        let ids: Vec<_> = standing
-            .participants()
-            .await
-            .unwrap()
-            .into_iter()
-            .filter_map(|p| p.data)
-            .collect();
+        let contenders = inspect(&two, "/e").await.unwrap().into_iter();
+        let ids: Vec<_> = contenders.filter_map(|it| it.data).collect();
         if ids == ["one", "two"] {
             break;
         }
@@ -350,9 +344,7 @@ async fn the_next_candidate_leads_when_the_leaders_session_expires() {
     // first one stands again.
     let mut changes = first.changes();
     server.faults().expire(one.snapshot().session_id);
-    soon(changes.wait_for(|now| *now == Leadership::Follower))
-        .await
-        .unwrap();
+    soon(changes.wait_for(Option::is_none)).await.unwrap();
     let next = soon(second.elected()).await.unwrap();
     assert!(next > token && !first.is_leader());
     drop(second);

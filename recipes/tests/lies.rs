@@ -4,9 +4,6 @@
 //!
 //! Each test ran at full speed before: 4,000 to 28,000 requests in two seconds.
 
-#[path = "../../session/tests/hostile/server.rs"]
-#[allow(dead_code, reason = "these tests use only a part of it")]
-mod server;
 mod support;
 
 use std::{
@@ -19,7 +16,7 @@ use lockkeeper_proto::{
     CreateMode, ErrorCode, EventType, OpCode, Request, Response, Stat, Zxid,
     header::ReplyHeader,
     jute::{Decode, Encode, Reader},
-    multi::{MultiOp, MultiResponse, MultiResult},
+    multi::MultiResponse,
     path,
     records::{
         Create2Response, Empty, GetChildren2Response, GetChildrenResponse, GetDataResponse,
@@ -28,10 +25,10 @@ use lockkeeper_proto::{
 };
 use lockkeeper_recipes::{Election, LockError, Mutex, PlainMutex, Semaphore};
 use lockkeeper_session::Client;
+use lockkeeper_test_support::scripted::{ID, Peer, Server, event, message, sound};
 use tokio::time::timeout;
 
-use server::{ID, Peer, Server, event, message};
-use support::{waiting, waiting::soon};
+use support::waiting::soon;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const WINDOW: Duration = Duration::from_secs(2);
@@ -102,14 +99,14 @@ impl Memory {
                 stat: self.stat(&set.path),
             }),
             Request::Multi(multi) => {
-                let result = |op: &MultiOp| match op {
-                    MultiOp::Check(_) => MultiResult::Check,
+                let result = |op: &Request| match op {
+                    Request::Check(_) => Ok(Response::Check(Empty {})),
                     other => panic!("no answer to {other:?}"),
                 };
                 let results = multi.ops.iter().map(result).collect();
                 Response::Multi(MultiResponse { results })
             }
-            other => server::sound(other),
+            other => sound(other),
         })
     }
 
@@ -170,7 +167,7 @@ async fn serve(
         })
         .to_vec();
         for (event_type, path) in events {
-            bytes.extend_from_slice(&event(event_type.0, 3, &path));
+            bytes.extend_from_slice(&event(event_type, &path));
         }
         peer.send(&bytes).await;
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use lockkeeper_proto::Version;
-use lockkeeper_recipes::{Loss, Mutex};
+use lockkeeper_recipes::{Loss, Mutex, inspect};
 use lockkeeper_server::Server;
 use lockkeeper_session::Client;
 use tracing::{
@@ -122,7 +122,7 @@ async fn a_hold_is_logged_as_a_span_with_its_grant_and_its_end() {
 
     let (waiter, released) = tokio::join!(yours.lock(), async {
         // The holder waits until the other client is in the queue.
-        while mine.participants().await.unwrap().len() < 2 {
+        while inspect(&one, "/m").await.unwrap().len() < 2 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         guard.release().await

@@ -17,7 +17,9 @@ use std::{
 };
 
 use lockkeeper_proto::{ErrorCode, OpCode, SessionId, Version};
-use lockkeeper_recipes::{Election, LockError, Loss, Member, MultiLock, Mutex, RwLock, Semaphore};
+use lockkeeper_recipes::{
+    Election, LockError, LockMeter, Loss, Member, MultiLock, Mutex, RwLock, Semaphore, inspect,
+};
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Clock};
 use tokio::sync::Notify;
@@ -206,7 +208,7 @@ async fn a_multi_lock_that_waits_is_told_of_the_deletion_of_a_lock_that_it_holds
         below(&server, "/b") == 2
     })
     .await;
-    let first = locks[0].participants().await.unwrap().remove(0);
+    let first = inspect(&other, "/a").await.unwrap().remove(0);
     other.delete(&first.path, Version::ANY).await.unwrap();
     let error = soon(waiting).await.unwrap().unwrap_err();
     let (loss, path) = (Loss::Deleted, "/a".to_owned());
@@ -367,7 +369,8 @@ async fn a_try_never_waits_for_a_lease() {
     let server = server().await;
     let (holder, other) = (client(&server).await, client(&server).await);
     let semaphore = |client: &Client| Semaphore::with_shared_limit(client, "/s", "/limit").unwrap();
-    let (of_holder, tried) = (semaphore(&holder), semaphore(&other));
+    let meter = LockMeter::new("tries");
+    let (of_holder, tried) = (semaphore(&holder), semaphore(&other).with_meter(&meter));
     of_holder.set_limit(1).await.unwrap();
     let _lease = of_holder.acquire().await.unwrap();
     let mut refused = 0;
@@ -389,7 +392,7 @@ async fn a_try_never_waits_for_a_lease() {
         })
         .await;
     }
-    assert_eq!(tried.metrics().refused, refused);
+    assert_eq!(meter.metrics().refused, refused);
 }
 
 /// An earlier version reserved memory for all of them at once, and panicked.

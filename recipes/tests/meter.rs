@@ -60,20 +60,15 @@ async fn each_kind_of_lock_counts_into_its_meter() {
     let after = meter.metrics();
     assert_eq!((after.held, after.waiting, after.hold.count()), (0, 0, 6));
     assert_eq!(after.requests, before + 6, "one delete for each");
-    // The lock objects show the same numbers: they have no counters of their own.
-    assert_eq!((mutex.metrics(), limit.metrics()), (after.clone(), after));
-    assert_eq!(
-        Mutex::new(&client, "/mutex").unwrap().metrics(),
-        LockMetrics::default()
-    );
 }
 
 #[tokio::test]
 async fn an_attempt_waits_until_it_is_granted_or_dropped() {
     let server = server().await;
     let client = client(&server).await;
-    let mutex = Mutex::new(&client, "/mutex").unwrap();
-    let now = || (mutex.metrics().waiting, mutex.metrics().held);
+    let meter = LockMeter::new("one");
+    let mutex = Mutex::new(&client, "/mutex").unwrap().with_meter(&meter);
+    let now = || (meter.metrics().waiting, meter.metrics().held);
     let held = mutex.lock().await.unwrap();
     assert_eq!(now(), (0, 1));
     let (one, two) = (
@@ -94,14 +89,15 @@ async fn an_attempt_waits_until_it_is_granted_or_dropped() {
 async fn the_numbers_of_several_locks_add_up() {
     let server = server().await;
     let client = client(&server).await;
-    let (one, two) = (
-        Mutex::new(&client, "/1").unwrap(),
-        Mutex::new(&client, "/2").unwrap(),
-    );
+    let meters = ["1", "2"].map(LockMeter::new);
+    let [one, two] = meters.each_ref().map(|meter| {
+        let mutex = Mutex::new(&client, "/m").unwrap();
+        mutex.with_meter(meter)
+    });
     one.lock().await.unwrap().release().await.unwrap();
     let held = two.lock().await.unwrap();
     assert!(two.lock_timeout(Duration::from_millis(20)).await.is_err());
-    let both = [one.metrics(), two.metrics()];
+    let both = meters.each_ref().map(LockMeter::metrics);
     let sum: LockMetrics = both.iter().cloned().sum();
     for (index, (name, number)) in sum.counters().into_iter().enumerate() {
         let parts = both.iter().map(|lock| lock.counters()[index].1);

@@ -8,20 +8,20 @@ mod support;
 use std::any::Any;
 
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
-use lockkeeper_recipes::{Election, LockError, Mutex, PlainMutex, Recipe, RwLock, Semaphore};
+use lockkeeper_recipes::{Election, Kind, LockError, Mutex, PlainMutex, RwLock, Semaphore};
 use lockkeeper_server::When;
 use lockkeeper_session::Client;
 
 use support::{server_and_two, waiting::soon};
 
 const PATH: &str = "/l";
-const KINDS: [Recipe; 6] = [
-    Recipe::Mutex,
-    Recipe::Read,
-    Recipe::Write,
-    Recipe::Latch,
-    Recipe::Semaphore,
-    Recipe::Plain,
+const KINDS: [Kind; 6] = [
+    Kind::Mutex,
+    Kind::Read,
+    Kind::Write,
+    Kind::Latch,
+    Kind::Semaphore,
+    Kind::Plain,
 ];
 
 /// What holds a lock.
@@ -31,12 +31,12 @@ fn boxed(guard: impl Any + Send) -> Held {
     Box::new(guard)
 }
 
-async fn hold(client: &Client, kind: Recipe) -> Result<Held, LockError> {
+async fn hold(client: &Client, kind: Kind) -> Result<Held, LockError> {
     Ok(match kind {
-        Recipe::Mutex => boxed(Mutex::new(client, PATH)?.lock().await?),
-        Recipe::Read => boxed(RwLock::new(client, PATH)?.read().await?),
-        Recipe::Write => boxed(RwLock::new(client, PATH)?.write().await?),
-        Recipe::Latch => {
+        Kind::Mutex => boxed(Mutex::new(client, PATH)?.lock().await?),
+        Kind::Read => boxed(RwLock::new(client, PATH)?.read().await?),
+        Kind::Write => boxed(RwLock::new(client, PATH)?.write().await?),
+        Kind::Latch => {
             let election = Election::new(client, PATH)?;
             // A latch that is refused tries again for ever.
             election.lead(async |_| ()).await?;
@@ -44,35 +44,35 @@ async fn hold(client: &Client, kind: Recipe) -> Result<Held, LockError> {
             latch.elected().await?;
             boxed(latch)
         }
-        Recipe::Semaphore => boxed(Semaphore::new(client, PATH, 2)?.acquire().await?),
+        Kind::Semaphore => boxed(Semaphore::new(client, PATH, 2)?.acquire().await?),
         _ => boxed(PlainMutex::new(client, PATH)?.lock().await?),
     })
 }
 
 /// A try; `None` if the lock is taken, or has no try.
-async fn try_to_hold(client: &Client, kind: Recipe) -> Result<Option<Held>, LockError> {
+async fn try_to_hold(client: &Client, kind: Kind) -> Result<Option<Held>, LockError> {
     Ok(match kind {
-        Recipe::Mutex => Mutex::new(client, PATH)?.try_lock().await?.map(boxed),
-        Recipe::Read => RwLock::new(client, PATH)?.try_read().await?.map(boxed),
-        Recipe::Write => RwLock::new(client, PATH)?.try_write().await?.map(boxed),
-        Recipe::Semaphore => Semaphore::new(client, PATH, 2)?
+        Kind::Mutex => Mutex::new(client, PATH)?.try_lock().await?.map(boxed),
+        Kind::Read => RwLock::new(client, PATH)?.try_read().await?.map(boxed),
+        Kind::Write => RwLock::new(client, PATH)?.try_write().await?.map(boxed),
+        Kind::Semaphore => Semaphore::new(client, PATH, 2)?
             .try_acquire()
             .await?
             .map(boxed),
-        Recipe::Plain => PlainMutex::new(client, PATH)?.try_lock().await?.map(boxed),
+        Kind::Plain => PlainMutex::new(client, PATH)?.try_lock().await?.map(boxed),
         _ => return hold(client, kind).await.map(Some),
     })
 }
 
-fn is_of_queue(kind: Recipe) -> bool {
-    matches!(kind, Recipe::Mutex | Recipe::Read | Recipe::Write)
+fn is_of_queue(kind: Kind) -> bool {
+    matches!(kind, Kind::Mutex | Kind::Read | Kind::Write)
 }
 
-fn exclude_each_other(one: Recipe, other: Recipe) -> bool {
+fn exclude_each_other(one: Kind, other: Kind) -> bool {
     one == other || is_of_queue(one) && is_of_queue(other)
 }
 
-fn is_refused<T>(attempt: Result<T, LockError>, found: Recipe) -> bool {
+fn is_refused<T>(attempt: Result<T, LockError>, found: Kind) -> bool {
     match attempt {
         Err(LockError::OtherKind {
             path, found: it, ..
@@ -94,7 +94,7 @@ async fn a_kind_that_does_not_exclude_the_holder_is_refused() {
             let tried = soon(try_to_hold(&other, kind)).await;
             assert!(is_refused(tried, held), "{kind:?} was tried under {held:?}");
             // It creates its node without a look: it costs one request.
-            if kind != Recipe::Plain {
+            if kind != Kind::Plain {
                 let attempt = soon(hold(&other, kind)).await;
                 assert!(is_refused(attempt, held), "{kind:?} under {held:?}");
             }
@@ -107,8 +107,8 @@ async fn a_kind_that_does_not_exclude_the_holder_is_refused() {
 #[tokio::test]
 async fn a_look_whose_reply_is_lost_is_repeated() {
     for (held, op) in [
-        (Recipe::Plain, OpCode::EXISTS),
-        (Recipe::Semaphore, OpCode::GET_CHILDREN2),
+        (Kind::Plain, OpCode::EXISTS),
+        (Kind::Semaphore, OpCode::GET_CHILDREN2),
     ] {
         let (server, one, other) = server_and_two().await;
         let held_by_one = soon(hold(&one, held)).await.unwrap();
@@ -118,7 +118,7 @@ async fn a_look_whose_reply_is_lost_is_repeated() {
         server
             .faults()
             .refuse(look().nth(3), ErrorCode::THROTTLED_OP);
-        let attempt = soon(hold(&other, Recipe::Mutex)).await;
+        let attempt = soon(hold(&other, Kind::Mutex)).await;
         assert!(is_refused(attempt, held), "under {held:?}");
         assert_eq!(server.faults().pending(), 0);
         drop(held_by_one);
@@ -133,7 +133,7 @@ async fn a_mutex_and_a_read_write_lock_wait_for_each_other() {
             let (_server, one, other) = server_and_two().await;
             let held_by_one = soon(hold(&one, held)).await.unwrap();
             let tried = soon(try_to_hold(&other, kind)).await.unwrap();
-            let share = held == Recipe::Read && kind == Recipe::Read;
+            let share = held == Kind::Read && kind == Kind::Read;
             assert_eq!(tried.is_some(), share, "{kind:?} under {held:?}");
             drop((tried, held_by_one));
             soon(hold(&other, kind)).await.unwrap();
@@ -154,9 +154,9 @@ async fn a_semaphore_whose_directory_is_new_looks_again() {
         .await
         .unwrap();
     one.sync("/").await.unwrap();
-    let refused = soon(hold(&other, Recipe::Mutex)).await;
+    let refused = soon(hold(&other, Kind::Mutex)).await;
     assert!(
-        is_refused(refused, Recipe::Semaphore),
+        is_refused(refused, Kind::Semaphore),
         "its directory is there"
     );
     let remove = async || {
@@ -165,11 +165,11 @@ async fn a_semaphore_whose_directory_is_new_looks_again() {
         }
     };
     remove().await;
-    let mutex = soon(hold(&other, Recipe::Mutex)).await.unwrap();
+    let mutex = soon(hold(&other, Kind::Mutex)).await.unwrap();
     for _ in 0..2 {
         let refused = soon(semaphore.acquire()).await;
         assert!(
-            is_refused(refused, Recipe::Mutex),
+            is_refused(refused, Kind::Mutex),
             "it saw the directory before"
         );
     }
@@ -183,16 +183,16 @@ async fn a_semaphore_whose_directory_is_new_looks_again() {
 #[tokio::test]
 async fn a_semaphore_without_a_listing_of_its_leases_looks() {
     let (server, one, other) = server_and_two().await;
-    let mutex = soon(hold(&one, Recipe::Mutex)).await.unwrap();
+    let mutex = soon(hold(&one, Kind::Mutex)).await.unwrap();
     // The directories are there: the create is not repeated for them.
     for node in ["/l/leases", "/l/locks"] {
         one.create(node, "", CreateMode::Persistent).await.unwrap();
     }
     let leases = When::op(OpCode::GET_CHILDREN2).within("/l/leases");
     server.faults().refuse(leases, ErrorCode::THROTTLED_OP);
-    let refused = soon(hold(&other, Recipe::Semaphore)).await;
+    let refused = soon(hold(&other, Kind::Semaphore)).await;
     assert_eq!(server.faults().pending(), 0);
-    assert!(is_refused(refused, Recipe::Mutex));
+    assert!(is_refused(refused, Kind::Mutex));
     drop(mutex);
 }
 
@@ -217,7 +217,7 @@ async fn nodes_of_an_application_are_no_locks() {
     one.create("/l/worker", "", CreateMode::Ephemeral)
         .await
         .unwrap();
-    for kind in [Recipe::Mutex, Recipe::Read, Recipe::Write] {
+    for kind in [Kind::Mutex, Kind::Read, Kind::Write] {
         drop(soon(hold(&other, kind)).await.unwrap());
         other.sync("/").await.unwrap();
     }
@@ -239,5 +239,5 @@ async fn whoever_came_first_is_not_disturbed() {
     drop(holder);
     drop(soon(waiter.wait()).await.unwrap());
     let refused = soon(mutex.lock()).await;
-    assert!(is_refused(refused, Recipe::Latch));
+    assert!(is_refused(refused, Kind::Latch));
 }

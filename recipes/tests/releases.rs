@@ -9,7 +9,9 @@ mod support;
 use std::time::{Duration, Instant};
 
 use lockkeeper_proto::{ErrorCode, OpCode};
-use lockkeeper_recipes::{Guard, LockError, Loss, Mutex, PlainMutex, Semaphore, break_lock};
+use lockkeeper_recipes::{
+    Guard, LockError, LockMeter, Loss, Mutex, PlainMutex, Semaphore, break_lock,
+};
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Effect, Error as SessionError};
 
@@ -156,7 +158,8 @@ async fn a_refused_delete_is_named_and_counted_and_repeated() {
             server.faults().refuse(when, ErrorCode::NO_AUTH);
         }
     };
-    let mutex = Mutex::new(&one, "/m").unwrap();
+    let meter = LockMeter::new("releases");
+    let mutex = Mutex::new(&one, "/m").unwrap().with_meter(&meter);
     let guard = soon(mutex.lock()).await.unwrap();
     let node = guard.path();
     refuse();
@@ -164,14 +167,14 @@ async fn a_refused_delete_is_named_and_counted_and_repeated() {
     assert_eq!(error.path(), Some(&*node), "{error}");
     assert_eq!(error.effect(), Effect::NotApplied);
     until_gone(&server, "/m").await;
-    assert_eq!(mutex.metrics().not_deleted, 1);
+    assert_eq!(meter.metrics().not_deleted, 1);
     assert_eq!(server.faults().pending(), 0);
 
     let guard = soon(mutex.lock()).await.unwrap();
     refuse();
     drop(guard);
     until_gone(&server, "/m").await;
-    assert_eq!(mutex.metrics().not_deleted, 2);
+    assert_eq!(meter.metrics().not_deleted, 2);
     soon(mutex.lock()).await.unwrap().release().await.unwrap();
 }
 

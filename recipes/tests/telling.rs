@@ -21,7 +21,7 @@ use std::{
 use futures::future::FutureExt;
 use lockkeeper_proto::{CreateMode, OpCode, Version};
 use lockkeeper_recipes::{
-    Election, Guard, Latch, Leadership, LockState, Loss, Mutex, PlainMutex, RwLock,
+    Election, Guard, Latch, LockState, Loss, Mutex, PlainMutex, RwLock, inspect,
 };
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Connector, Transport};
@@ -263,8 +263,8 @@ async fn a_close_tells_first() {
     assert_eq!(soon(guard.lost()).await, Loss::Closed);
     // The server answers nothing any more: they do not wait for that.
     assert_eq!(soon(leading).await, Loss::Closed);
-    let follows = soon(changes.wait_for(|now| *now == Leadership::Follower)).await;
-    drop(follows.unwrap());
+    let follows = soon(changes.wait_for(Option::is_none)).await;
+    follows.unwrap();
     given_up(&witness).await;
 }
 
@@ -284,7 +284,7 @@ fn a_runtime_that_ends_tells_first() {
     let believes = witness.lock().unwrap().believes.take().unwrap();
     let (mut believes, changes) = (believes, changes);
     witness.lock().unwrap().believes = Some(Box::new(move || {
-        let leads = *changes.borrow() != Leadership::Follower;
+        let leads = changes.latest().is_some();
         believes().or(leads.then_some("the latch has told nobody"))
     }));
     drop(runtime);
@@ -396,7 +396,7 @@ async fn a_holder_whose_replies_are_late_is_told_before_another_one_holds() {
         server.faults().delay_reply(slow, LONG);
         let give_up = async {
             until("the other one waits", async || {
-                granted.participants().await.unwrap().len() == 2
+                inspect(&other, "/m").await.unwrap().len() == 2
             })
             .await;
             // Whatever the server sends to the former holder from now on is late.

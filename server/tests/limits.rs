@@ -13,7 +13,7 @@ use lockkeeper_proto::{
     connect::ConnectResponse,
     header::{ReplyHeader, RequestHeader},
     jute::{Decode, Reader},
-    multi::{MultiOp, MultiRequest},
+    multi::MultiRequest,
     records::Empty,
 };
 use lockkeeper_server::Server;
@@ -152,7 +152,7 @@ async fn no_ephemeral_node_is_created_too_early() {
         let Request::Create(create) = create else {
             panic!("{create:?}");
         };
-        let ops = vec![MultiOp::Create(create)];
+        let ops = vec![Request::Create(create)];
         let refused = peer.call(&Request::Multi(MultiRequest { ops })).await;
         assert_eq!(refused.unwrap_err(), ErrorCode::THROTTLED_OP);
     }

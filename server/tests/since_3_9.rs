@@ -7,7 +7,7 @@ use common::{Peer, create, create_with, exists, get_children, get_data, set_data
 use lockkeeper_proto::{
     Acl, AddWatchMode, CreateMode, ErrorCode, EventType, Perms, Request, Response, WatcherType,
     Zxid,
-    multi::{MultiOp, MultiRequest, MultiResult},
+    multi::MultiRequest,
     records::{
         AddWatchRequest, AuthPacket, CheckWatchesRequest, CreateRequest, CreateTtlRequest,
         RemoveWatchesRequest,
@@ -154,7 +154,7 @@ async fn creates_in_a_multi_answer_with_the_metadata_or_without() {
         flags,
     };
     let with_ttl = |path: &str, flags, ttl_ms| {
-        MultiOp::CreateTtl(CreateTtlRequest {
+        Request::CreateTtl(CreateTtlRequest {
             path: path.to_owned(),
             data: None,
             acl: Some(Acl::OPEN_UNSAFE.into()),
@@ -166,9 +166,9 @@ async fn creates_in_a_multi_answer_with_the_metadata_or_without() {
     let mut peer = Peer::join(&server).await;
     let ops = vec![
         // Flag 4 makes a container with any create. Operation 19 makes a container with any flag.
-        MultiOp::Create(record("/a", 4)),
-        MultiOp::CreateContainer(record("/b", 0)),
-        MultiOp::Create2(record("/c", 0)),
+        Request::Create(record("/a", 4)),
+        Request::CreateContainer(record("/b", 0)),
+        Request::Create2(record("/c", 0)),
         with_ttl("/d", 5, 1000),
         // Without a TTL flag this makes a plain node.
         with_ttl("/e", 0, -1),
@@ -177,14 +177,15 @@ async fn creates_in_a_multi_answer_with_the_metadata_or_without() {
     let Ok(Response::Multi(response)) = answer else {
         panic!("{answer:?}");
     };
-    let has_stat = |result: &MultiResult| matches!(result, MultiResult::Create2(_));
+    let has_stat =
+        |result: &Result<Response, ErrorCode>| matches!(result, Ok(Response::Create2(_)));
     let with_stat: Vec<_> = response.results.iter().map(has_stat).collect();
     assert_eq!(with_stat, [true, true, true, true, false]);
     // A create whose flags need a TTL makes the list unreadable. The request takes a transaction
     // and changes nothing.
     let before = server.report().zxid;
     for flags in [5, 6] {
-        let ops = [record("/y", 0), record("/x", flags)].map(MultiOp::Create);
+        let ops = [record("/y", 0), record("/x", flags)].map(Request::Create);
         let ops = ops.to_vec();
         let refused = peer.call(&Request::Multi(MultiRequest { ops })).await;
         assert_eq!(refused, Err(ErrorCode::MARSHALLING_ERROR));
@@ -199,7 +200,7 @@ async fn creates_in_a_multi_answer_with_the_metadata_or_without() {
 async fn a_bad_flag_fails_a_whole_transaction_wherever_it_stands() {
     let (server, _, mut peer) = world().await;
     let record = |path: &str, flags| {
-        MultiOp::Create(CreateRequest {
+        Request::Create(CreateRequest {
             path: path.to_owned(),
             data: None,
             acl: Some(Acl::OPEN_UNSAFE.into()),
@@ -224,7 +225,7 @@ async fn a_bad_flag_fails_a_whole_transaction_wherever_it_stands() {
         }
     }
     // A create with a time to live fails by itself.
-    let with_ttl = MultiOp::CreateTtl(CreateTtlRequest {
+    let with_ttl = Request::CreateTtl(CreateTtlRequest {
         path: "/x".to_owned(),
         data: None,
         acl: Some(Acl::OPEN_UNSAFE.into()),
@@ -237,7 +238,7 @@ async fn a_bad_flag_fails_a_whole_transaction_wherever_it_stands() {
         panic!("{refused:?}");
     };
     let codes = [ErrorCode::OK, ErrorCode::BAD_ARGUMENTS];
-    assert_eq!(results.results, codes.map(MultiResult::Error));
+    assert_eq!(results.results, codes.map(Err));
     assert!(!server.paths().iter().any(|path| path == "/y"));
 }
 
@@ -252,9 +253,9 @@ async fn a_null_acl_fails_a_whole_transaction_wherever_it_stands() {
         acl: acl.map(|acl| acl.to_vec().into()),
         flags,
     };
-    let plain = |path, flags, acl| MultiOp::Create(record(path, flags, acl));
+    let plain = |path, flags, acl| Request::Create(record(path, flags, acl));
     let open = Some(Acl::OPEN_UNSAFE);
-    let with_ttl = MultiOp::CreateTtl(CreateTtlRequest {
+    let with_ttl = Request::CreateTtl(CreateTtlRequest {
         path: "/t".to_owned(),
         data: None,
         acl: None,
@@ -267,8 +268,8 @@ async fn a_null_acl_fails_a_whole_transaction_wherever_it_stands() {
         (vec![null()], 0),
         (vec![plain("/y", 0, open), null()], 0),
         (vec![plain("/no/y", 0, open), null()], 0),
-        (vec![MultiOp::Create2(record("/x", 0, None))], 0),
-        (vec![MultiOp::CreateContainer(record("/x", 4, None))], 0),
+        (vec![Request::Create2(record("/x", 0, None))], 0),
+        (vec![Request::CreateContainer(record("/x", 4, None))], 0),
         (vec![plain("/x", 5, None)], 0),
         (vec![plain("/x", 9, None)], 1),
         (vec![null(), plain("/y", 9, open)], 0),
@@ -284,7 +285,7 @@ async fn a_null_acl_fails_a_whole_transaction_wherever_it_stands() {
     let Ok(Response::Multi(results)) = refused else {
         panic!("{refused:?}");
     };
-    let invalid = MultiResult::Error(ErrorCode::INVALID_ACL);
+    let invalid = Err(ErrorCode::INVALID_ACL);
     assert_eq!(results.results, [invalid]);
     assert_eq!(server.paths(), ["/p", "/p/n"]);
 }

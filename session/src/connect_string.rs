@@ -152,13 +152,17 @@ impl FromStr for ConnectString {
     }
 }
 
-fn parse(text: &str, has_srv: bool) -> Result<ConnectString, Problem> {
+fn parse(text: &str, has_srv: bool) -> Result<ConnectString, String> {
     let srv = text.strip_prefix(SRV_SCHEME);
     match text.split_once("://") {
-        Some(_) if srv.is_some() && has_srv => {}
-        Some(_) if srv.is_some() => return Err(Problem::NoSrv),
-        Some((scheme, _)) => return Err(Problem::Scheme(scheme.to_owned())),
         None => {}
+        Some(_) if srv.is_some() && has_srv => {}
+        Some(_) if srv.is_some() => {
+            return Err("DNS SRV records need the feature `srv` of lockkeeper, \
+                        and this program was built without it"
+                .to_owned());
+        }
+        Some((scheme, _)) => return Err(format!("leave out {scheme}://; {FORMAT}")),
     }
     let meant = srv.unwrap_or(text).trim_end_matches('/');
     let (hosts, chroot) = match meant.find('/') {
@@ -172,9 +176,12 @@ fn parse(text: &str, has_srv: bool) -> Result<ConnectString, Problem> {
             .split(',')
             .filter_map(|server| server.split('/').next());
         let hosts: Vec<_> = hosts.filter(|host| !host.is_empty()).collect();
-        return Err(Problem::Inside(hosts.join(",") + first));
+        return Err(format!(
+            "the chroot stands once, behind all servers, as in {}{first}; it has no comma",
+            hosts.join(",")
+        ));
     }
-    path::check(chroot).map_err(|problem| Problem::Chroot(chroot.to_owned(), problem))?;
+    path::check(chroot).map_err(|error| format!("chroot {chroot:?}: {}", error.problem()))?;
     let chroot = (chroot != path::ROOT).then(|| chroot.to_owned());
     let endpoints = if srv.is_some() {
         vec![parse_record(hosts)?]
@@ -187,15 +194,21 @@ fn parse(text: &str, has_srv: bool) -> Result<ConnectString, Problem> {
     Ok(ConnectString { endpoints, chroot })
 }
 
+/// What errors say of the text as a whole.
+const FORMAT: &str = "the format is host:port,host:port/chroot";
+
 /// The name of an SRV record. A dot at the end makes it absolute, as everywhere in the DNS.
-fn parse_record(name: &str) -> Result<Endpoint, Problem> {
+fn parse_record(name: &str) -> Result<Endpoint, String> {
     let relative = name.strip_suffix('.').unwrap_or(name);
     let is_label = |label: &str| {
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         (1..=LONGEST_LABEL).contains(&label.len()) && label.chars().all(is_allowed)
     };
     if relative.len() > LONGEST_NAME || !relative.split('.').all(is_label) {
-        return Err(Problem::Record(name.to_owned()));
+        return Err(format!(
+            "{name:?} is not the name of a DNS SRV record; \
+             the format is {SRV_SCHEME}_zookeeper._tcp.example.org/chroot, without a port"
+        ));
     }
     Ok(Endpoint {
         host: name.to_owned(),
@@ -203,39 +216,30 @@ fn parse_record(name: &str) -> Result<Endpoint, Problem> {
     })
 }
 
-fn parse_endpoint(text: &str) -> Result<Endpoint, Problem> {
+fn parse_endpoint(text: &str) -> Result<Endpoint, String> {
     let text = text.trim();
-    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-        let (host, rest) = rest
-            .split_once(']')
-            .ok_or(Problem::Brackets(text.to_owned()))?;
-        let port = match rest.strip_prefix(':') {
-            Some(port) => Some(port),
-            None if rest.is_empty() => None,
-            None => return Err(Problem::Brackets(text.to_owned())),
-        };
-        (host, port)
+    let parts = if let Some(rest) = text.strip_prefix('[') {
+        rest.split_once(']')
+            .filter(|(_, port)| port.is_empty() || port.starts_with(':'))
     } else {
-        match text.split_once(':') {
-            Some((_, port)) if port.contains(':') => {
-                return Err(Problem::Brackets(text.to_owned()));
-            }
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        }
+        let (host, port) = text.split_at(text.find(':').unwrap_or(text.len()));
+        (port.matches(':').count() <= 1).then_some((host, port))
     };
+    let (host, port) = parts.ok_or_else(|| {
+        format!("{text:?} is not a host and a port; write an IPv6 address as [::1]:2181")
+    })?;
     if host.is_empty() {
-        return Err(Problem::NoHost);
+        return Err(format!("a host is missing; {FORMAT}"));
     }
     let forbidden = |c: &char| c.is_whitespace() || c.is_control() || matches!(c, '[' | ']');
-    if let Some(character) = host.chars().find(forbidden) {
-        return Err(Problem::Host(host.to_owned(), character));
+    if let Some(c) = host.chars().find(forbidden) {
+        return Err(format!("host {host:?} contains the character {c:?}"));
     }
-    let port = match port {
+    let port = match port.strip_prefix(':') {
         None => DEFAULT_PORT,
         Some(port) => match port.parse() {
             Ok(number) if number != 0 => number,
-            _ => return Err(Problem::Port(port.to_owned())),
+            _ => return Err(format!("port {port:?} is not a number from 1 to 65535")),
         },
     };
     Ok(Endpoint {
@@ -248,56 +252,12 @@ fn parse_endpoint(text: &str) -> Result<Endpoint, Problem> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectStringError {
     text: String,
-    problem: Problem,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Problem {
-    NoHost,
-    NoSrv,
-    Record(String),
-    Scheme(String),
-    Host(String, char),
-    Brackets(String),
-    Port(String),
-    Chroot(String, path::PathProblem),
-    /// A comma in the chroot. Contains the list that was probably meant.
-    Inside(String),
+    problem: String,
 }
 
 impl fmt::Display for ConnectStringError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "bad server list {:?}: ", self.text)?;
-        match &self.problem {
-            Problem::NoHost => {
-                f.write_str("a host is missing; the format is host:port,host:port/chroot")
-            }
-            Problem::NoSrv => f.write_str(
-                "DNS SRV records need the feature `srv` of lockkeeper, and this program was built without it",
-            ),
-            Problem::Record(name) => write!(
-                f,
-                "{name:?} is not the name of a DNS SRV record; \
-                 the format is {SRV_SCHEME}_zookeeper._tcp.example.org/chroot, without a port"
-            ),
-            Problem::Scheme(scheme) => write!(
-                f,
-                "leave out {scheme}://; the format is host:port,host:port/chroot"
-            ),
-            Problem::Host(host, c) => write!(f, "host {host:?} contains the character {c:?}"),
-            Problem::Brackets(text) => {
-                write!(
-                    f,
-                    "{text:?} is not a host and a port; write an IPv6 address as [::1]:2181"
-                )
-            }
-            Problem::Port(port) => write!(f, "port {port:?} is not a number from 1 to 65535"),
-            Problem::Chroot(chroot, problem) => write!(f, "chroot {chroot:?}: {problem}"),
-            Problem::Inside(meant) => write!(
-                f,
-                "the chroot stands once, behind all servers, as in {meant}; it has no comma"
-            ),
-        }
+        write!(f, "bad server list {:?}: {}", self.text, self.problem)
     }
 }
 
@@ -332,14 +292,8 @@ mod tests {
 
     #[test]
     fn without_the_feature_the_error_names_it() {
-        let text = "dns-srv://_zookeeper._tcp.example.org";
-        let problem = super::parse(text, false).unwrap_err();
-        let error = ConnectStringError {
-            text: text.to_owned(),
-            problem,
-        };
-        let message = error.to_string();
-        assert!(message.contains("need the feature `srv`"), "{message}");
+        let problem = super::parse("dns-srv://_zookeeper._tcp.example.org", false).unwrap_err();
+        assert!(problem.contains("need the feature `srv`"), "{problem}");
         assert!(super::parse("zk:2181/app", false).is_ok());
     }
 

@@ -298,7 +298,7 @@ impl Error {
     }
 
     /// The same error with the path of the node. For errors made where the path was not known.
-    #[cfg(feature = "tokio")]
+    #[cfg(feature = "thread")]
     pub(crate) fn on(mut self, node: &str) -> Self {
         if let Self::Refused { path, .. } = &mut self {
             node.clone_into(path);

@@ -4,8 +4,8 @@
 //! [`machine`] makes every decision: which server to try, what to send, which request a reply
 //! answers, when the session is lost, and how long the lease lasts. It has no socket, clock, task
 //! or global randomness. So one seed replays a failure, and a fuzzer can reach reconnect and
-//! expiry. The client (feature `tokio`, on by default) moves bytes between the machine and the
-//! servers.
+//! expiry. The client moves bytes between the machine and the servers: on a thread of its own (feature
+//! `thread`), or as a task of tokio (feature `tokio`, on by default).
 //!
 //! ```
 //! # use lockkeeper_server::Server;
@@ -46,7 +46,7 @@
 )]
 
 mod auth_failure;
-#[cfg(feature = "tokio")]
+#[cfg(feature = "thread")]
 mod client;
 mod connect_string;
 #[cfg(feature = "digest")]
@@ -60,13 +60,19 @@ mod peer;
 mod tls_failure;
 
 pub use auth_failure::AuthFailure;
+#[cfg(feature = "thread")]
+#[doc(hidden)]
+pub use client::sync;
+#[cfg(feature = "thread")]
+#[doc(inline)]
+pub use client::sync::changes::Changes;
 #[cfg(feature = "tls")]
 pub use client::tls;
-#[cfg(feature = "tokio")]
+#[cfg(feature = "thread")]
 pub use client::{
     Builder, Client, Clock, Connector, GroupEvent, Lease, LeaseKeeper, Missed, OpResult, Outcome,
     PendingReply, PersistentWatcher, Raw, ReadResult, ReadTransaction, Sleep, Transaction,
-    Transport, Wait, WatchGroup, WatchNotice, WatchedEvent, Watcher,
+    Transport, Wait, WatchGroup, WatchNotice, Watcher,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 #[cfg(feature = "sasl-digest-md5")]
@@ -76,6 +82,8 @@ pub use error::Exact;
 pub use error::{Cause, Effect, Error, Lost, UnsupportedReason};
 pub use histogram::DurationHistogram;
 pub use lockkeeper_proto as proto;
-pub use machine::{Config, LeasePolicy, Metrics, OnExpiry, Snapshot, State, sasl};
+pub use machine::{
+    Config, Event as WatchedEvent, LeasePolicy, Metrics, OnExpiry, Snapshot, State, sasl,
+};
 pub use peer::Peer;
 pub use tls_failure::TlsFailure;

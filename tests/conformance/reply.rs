@@ -7,7 +7,6 @@ use lockkeeper::proto::{
     Acl, ErrorCode, EventType, KeeperState, OpCode, Response, WatcherEvent, Zxid,
     header::ReplyHeader,
     jute::{Decode, Reader},
-    multi::MultiResult,
     records::{Create2Response, CreateResponse, GetChildrenResponse, GetDataResponse},
 };
 
@@ -148,19 +147,21 @@ fn response_text(response: &Response, names: &mut Names, more: &mut Vec<String>)
     }
 }
 
-fn one_result(result: &MultiResult, names: &mut Names) -> String {
+fn one_result(result: &Result<Response, ErrorCode>, names: &mut Names) -> String {
     let text = match result {
         // Before 3.7.2, 3.8.2 and 3.9 the server answers a `create2` without its Stat.
-        MultiResult::Create(CreateResponse { path })
-        | MultiResult::Create2(Create2Response { path, .. }) => {
+        Ok(
+            Response::Create(CreateResponse { path })
+            | Response::Create2(Create2Response { path, .. }),
+        ) => {
             format!("created {}", names.shorten(path))
         }
-        MultiResult::Delete => "deleted".to_owned(),
-        MultiResult::Check => "checked".to_owned(),
-        MultiResult::SetData(set) => format!("set {}", names.stat(&set.stat)),
-        MultiResult::GetData(read) => node(read, names),
-        MultiResult::GetChildren(list) => children(list),
-        MultiResult::Error(code) => code.name().unwrap_or("?").to_owned(),
+        Ok(Response::Delete(_)) => "deleted".to_owned(),
+        Ok(Response::Check(_)) => "checked".to_owned(),
+        Ok(Response::SetData(set)) => format!("set {}", names.stat(&set.stat)),
+        Ok(Response::GetData(read)) => node(read, names),
+        Ok(Response::GetChildren(list)) => children(list),
+        Err(code) => code.name().unwrap_or("?").to_owned(),
         other => panic!("no text for this result: {other:?}"),
     };
     format!("+ {text}")

@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use lockkeeper::proto::{
     AddWatchMode, OpCode, Request, WatcherType, Xid, frame,
     jute::{Encode, Writer},
-    multi::{MultiOp, MultiReadOp, MultiReadRequest, MultiRequest},
+    multi::{MultiReadRequest, MultiRequest},
     records::{
         AddWatchRequest, AuthPacket, CheckWatchesRequest, Empty, ExistsRequest, GetAclRequest,
         GetAllChildrenNumberRequest, GetEphemeralsRequest, ReconfigRequest, RemoveWatchesRequest,
@@ -225,17 +225,17 @@ const WATCHER_TYPES: [(&str, i32); 5] = [
 ];
 
 /// One operation of a transaction.
-fn multi_op(line: &str, names: &Names) -> MultiOp {
+fn multi_op(line: &str, names: &Names) -> Request {
     let mut words = Words::new(line, names);
     let name = words.next().expect("the name of an operation");
     let op = match name.as_str() {
-        "create" => MultiOp::Create(create(&mut words, 0)),
-        "create2" => MultiOp::Create2(create(&mut words, 0)),
-        "createContainer" => MultiOp::CreateContainer(create(&mut words, 4)),
-        "createTTL" => MultiOp::CreateTtl(create_ttl(&mut words)),
-        "delete" => MultiOp::Delete(delete(&mut words)),
-        "setData" => MultiOp::SetData(set_data(&mut words)),
-        "check" => MultiOp::Check(check(&mut words)),
+        "create" => Request::Create(create(&mut words, 0)),
+        "create2" => Request::Create2(create(&mut words, 0)),
+        "createContainer" => Request::CreateContainer(create(&mut words, 4)),
+        "createTTL" => Request::CreateTtl(create_ttl(&mut words)),
+        "delete" => Request::Delete(delete(&mut words)),
+        "setData" => Request::SetData(set_data(&mut words)),
+        "check" => Request::Check(check(&mut words)),
         _ => panic!("not in a transaction: {name}"),
     };
     words.end();
@@ -243,12 +243,12 @@ fn multi_op(line: &str, names: &Names) -> MultiOp {
 }
 
 /// One operation of a multi-read.
-fn read_op(line: &str, names: &Names) -> MultiReadOp {
+fn read_op(line: &str, names: &Names) -> Request {
     let mut words = Words::new(line, names);
     let name = words.next().expect("the name of an operation");
     let op = match name.as_str() {
-        "getData" => MultiReadOp::GetData(get_data(&mut words)),
-        "getChildren" => MultiReadOp::GetChildren(get_children(&mut words)),
+        "getData" => Request::GetData(get_data(&mut words)),
+        "getChildren" => Request::GetChildren(get_children(&mut words)),
         _ => panic!("not in a multi-read: {name}"),
     };
     words.end();

@@ -8,7 +8,7 @@ use std::{
 use lockkeeper::LockError;
 
 use crate::{
-    kinds::{Held, Kind, Tries},
+    kinds::{Held, Kind},
     rig::{
         Dropped, LONG, dropped_after, nodes, rival, soon, until, until_free, until_quiet,
         until_waiting,
@@ -148,7 +148,7 @@ pub(crate) async fn a_dropped_lock_can_be_taken_again_at_once<K: Kind>(ensemble:
 
 /// A refused try writes nothing and waits for nobody. The holder may be of the same session or of
 /// another one.
-pub(crate) async fn a_try_takes_a_free_lock_and_refuses_a_held_one<K: Tries>(ensemble: &Ensemble) {
+pub(crate) async fn a_try_takes_a_free_lock_and_refuses_a_held_one<K: Kind>(ensemble: &Ensemble) {
     let path = ensemble.unique_path("try");
     let (client, other) = (ensemble.client().await, ensemble.client().await);
     let lock = K::at(&client, &path);

@@ -132,6 +132,9 @@ pub(crate) async fn a_closed_client_ends_holds_and_waits<K: Kind>(ensemble: &Ens
     let lost = held.lost();
     other.close().await;
     assert!(matches!(soon(lost).await, None | Some(Loss::Closed)));
+    if let Err(error) = held.release().await {
+        assert_eq!(error.loss(), Some(Loss::Closed));
+    }
     until_free::<K>(&looker, &path).await;
 }
 

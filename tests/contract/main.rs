@@ -20,7 +20,8 @@
 //! | `stress` | all kinds at the same time, at random |
 //!
 //! Not here: the bugs of other implementations (`known_bugs`), and what only one kind promises:
-//! sharing, counting, re-entry (`recipes/tests/kinds.rs`).
+//! sharing, counting, re-entry (`recipes/tests/kinds.rs`). Nor the futures on threads without a runtime
+//! (`recipes/tests/blocking.rs`): they are the same futures.
 
 mod directory;
 mod exclusion;
@@ -36,7 +37,7 @@ mod rig;
 mod stress;
 mod types;
 
-use kinds::{Blocking, Both, Latching, Leading, Leasing, Reading, Reentering, Writing};
+use kinds::{Both, Latching, Leading, Leasing, Reading, Reentering, Writing};
 use lockkeeper::{Mutex, locks::PlainMutex};
 use lockkeeper_test_support as support;
 
@@ -157,27 +158,6 @@ macro_rules! tries {
     };
 }
 
-/// The rules for blocking locks: all that drop no future. Their futures are threads.
-macro_rules! blocking {
-    ($kind:ty) => {
-        all_arms!($kind, exclusion (flavor = "multi_thread", worker_threads = 2):
-            it_never_has_more_holders_than_allowed tasks_of_one_session_take_turns);
-        all_arms!($kind, exclusion: it_can_have_as_many_holders_as_allowed);
-        all_arms!($kind, giving_up:
-            a_timeout_leaves_nothing a_dropped_lock_can_be_taken_again_at_once
-            a_try_takes_a_free_lock_and_refuses_a_held_one);
-        all_arms!($kind, loss:
-            a_closed_client_ends_holds_and_waits a_holder_whose_node_is_deleted_is_told
-            releasing_a_lost_lock_is_an_error);
-        all_arms!($kind, directory:
-            its_directory_may_be_deleted_between_two_uses foreign_nodes_in_the_directory_are_ignored);
-        embedded!($kind, loss: the_holder_is_told_before_another_contender_holds_it);
-        cluster!($kind, partition: a_holder_that_is_cut_off_is_told_before_another_contender_holds_it);
-        embedded!($kind, outage:
-            a_connection_lost_at_any_request_only_costs_time an_attempt_refused_at_any_request_leaves_nothing);
-    };
-}
-
 /// Makes a module for each kind, with the tests of these groups of rules.
 macro_rules! kinds {
     ($($module:ident: $kind:ty, $($rules:ident)*;)*) => {$(
@@ -199,10 +179,4 @@ kinds! {
     of_two_locks_at_once: Both, contract in_order tells waits_by_node tries;
     of_a_leader: Leading, contract in_order tells waits_by_node;
     of_a_latch: Latching, contract in_order;
-    of_a_blocking_mutex: Blocking<Mutex>, blocking in_order waits_by_node;
-    of_a_blocking_plain_lock: Blocking<PlainMutex>, blocking;
-    of_a_blocking_writer: Blocking<Writing>, blocking in_order waits_by_node;
-    of_blocking_readers: Blocking<Reading>, blocking waits_by_node;
-    of_three_blocking_leases: Blocking<Leasing<3>>, blocking in_order waits_by_node;
-    of_two_blocking_locks_at_once: Blocking<Both>, blocking in_order waits_by_node;
 }

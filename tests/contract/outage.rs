@@ -12,7 +12,7 @@ use lockkeeper_server::{Server, When};
 use tokio::task::JoinHandle;
 
 use crate::{
-    kinds::{Held, Kind},
+    kinds::{Held, Kind, Rival},
     rig::{idle, rival, soon, until, until_free, until_quiet},
     support::{Ensemble, SESSION_TIMEOUT},
 };
@@ -55,17 +55,19 @@ pub(crate) async fn a_connection_lost_at_any_request_only_costs_time<K: Kind>(en
 pub(crate) async fn an_attempt_refused_at_any_request_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
     let lists = K::HAS_QUEUE.then_some(OpCode::GET_CHILDREN);
     for op in [OpCode::CREATE2].into_iter().chain(lists) {
-        let mut life = Life::new(ensemble).await;
-        while life.met {
-            let (when, refused) = (life.next(When::op(op)), ErrorCode::NO_AUTH);
-            life.server.faults().refuse(when, refused);
-            match life.live::<K>(false).await {
-                Ok(released) => released.unwrap(),
-                Err(LockError::Session(error)) => assert_eq!(error.code(), Some(refused)),
-                Err(error) => panic!("{error:?}"),
+        for contended in [false, true] {
+            let mut life = Life::new(ensemble).await;
+            while life.met {
+                let (when, refused) = (life.next(When::op(op)), ErrorCode::NO_AUTH);
+                life.server.faults().refuse(when, refused);
+                match life.live::<K>(contended).await {
+                    Ok(released) => released.unwrap(),
+                    Err(LockError::Session(error)) => assert_eq!(error.code(), Some(refused)),
+                    Err(error) => panic!("{error:?}"),
+                }
             }
+            assert!(life.number > 1, "{op:?} is never sent");
         }
-        assert!(life.number > 1, "{op:?} is never sent");
     }
 }
 
@@ -142,7 +144,7 @@ impl<'a> Life<'a> {
         outcome
     }
 
-    async fn begin<K: Kind>(&self, contended: bool) -> (String, Option<K::Rival>) {
+    async fn begin<K: Kind>(&self, contended: bool) -> (String, Option<Rival>) {
         let path = self.ensemble.unique_path("outage");
         if !contended {
             return (path, None);

@@ -12,7 +12,7 @@ use std::{
 use lockkeeper::{
     Client, CreateMode, LockError, Version,
     error::{Effect, Loss},
-    locks::PlainMutex,
+    locks::{PlainMutex, QueueEntry, inspect},
     proto::{OpCode, path},
 };
 use lockkeeper_server::When;
@@ -21,6 +21,10 @@ use crate::{
     rig::{on_the_embedded_arm, soon, until, until_free, until_quiet},
     support::{Ensemble, on_both_arms},
 };
+
+async fn holder_at(client: &Client, path: &str) -> Option<QueueEntry> {
+    inspect(client, path).await.unwrap().pop()
+}
 
 fn lock(client: &Client, path: &str) -> PlainMutex {
     PlainMutex::new(client, path).unwrap()
@@ -42,16 +46,16 @@ on_both_arms! {
         assert_eq!(guard.path(), node);
         let refused = other.create(&node, "", CreateMode::Ephemeral).await.unwrap_err();
         assert!(refused.is_node_exists());
-        let holder = lock(&other, &path).holder().await.unwrap().unwrap();
+        let holder = holder_at(&other, &path).await.unwrap();
         assert_eq!(holder.data.as_deref(), Some(&b"host 7"[..]));
-        assert_eq!(holder.session_id, client.snapshot().session_id);
+        assert_eq!(holder.stat.ephemeral_owner, client.snapshot().session_id);
         assert_eq!(holder.stat.czxid.0.cast_unsigned(), guard.fencing_token().get());
         guard.release().await.unwrap();
-        assert_eq!(lock(&other, &path).holder().await.unwrap(), None);
+        assert_eq!(holder_at(&other, &path).await, None);
 
         other.create(&node, "foreign", CreateMode::Ephemeral).await.unwrap();
         assert!(lock(&client, &path).try_lock().await.unwrap().is_none());
-        let holder = lock(&client, &path).holder().await.unwrap().unwrap();
+        let holder = holder_at(&client, &path).await.unwrap();
         assert_eq!(holder.data.as_deref(), Some(&b"foreign"[..]));
         let waiting = tokio::spawn(async move { lock(&client, &path).lock().await });
         other.delete(&node, Version::ANY).await.unwrap();
@@ -111,8 +115,8 @@ async fn a_delete_is_not_repeated_on_the_node_of_a_later_holder(ensemble: &Ensem
         let effect = released.err().map(|error| error.effect());
         assert_eq!(effect, (!dropped).then_some(Effect::Unknown));
         until_quiet(ensemble, &client).await;
-        let holder = lock(&other, &path).holder().await.unwrap().unwrap();
-        assert_eq!(holder.session_id, other.snapshot().session_id);
+        let holder = holder_at(&other, &path).await.unwrap();
+        assert_eq!(holder.stat.ephemeral_owner, other.snapshot().session_id);
         assert!(
             soon(lock(&client, &path).try_lock())
                 .await
@@ -151,8 +155,8 @@ async fn a_guard_of_an_expired_session_deletes_nothing(ensemble: &Ensemble) {
     assert_eq!(refused.loss(), Some(Loss::Expired));
     drop(written);
     until_quiet(ensemble, &client).await;
-    let holder = lock(&other, &path).holder().await.unwrap().unwrap();
-    assert_eq!(holder.session_id, other.snapshot().session_id);
+    let holder = holder_at(&other, &path).await.unwrap();
+    assert_eq!(holder.stat.ephemeral_owner, other.snapshot().session_id);
     later.release().await.unwrap();
 }
 

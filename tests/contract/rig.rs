@@ -12,7 +12,7 @@ use lockkeeper::{Client, error::Loss, proto::path};
 
 pub(crate) use crate::support::waiting::{LONG, idle, soon, until};
 use crate::{
-    kinds::{Held, Kind},
+    kinds::{Held, Kind, Rival},
     support::Ensemble,
 };
 
@@ -41,7 +41,7 @@ pub(crate) async fn nodes<K: Kind>(client: &Client, at: &str) -> Vec<String> {
 }
 
 /// Acquires a rival. Returns when only the nodes that the rival needs are left in the queue.
-pub(crate) async fn rival<K: Kind>(client: &Client, path: &str) -> K::Rival {
+pub(crate) async fn rival<K: Kind>(client: &Client, path: &str) -> Rival {
     let rival = soon(K::rival(client, path)).await.unwrap();
     until_waiting::<K>(client, path, 0).await;
     rival
@@ -67,7 +67,7 @@ pub(crate) async fn lose_to_a_rival<K: Kind>(
     other: &Client,
     path: &str,
     cause: impl FnOnce(),
-) -> (Option<Loss>, K::Rival) {
+) -> (Option<Loss>, Rival) {
     let loss = held.lost();
     let told = tokio::spawn(async move { (loss.await, Instant::now()) });
     let before = nodes::<K>(other, path).await.len();

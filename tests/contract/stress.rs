@@ -24,7 +24,7 @@ use lockkeeper_server::Server;
 use lockkeeper_sim::Rng;
 
 use crate::{
-    kinds::{Both, Held, Kind, Latching, Leading, Leasing, Reading, Reentering, Tries, Writing},
+    kinds::{Both, Held, Kind, Latching, Leading, Leasing, Reading, Reentering, Writing},
     rig::{Dropped, dropped_after, until},
 };
 
@@ -108,7 +108,7 @@ impl Stress {
         }
     }
 
-    async fn tried<K: Tries>(&self, room: usize, client: &Client, random: &mut Rng) {
+    async fn tried<K: Kind>(&self, room: usize, client: &Client, random: &mut Rng) {
         let room = &self.rooms[room];
         let held = K::at(client, room.path).try_lock().await;
         // If the connection is cut during the try, the try returns that error.
@@ -127,13 +127,14 @@ impl Stress {
     async fn contend(&self, client: Client, mut random: Rng) {
         let random = &mut random;
         while self.acquired.load(Ordering::Relaxed) < self.wanted {
-            match random.below(18) {
+            match random.below(19) {
                 0..3 => self.once::<Mutex>(0, &client, random).await,
                 3 => self.tried::<Mutex>(0, &client, random).await,
                 4..6 => self.once::<Writing>(1, &client, random).await,
                 6..9 => self.once::<Reading>(1, &client, random).await,
                 9 => self.tried::<Reading>(1, &client, random).await,
                 10 => self.once::<Leasing<1>>(2, &client, random).await,
+                18 => self.tried::<Leasing<1>>(2, &client, random).await,
                 11 => self.once::<Leasing<3>>(3, &client, random).await,
                 12 => self.once::<Reentering>(4, &client, random).await,
                 13 => self.once::<Both>(5, &client, random).await,

@@ -8,7 +8,7 @@ use std::{future::Future, marker::PhantomData};
 use lockkeeper::{
     Guard, LockError,
     election::Latch,
-    locks::{MultiGuard, ReentrantGuard, SemaphoreTicket, Ticket, WriteGuard},
+    locks::{MultiGuard, ReentrantGuard, Ticket, WriteGuard},
 };
 
 /// Tells by method resolution whether a type is `Clone`: the inherent method needs `Clone` and goes
@@ -40,7 +40,6 @@ fn types_that_release_on_drop_cannot_be_cloned() {
     assert!(!Probe::<MultiGuard>(PhantomData).is_clone());
     assert!(!Probe::<Ticket>(PhantomData).is_clone());
     assert!(!Probe::<Ticket<WriteGuard>>(PhantomData).is_clone());
-    assert!(!Probe::<SemaphoreTicket>(PhantomData).is_clone());
     assert!(!Probe::<Latch>(PhantomData).is_clone());
     assert!(Probe::<ReentrantGuard>(PhantomData).is_clone());
 }
@@ -62,6 +61,5 @@ fn guards_and_tickets_can_move_to_any_task() {
     anywhere::<MultiGuard>();
     anywhere::<ReentrantGuard>();
     anywhere::<Ticket>();
-    anywhere::<SemaphoreTicket>();
     anywhere::<Latch>();
 }

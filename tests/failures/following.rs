@@ -163,7 +163,7 @@ async fn read(client: Client, node: String, stop: Arc<AtomicBool>) -> Vec<Event>
             let read = client.get_data(&node).await;
             // The event of a change comes before the reply that shows the change.
             if has_fired(pending).await {
-                record(What::Fired { watch });
+                record(What::Fired(watch));
                 watch += 1;
                 watcher = None;
             }

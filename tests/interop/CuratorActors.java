@@ -1,9 +1,8 @@
-// Runs Curator's recipes, one step at a time or many rounds at once, as a test commands on stdin.
+// Runs Curator's recipes, one step at a time, as a test commands on stdin.
 //
-// A test uses this program to bring Curator and lockkeeper into one exact situation (who holds, who waits, who leaves),
-// or to let both contend for one path. Each actor is a thread with its own session, because Curator's locks belong to
-// threads. The first command that names an actor creates it. An actor runs its commands in order; different actors run at
-// the same time.
+// A test uses this program to bring Curator and lockkeeper into one exact situation: who holds, who waits, who leaves.
+// Each actor is a thread with its own session, because Curator's locks belong to threads. The first command that names an
+// actor creates it. An actor runs its commands in order; different actors run at the same time.
 //
 // Arguments: HOSTS
 // stdin:     ACTOR VERB ARGUMENTS..        at the end of stdin the program closes all sessions
@@ -19,16 +18,9 @@
 //   selectors PATH                               the ids of the candidates, as LeaderSelector sees them
 //   follow PATH                                  N: SharedCount's value; [now] N when it changes
 //   count PATH N                                 sets the SharedCount to N; the actor must follow it
-//   rounds PATH COUNTER N EVERY HOLD_MS          N rounds of a read/write lock: every EVERYth round writes, the others read
-//   leases PATH LIMIT N HOLD_MS                  N rounds of a semaphore with LIMIT leases
-//   sharedleases PATH COUNT_PATH N HOLD_MS       the same, with the limit in a SharedCount that the actor follows
-//   terms PATH COUNTER N HOLD_MS                 N terms as the leader of a latch, which is closed after each term
-// Each round gives a line: ACTOR [wrote|red|leased|led] VALUE START_MS END_MS. The times are this machine's clock at the
-// start and the end of the hold. VALUE is the counter's value, or the number of the round for a lease.
+//   lease PATH COUNT_PATH                        acquired, from a semaphore whose limit is a SharedCount that the actor follows
+//   unlease PATH                                 returned
 // Exit status: 0; 1 when an actor fails (the reason is on stderr); 2 for bad usage.
-//
-// A writer or a leader replaces the counter N by "busy", holds, and writes N+1. A reader must find the same number at the
-// start and at the end of its hold.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -91,6 +83,8 @@ public final class CuratorActors {
         private final Map<String, LeaderSelector> selectors = new HashMap<>();
         private final Map<String, SharedCount> counts = new HashMap<>();
         private CountDownLatch resigned;
+        private InterProcessSemaphoreV2 semaphore;
+        private Lease lease;
         private CuratorFramework client;
 
         Actor(String name, String hosts) {
@@ -175,19 +169,12 @@ public final class CuratorActors {
                 case "count":
                     counts.get(path).setCount(number(words[3]));
                     return "";
-                case "rounds":
-                    rounds(lock(path), words[3], number(words[4]), number(words[5]), number(words[6]));
+                case "lease":
+                    semaphore = new InterProcessSemaphoreV2(client, path, counts.get(words[3]));
+                    lease = semaphore.acquire();
                     return "";
-                case "leases":
-                    InterProcessSemaphoreV2 fixed = new InterProcessSemaphoreV2(client, path, number(words[3]));
-                    leases(fixed, number(words[4]), number(words[5]));
-                    return "";
-                case "sharedleases":
-                    InterProcessSemaphoreV2 shared = new InterProcessSemaphoreV2(client, path, counts.get(words[3]));
-                    leases(shared, number(words[4]), number(words[5]));
-                    return "";
-                case "terms":
-                    terms(path, words[3], number(words[4]), number(words[5]));
+                case "unlease":
+                    semaphore.returnLease(lease);
                     return "";
                 default:
                     throw new IllegalArgumentException(words[1]);
@@ -249,64 +236,6 @@ public final class CuratorActors {
             });
             count.start();
             return count;
-        }
-
-        private void rounds(InterProcessReadWriteLock lock, String counter, int rounds, int every, int holdMs)
-                throws Exception {
-            for (int round = 1; round <= rounds; round++) {
-                boolean writes = round % every == 0;
-                InterProcessMutex mutex = writes ? lock.writeLock() : lock.readLock();
-                mutex.acquire();
-                if (writes) {
-                    write("wrote", counter, holdMs);
-                } else {
-                    long start = System.currentTimeMillis();
-                    long value = Long.parseLong(get(counter));
-                    Thread.sleep(holdMs);
-                    if (value != Long.parseLong(get(counter))) {
-                        throw new AssertionError("the counter changed while a reader held the lock");
-                    }
-                    event("red", value + " " + start + " " + System.currentTimeMillis());
-                }
-                mutex.release();
-            }
-        }
-
-        private void leases(InterProcessSemaphoreV2 semaphore, int rounds, int holdMs) throws Exception {
-            for (int round = 1; round <= rounds; round++) {
-                Lease lease = semaphore.acquire();
-                long start = System.currentTimeMillis();
-                Thread.sleep(holdMs);
-                event("leased", round + " " + start + " " + System.currentTimeMillis());
-                semaphore.returnLease(lease);
-            }
-        }
-
-        private void terms(String path, String counter, int rounds, int holdMs) throws Exception {
-            for (int round = 1; round <= rounds; round++) {
-                try (LeaderLatch latch = new LeaderLatch(client, path, name)) {
-                    latch.start();
-                    latch.await();
-                    write("led", counter, holdMs);
-                }
-            }
-        }
-
-        private void write(String verb, String counter, int holdMs) throws Exception {
-            long start = System.currentTimeMillis();
-            long value = Long.parseLong(get(counter)) + 1;
-            set(counter, "busy");
-            Thread.sleep(holdMs);
-            set(counter, Long.toString(value));
-            event(verb, value + " " + start + " " + System.currentTimeMillis());
-        }
-
-        private String get(String path) throws Exception {
-            return new String(client.getData().forPath(path), StandardCharsets.UTF_8);
-        }
-
-        private void set(String path, String data) throws Exception {
-            client.setData().forPath(path, data.getBytes(StandardCharsets.UTF_8));
         }
     }
 

@@ -11,7 +11,6 @@ use crate::{
     SILENCE,
     support::{
         Ensemble,
-        exclusion::{Held, Side},
         programs::{self, Running},
     },
 };
@@ -58,25 +57,6 @@ impl Curator {
             }
             self.said.push_back(line);
         }
-    }
-
-    /// Reads one of many rounds of any actor: `ACTOR VERB VALUE START_MS END_MS`. Returns the verb
-    /// and the round.
-    pub(crate) async fn round(&mut self) -> (String, Held) {
-        let line = self.program.line().await;
-        let words: Vec<_> = line.split(' ').collect();
-        let [_, verb, value, start, end] = words[..] else {
-            // This line says that an actor has finished all its rounds.
-            return Box::pin(self.round()).await;
-        };
-        let held = Held {
-            value: value.parse().unwrap(),
-            side: Side::Theirs,
-            start: start.parse().unwrap(),
-            end: end.parse().unwrap(),
-            token: None,
-        };
-        (verb.to_owned(), held)
     }
 
     /// Checks for a short time that a line does not come.

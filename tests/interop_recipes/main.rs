@@ -1,14 +1,13 @@
 //! Our locks and those of other implementations, on the same paths at the same time: each must
 //! respect the other's.
 //!
-//! Most tests let contenders of both sides increment a counter, or record who held the lock when.
-//! The result is right only if both sides keep the recipe's rule. Other tests lead both sides, step
-//! by step, into one critical situation. Each test runs on the embedded server and on a real
+//! The contenders for a mutex increment a counter on both sides, and the result is right only if both
+//! sides keep the recipe's rule. The other tests lead both sides, step by step, into each situation
+//! in which one must wait for the other. Each test runs on the embedded server and on a real
 //! ZooKeeper. The other implementations are in tests/interop: Curator (`CuratorActors.java`), kazoo
 //! and go-zk (`*_contender`).
 //!
-//! Not here: Curator's mutex (`curator`), and what other clients expect of the server
-//! (`foreign_clients`).
+//! Not here: what other clients expect of the server (`foreign_clients`).
 
 /// Makes two tests of each function, `embedded` and `real`, in a module with the function's name.
 macro_rules! with_others {

@@ -1,8 +1,8 @@
-//! The mutexes of kazoo and go-zk against ours; revocation between Curator and us.
+//! The mutexes of Curator, kazoo and go-zk against ours; revocation between Curator and us.
 
 use lockkeeper::{
     Mutex,
-    locks::{REVOKE, revoke},
+    locks::{REVOKE, inspect, revoke},
 };
 
 use crate::{
@@ -31,6 +31,7 @@ mod needs_kazoo {
 
 mod needs_java {
     with_others! {
+        curator_and_we_exclude_each_other
         curator_receives_our_revocation
         we_receive_curators_revocation
     }
@@ -38,6 +39,10 @@ mod needs_java {
 
 async fn go_zk_and_we_exclude_each_other(ensemble: &Ensemble) {
     they_and_we_exclude_each_other(ensemble, programs::go_contender(), &[]).await;
+}
+
+async fn curator_and_we_exclude_each_other(ensemble: &Ensemble) {
+    they_and_we_exclude_each_other(ensemble, programs::java("CuratorContender"), &[]).await;
 }
 
 async fn kazoo_under_curators_names_and_we_exclude_each_other(ensemble: &Ensemble) {
@@ -95,7 +100,7 @@ async fn curator_receives_our_revocation(ensemble: &Ensemble) {
     let mut curator = Curator::start(ensemble).await;
     curator.does(&format!("a revocable {path}")).await;
     let ticket = mutex.enqueue().await.unwrap();
-    let holder = mutex.participants().await.unwrap().remove(0);
+    let holder = inspect(&client, &path).await.unwrap().remove(0);
     curator.does_not_say("a asked").await;
     revoke(&client, &holder.path).await.unwrap();
     curator.says("a asked").await;

@@ -1,28 +1,16 @@
 //! Curator's `InterProcessReadWriteLock` and our `RwLock`.
 
-use lockkeeper::{Client, CreateMode, RwLock, Version};
+use lockkeeper::{CreateMode, RwLock, Version, locks::inspect};
 
 use crate::{
     actors::Curator,
     assert_waits,
-    support::{
-        Ensemble,
-        exclusion::{self, HOLD, Held, Side, assert_took_turns, until_line_has, value_of},
-        on_both_arms,
-    },
+    support::{Ensemble, exclusion::until_line_has, on_both_arms},
 };
-
-/// Contenders of each side, each with a session of its own.
-const CONTENDERS: usize = 3;
-
-/// Rounds of each contender. Every third round writes.
-const ROUNDS: usize = 18;
-const WRITES_EVERY: usize = 3;
 
 mod needs_java {
     with_others! {
         readers_share_and_writers_exclude_in_the_order_of_the_queue
-        no_writer_overlaps_with_another_holder
         curators_writer_that_becomes_a_reader_keeps_our_writer_waiting
         our_writer_that_becomes_a_reader_keeps_curators_writer_waiting
     }
@@ -49,7 +37,7 @@ async fn readers_share_and_writers_exclude_in_the_order_of_the_queue(ensemble: &
     assert_eq!(our_reader.position(), 2, "a reader waits for writers only");
     curator.tell(&format!("d read {path}")).await;
     until_line_has(&client, &path, 7).await;
-    assert_eq!(lock.participants().await.unwrap().len(), 7);
+    assert_eq!(inspect(&client, &path).await.unwrap().len(), 7);
 
     // The release of the last reader lets the first writer in, across implementations.
     curator.does(&format!("a unread {path}")).await;
@@ -76,96 +64,6 @@ async fn readers_share_and_writers_exclude_in_the_order_of_the_queue(ensemble: &
     client.close().await;
 }
 
-/// While a writer holds the lock, the counter is no number, so a reader that overlaps with a writer
-/// fails.
-async fn no_writer_overlaps_with_another_holder(ensemble: &Ensemble) {
-    let path = ensemble.unique_path("lock");
-    let (first, counter) = exclusion::counter(ensemble).await;
-    let mut curator = Curator::start(ensemble).await;
-
-    // All contenders wait for a writer of ours; Curator's queue first.
-    let guard = RwLock::new(&first, &path).unwrap().write().await.unwrap();
-    for actor in 0..CONTENDERS {
-        let (rounds, hold) = (ROUNDS, HOLD.as_millis());
-        let rounds = format!("{actor} rounds {path} {counter} {rounds} {WRITES_EVERY} {hold}");
-        curator.tell(&rounds).await;
-    }
-    until_line_has(&first, &path, 1 + CONTENDERS).await;
-    let mut tasks = Vec::new();
-    for _ in 0..CONTENDERS {
-        let (client, counter, path) = (ensemble.client().await, counter.clone(), path.clone());
-        tasks.push(tokio::spawn(async move {
-            let rounds = our_rounds(&client, &path, &counter).await;
-            client.close().await;
-            rounds
-        }));
-    }
-    until_line_has(&first, &path, 1 + 2 * CONTENDERS).await;
-    let mut writers = vec![exclusion::write(&guard, &counter).await];
-    guard.release().await.unwrap();
-
-    let mut readers = Vec::new();
-    for _ in 0..CONTENDERS * ROUNDS {
-        match curator.round().await {
-            (verb, held) if verb == "wrote" => writers.push(held),
-            (_, held) => readers.push(held),
-        }
-    }
-    for task in tasks {
-        let (read, written) = task.await.unwrap();
-        readers.extend(read);
-        writers.extend(written);
-    }
-    assert_eq!(readers.len() + writers.len(), 1 + 2 * CONTENDERS * ROUNDS);
-    for writer in &writers {
-        for reader in &readers {
-            let apart = writer.end <= reader.start || reader.end <= writer.start;
-            assert!(apart, "{writer:?} and {reader:?}");
-            // A reader sees the values of all writers before it, and of no writer after it.
-            assert_eq!(
-                writer.value <= reader.value,
-                writer.end <= reader.start,
-                "{writer:?} and {reader:?}"
-            );
-        }
-    }
-    exclusion::assert_exclusive(writers, &value_of(&first, &counter).await);
-    readers.sort_by_key(|held| held.start);
-    assert_took_turns(&readers.iter().map(|held| held.side).collect::<Vec<_>>());
-    first.close().await;
-}
-
-/// Our counterpart of `rounds` in `CuratorActors.java`. Returns the rounds that read and the rounds
-/// that wrote.
-async fn our_rounds(client: &Client, path: &str, counter: &str) -> (Vec<Held>, Vec<Held>) {
-    let lock = RwLock::new(client, path).unwrap();
-    let (mut read, mut written) = (Vec::new(), Vec::new());
-    for round in 1..=ROUNDS {
-        if round % WRITES_EVERY == 0 {
-            let guard = lock.write().await.unwrap();
-            written.push(exclusion::write(&guard, counter).await);
-            guard.release().await.unwrap();
-            continue;
-        }
-        let guard = lock.read().await.unwrap();
-        let start = exclusion::now();
-        let value = value_of(client, counter).await;
-        tokio::time::sleep(HOLD).await;
-        assert_eq!(value_of(client, counter).await, value);
-        read.push(Held {
-            value: value
-                .parse()
-                .expect("a number, as no writer holds the lock"),
-            side: Side::Ours,
-            start,
-            end: exclusion::now(),
-            token: None,
-        });
-        guard.release().await.unwrap();
-    }
-    (read, written)
-}
-
 /// Since Curator 5.5 the reader takes its writer's place, before our writer that was already
 /// waiting. Older versions (CURATOR-621) put the reader at the end of the queue. No other
 /// implementation can respect it there, nor can Curator.
@@ -181,7 +79,7 @@ async fn curators_writer_that_becomes_a_reader_keeps_our_writer_waiting(ensemble
     let late = lock.enqueue_write().await.unwrap();
     assert_eq!(late.position(), 3);
 
-    let line = lock.participants().await.unwrap();
+    let line = inspect(&client, &path).await.unwrap();
     let line: Vec<_> = line.iter().map(|one| one.path.as_str()).collect();
     let reader = line.iter().position(|path| path.contains("__READ__"));
     let reader = reader.expect("Curator's reader");

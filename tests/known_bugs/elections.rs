@@ -1,4 +1,4 @@
-//! Rows 48 to 51: candidates that replace their nodes endlessly, or stop being candidates.
+//! Rows 4 and 48 to 51: candidates that replace their nodes endlessly, or stop being candidates.
 
 use std::pin::pin;
 
@@ -11,8 +11,8 @@ use lockkeeper::{
 use lockkeeper_server::{Server, When};
 
 use crate::rig::{
-    PATH, below, client, cut_off, delete, driven, idle, let_in, queue, server, session, soon,
-    until, until_other_session, until_queue_has,
+    PATH, below, client, clients, cut_off, delete, driven, idle, let_in, loss_of, queue, server,
+    session, soon, until, until_other_session, until_queue_has,
 };
 
 fn latch(client: &Client) -> Latch {
@@ -20,14 +20,12 @@ fn latch(client: &Client) -> Latch {
 }
 
 async fn candidates<const N: usize>(server: &Server) -> [(Client, Latch); N] {
-    let mut candidates = Vec::new();
-    for _ in 0..N {
-        let client = client(server).await;
+    let candidates = clients::<N>(server).await.map(|client| {
         let latch = latch(&client);
-        candidates.push((client, latch));
-    }
+        (client, latch)
+    });
     until_queue_has(server, N).await;
-    candidates.try_into().unwrap()
+    candidates
 }
 
 /// Waits until one candidate leads and returns its index. Fails if two lead at the same time.
@@ -46,19 +44,31 @@ async fn leader(candidates: &[(Client, Latch)]) -> usize {
 
 /// CURATOR-644, -645, -504: a candidate whose predecessor was missing deleted its own node and
 /// created a new one, instead of listing again. That removed the predecessor of the next candidate,
-/// which did the same. The candidates went through millions of nodes.
+/// which did the same. The candidates went through millions of nodes. CURATOR-652, -653: the resets
+/// of candidates that reconnected at the same time overlapped, and they ended with different
+/// leaders.
 ///
-/// Here each expiry of a leader causes exactly one new node: that of the former leader.
+/// Here candidates that reconnect keep their nodes and their places, and each expiry of a leader
+/// causes exactly one new node: that of the former leader.
 #[tokio::test]
-async fn row_48_only_a_candidate_that_lost_its_node_creates_a_new_one() {
+async fn row_04_and_48_only_a_candidate_that_lost_its_node_creates_a_new_one() {
     const ROUNDS: u64 = 6;
     let server = server().await;
     let candidates = candidates::<3>(&server).await;
     let before = server.counters().requests_of(OpCode::CREATE2);
     for _ in 0..ROUNDS {
-        let leader = leader(&candidates).await;
-        server.faults().expire(session(&candidates[leader].0));
-        let (_, latch) = &candidates[leader];
+        let (leader, nodes) = (leader(&candidates).await, queue(&server));
+        let connections = || candidates.each_ref().map(|it| it.0.snapshot().connections);
+        let next = connections().map(|count| count + 1);
+        server.faults().cut_all();
+        until("all have reconnected", async || connections() == next).await;
+        for (client, _) in &candidates {
+            idle(client).await;
+        }
+        assert_eq!(queue(&server), nodes);
+        let (client, latch) = &candidates[leader];
+        assert!(latch.is_leader());
+        server.faults().expire(session(client));
         until("it does not lead", async || !latch.is_leader()).await;
         until_queue_has(&server, 3).await;
     }
@@ -95,7 +105,7 @@ async fn row_49_a_directory_deleted_during_an_outage_is_created_again() {
 #[tokio::test]
 async fn row_49_a_semaphore_waiter_whose_directory_is_deleted_gets_an_error() {
     let server = server().await;
-    let (operator, client) = (client(&server).await, client(&server).await);
+    let [operator, client] = clients(&server).await;
     let semaphore = Semaphore::new(&client, PATH, 1).unwrap();
     let _held = semaphore.acquire().await.unwrap();
     let mut waiting = pin!(semaphore.acquire());
@@ -108,8 +118,7 @@ async fn row_49_a_semaphore_waiter_whose_directory_is_deleted_gets_an_error() {
         delete(&operator, directory).await;
     }
     let_in(&server);
-    let error = soon(waiting).await.unwrap_err();
-    assert_eq!(error.loss(), Some(Loss::Deleted));
+    assert_eq!(loss_of(waiting).await, Loss::Deleted);
 }
 
 /// Curator's latch only logs a create that the server refuses, and never tries again. Here the

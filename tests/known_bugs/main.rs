@@ -11,8 +11,8 @@
 //! |---|---|---|---|
 //! | 1 | CURATOR-604 | the new session took the dying node of its expired session for its own | `former_sessions` |
 //! | 2 | CURATOR-620, -696 | the same for a leader latch | `former_sessions` |
-//! | 3 | CURATOR-498 | a node of a closing session was adopted after a lost reply | `former_sessions`, `recipes/src/node/task.rs::a_node_with_our_name_in_another_session_is_not_ours` |
-//! | 4 | CURATOR-652, -653 | the resets and reconnects of two contenders overlapped | `former_sessions` |
+//! | 3 | CURATOR-498 | a node of a closing session was adopted after a lost reply | `orphans`, `recipes/src/node/task.rs::a_node_with_our_name_in_another_session_is_not_ours` |
+//! | 4 | CURATOR-652, -653 | the resets and reconnects of two contenders overlapped | `elections` |
 //! | 5 | CURATOR-206, kazoo #2, libkv PR 156 | a holder was not told that its session had expired | `former_sessions`, `contract/loss.rs::the_holder_is_told_before_another_contender_holds_it` |
 //! | 6 | CURATOR-621, -276 | a queued writer overtook a writer that had become a reader | `two_holders`, `recipes/src/order/rank.rs::a_writer_that_became_a_reader_keeps_its_place` |
 //! | 7 | Curator | a re-entry succeeded after the lock was lost | `former_sessions` |
@@ -21,41 +21,41 @@
 //! | 10 | Curator | two contenders had the same number | `numbers`, `recipes/src/order/rank.rs::exhausted_numbers_are_refused_and_never_ordered` |
 //! | 11 | kazoo #606, #730 | negative numbers were compared as text | `numbers` |
 //! | 12 | go-zk PR 65, ZOOKEEPER-4372 | a minus sign was taken for a separator | `numbers`, `recipes/src/order/name.rs::names_of_every_implementation_are_read` |
-//! | 13 | kazoo #213 | tries took leases without the semaphore's mutex | `two_holders` |
+//! | 13 | kazoo #213 | tries took leases without the semaphore's mutex | `contract/stress.rs::nothing_is_left_after_many_random_acquisitions` |
 //! | 14 | kezhuw | each clone of a guard released the lock | `two_holders`, `contract/types.rs::types_that_release_on_drop_cannot_be_cloned` |
 //! | 15 | ZooKeeper's `WriteLock` | two contenders of one session adopted one node | `contract/exclusion.rs::tasks_of_one_session_take_turns` |
 //! | 16 | etcd #11456, #10811 | a waiter was granted the lock after its lease had run out | `two_holders`, `recipes/tests/losses.rs::a_multi_lock_is_not_granted_without_its_first_lock` |
 //! | 17 | etcd #11457 | a paused holder wrote while another held the lock | `two_holders` |
-//! | 18 | Curator GH-1290 | any wake-up was taken for a grant | `two_holders`; barriers are not offered |
+//! | 18 | Curator GH-1290 | any wake-up was taken for a grant | `waiting`; barriers are not offered |
 //! | 19 | Curator, kazoo, kezhuw, go-zk | a node was looked for without a barrier after a lost reply, and a second one was created | `orphans` |
 //! | 20 | CURATOR-45 | a create was given up although the server had applied it | `orphans` |
-//! | 21 | CURATOR-79, -62 | an interrupt during the create left the node | `known_bugs/orphans.rs::row_32_the_clean_up_deletes_the_node_by_its_full_path`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
+//! | 21 | CURATOR-79, -62 | an interrupt during the create left the node | `known_bugs/orphans.rs::row_32_and_33_a_create_whose_reply_is_lost_is_adopted_or_deleted`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
 //! | 22 | CURATOR-205, -468 | an interrupt during the clean-up left the node | `orphans` |
 //! | 23 | vitess PR 15757 | the clean-up ran under a deadline that had passed | `orphans` |
 //! | 24 | CURATOR-678 | a release that lost its connection left the node | `orphans`, `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time` |
-//! | 25 | CURATOR-315, -335, -462 | an attempt created a lease, failed, and did not return it | `orphans_of_tries`, `contract/outage.rs::an_attempt_refused_at_any_request_leaves_nothing` |
-//! | 26 | CURATOR-48, -190, -489 | names grew with each retry, or were the same for all clients | `orphans_of_tries`, `recipes/src/order/name.rs::a_protected_name_has_the_format_of_curator_and_is_unique` |
-//! | 27 | CURATOR-3 | a node was created after the close | `orphans_of_tries` |
-//! | 28 | kazoo #732 | a refused try lost its connection in the clean-up and left its node | `orphans_of_tries` |
-//! | 29 | kazoo #429 | the same at a semaphore | `orphans_of_tries` |
-//! | 30 | go-zookeeper #229 | the listing after the create failed and the node was forgotten | `orphans` |
+//! | 25 | CURATOR-315, -335, -462 | an attempt created a lease, failed, and did not return it | `contract/outage.rs::an_attempt_refused_at_any_request_leaves_nothing`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
+//! | 26 | CURATOR-48, -190, -489 | names grew with each retry, or were the same for all clients | `orphans`, `recipes/src/order/name.rs::a_protected_name_has_the_format_of_curator_and_is_unique` |
+//! | 27 | CURATOR-3 | a node was created after the close | `orphans` |
+//! | 28 | kazoo #732 | a refused try lost its connection in the clean-up and left its node | `orphans` |
+//! | 29 | kazoo #429 | the same at a semaphore | `orphans` |
+//! | 30 | go-zookeeper #229 | the listing after the create failed and the node was forgotten | `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
 //! | 31 | go-zk | a foreign node with another kind of name made every attempt fail | `contract/directory.rs::foreign_nodes_in_the_directory_are_ignored` |
 //! | 32 | kezhuw | the clean-up deleted a wrong path | `orphans`, `contract/giving_up.rs::an_attempt_dropped_at_any_poll_leaves_nothing` |
 //! | 33 | kezhuw | a name was compared with a whole path, so a node was not found | `orphans` |
 //! | 34 | zookeeper-async | a drop did nothing, or panicked | `contract/giving_up.rs::a_guard_dropped_outside_a_runtime_releases`, `contract/giving_up.rs::an_attempt_dropped_at_any_poll_leaves_nothing` |
 //! | 35 | zk-ruby #49, #54, aiozk PR 34 | a timeout left the node; a lost connection led to a second node | `waiting`, `contract/giving_up.rs::a_timeout_leaves_nothing` |
 //! | 36 | `DistributedLock` #156, nakadi PR 1257 | nodes piled up over short outages | `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time`, `contract/stress.rs::nothing_is_left_after_many_random_acquisitions` |
-//! | 37 | spring-integration PR 2557 | a refused try wrote | `wire_counts/main.rs::a_refused_try_is_one_read_and_writes_nothing` |
-//! | 38 | CURATOR-716 | one release woke all waiters | `wakeups` |
-//! | 39 | Curator | all readers listed again at each release | `wakeups` |
+//! | 37 | spring-integration PR 2557 | a refused try wrote | `wire_counts/costs.rs::the_table_of_costs_equals_the_measurements_and_no_operation_exceeds_its_target` |
+//! | 38 | CURATOR-716 | one release woke all waiters | `recipes/tests/crowd.rs::a_crowd_lists_the_queue_rarely` |
+//! | 39 | Curator | all readers listed again at each release | `waiting` |
 //! | 40 | kazoo #649 | readers waited for writers behind them | `recipes/src/order/rank.rs::readers_wait_for_the_last_writer_before_them_and_writers_for_everybody` |
-//! | 41 | kazoo 7dd4c4c | a contender ahead gave up, and this was taken for a grant | `wakeups`, `contract/giving_up.rs::a_waiter_that_gives_up_is_skipped` |
+//! | 41 | kazoo 7dd4c4c | a contender ahead gave up, and this was taken for a grant | `contract/giving_up.rs::a_waiter_that_gives_up_is_skipped`, `recipes/tests/crowd.rs::who_gives_up_does_not_let_the_next_one_pass` |
 //! | 42 | go-zk #145 | the number 0 was skipped | `contract/exclusion.rs::first_come_first_served`: its first contender has this number |
-//! | 43 | ZooKeeper's `WriteLock` | a watch was left after the predecessor had gone | `wakeups` |
-//! | 44 | Curator's first semaphore | a waiter watched only one of several holders | `wakeups` |
-//! | 45 | CURATOR-75 | a raised limit woke nobody | `wakeups` |
-//! | 46 | CURATOR-495 | a callback blocked the session | `wakeups`; no user code runs in the session's task: watchers are futures |
-//! | 47 | CURATOR-527 | an event came before the waiter slept | `wakeups` |
+//! | 43 | ZooKeeper's `WriteLock` | a watch was left after the predecessor had gone | `waiting` |
+//! | 44 | Curator's first semaphore | a waiter watched only one of several holders | `waiting` |
+//! | 45 | CURATOR-75 | a raised limit woke nobody | `waiting` |
+//! | 46 | CURATOR-495 | a callback blocked the session | `waiting`; no user code runs in the session's task: watchers are futures |
+//! | 47 | CURATOR-527 | an event came before the waiter slept | `waiting` |
 //! | 48 | CURATOR-644, -645, -504 | candidates replaced their nodes again and again | `elections` |
 //! | 49 | CURATOR-724 | the directory was deleted in an outage and not created again | `elections` |
 //! | 50 | Curator | a refused candidate never tried again | `elections` |
@@ -66,23 +66,23 @@
 //! | 55 | twitter/commons #20 | a waiter never learned of the expiry | `waiting` |
 //! | 56 | kezhuw #82 | deletes in a transaction woke nobody | `contract/mutex.rs::release_with_writes_releases_and_wakes_the_next_in_one_transaction` |
 //! | 57 | zookeeper-async | a binary search ran on a list in another order | `contract/exclusion.rs::it_never_has_more_holders_than_allowed`, `recipes/src/order/rank.rs::exactly_one_is_first_and_everybody_else_waits_for_the_one_before` |
-//! | 58 | Netflix/curator #75 | an owner waited for itself | `waiting` |
+//! | 58 | Netflix/curator #75 | an owner waited for itself | `two_holders`, `recipes/tests/kinds.rs::a_multi_lock_takes_all_or_none_and_in_one_order` |
 //! | 59 | ZooKeeper's `SetWatches` | after an outage, the event of the node ahead came before that of the waiter's own | `waiting` |
-//! | 60 | CURATOR-211, -307 | a contender missing from the listing took itself for the last one | `errors` |
-//! | 61 | CURATOR-107 | watches piled up, one for each turn | `errors` |
-//! | 62 | Curator | watches piled up, one for each timeout | `errors` |
+//! | 60 | CURATOR-211, -307 | a contender missing from the listing took itself for the last one | `former_sessions` |
+//! | 61 | CURATOR-107 | watches piled up, one for each turn | `contract/stress.rs::nothing_is_left_after_many_random_acquisitions` |
+//! | 62 | Curator | watches piled up, one for each timeout | `contract/giving_up.rs::an_attempt_dropped_at_any_poll_leaves_nothing`, `contract/stress.rs::nothing_is_left_after_many_random_acquisitions` |
 //! | 63 | CURATOR-180, kazoo #563 | the directory was reaped between two requests | `errors`, `contract/directory.rs::its_directory_may_be_deleted_between_two_uses` |
 //! | 64 | Curator's multi-lock | after a failure the other locks were still tried, each with the whole timeout | `errors` |
-//! | 65 | kazoo | the timeout restarted at each wake-up | `errors` |
+//! | 65 | kazoo | the timeout restarted at each wake-up | `waiting` |
 //! | 66 | kazoo | a cancel hit the next acquire | `contract/giving_up.rs::an_attempt_dropped_at_any_poll_leaves_nothing`; there is no flag: a caller cancels by dropping the future |
 //! | 67 | CURATOR-337, -358 | a contender left while another client looked | `errors` |
 //! | 68 | CURATOR-376 | a release hit the next hold of the same handle | `contract/types.rs::a_release_consumes_the_guard`; a release consumes its guard, so it cannot hit another hold |
 //! | 69 | CURATOR-559 | retries inside retries multiplied | `errors` |
-//! | 70 | CURATOR-688 | version numbers overflowed | `errors` |
-//! | 71 | Curator | the second hold could not be revoked | `requests` |
-//! | 72 | kazoo | request numbers (xids) were used twice in a session | `requests` |
+//! | 70 | CURATOR-688 | version numbers overflowed | `recipes/tests/data.rs::a_holder_reads_and_updates_the_data_of_its_node` |
+//! | 71 | Curator | the second hold could not be revoked | `waiting` |
+//! | 72 | kazoo | request numbers (xids) were used twice in a session | `session/src/machine/tests/options.rs::xids_start_again_before_they_become_those_of_pings_and_events` |
 //! | 73 | kazoo | node names were used twice | `errors` |
-//! | 74 | kezhuw | an outage caused a storm of requests | `requests`, `session/src/machine/link/endpoints.rs::a_server_that_accepts_and_closes_is_tried_less_than_twenty_times_in_nine_seconds` |
+//! | 74 | kezhuw | an outage caused a storm of requests | `session/src/machine/link/servers.rs::a_server_that_accepts_and_closes_is_tried_less_than_twenty_times_in_nine_seconds` |
 //!
 //! Not here: the general promises of every kind of lock (`contract`).
 
@@ -91,15 +91,11 @@ mod errors;
 mod former_sessions;
 mod numbers;
 mod orphans;
-mod orphans_of_tries;
-mod requests;
 mod rig;
 mod two_holders;
 mod waiting;
-mod wakeups;
 
 use lockkeeper_test_support as support;
-use lockkeeper_test_support::counting;
 use std::{fs, path::Path};
 
 /// The rows of the table, each with the files and tests in its last column.
@@ -117,21 +113,17 @@ fn table() -> Vec<(usize, Vec<&'static str>)> {
 /// The row numbers in the name of a test like `row_12_and_34_..`.
 fn rows_of(test: &str) -> impl Iterator<Item = usize> {
     let parts = test.strip_prefix("row_").unwrap_or_default().split('_');
-    parts
-        .map_while(|part| match part {
-            "and" => Some(None),
-            number => number.parse().ok().map(Some),
-        })
-        .flatten()
+    let parts = parts.filter(|part| *part != "and");
+    parts.map_while(|part| part.parse().ok())
 }
 
 fn tests_in(source: &str) -> Vec<&str> {
-    source
-        .lines()
-        .filter_map(|line| line.trim_start().split_once("fn "))
-        .filter(|(before, _)| matches!(*before, "" | "async " | "pub(crate) async "))
-        .filter_map(|(_, rest)| rest.split(['(', '<']).next())
-        .collect()
+    let functions = source.lines().filter_map(|line| {
+        let (before, rest) = line.trim_start().split_once("fn ")?;
+        let named = matches!(before, "" | "async " | "pub(crate) async ");
+        rest.split(['(', '<']).next().filter(|_| named)
+    });
+    functions.collect()
 }
 
 #[test]
@@ -168,15 +160,11 @@ fn every_row_is_covered() {
     let here = root.join("tests/known_bugs");
     let files = fs::read_dir(here).unwrap().map(|file| file.unwrap().path());
     let sources = files.map(|file| fs::read_to_string(file).unwrap());
-    let all: usize = sources
-        .map(|source| {
-            let tests = tests_in(&source);
-            tests
-                .iter()
-                .map(|test| rows_of(test).count())
-                .sum::<usize>()
-        })
-        .sum();
+    let counts = sources.map(|source| {
+        let tests = tests_in(&source).into_iter();
+        tests.flat_map(rows_of).count()
+    });
+    let all: usize = counts.sum();
     assert_eq!(
         all, written_down,
         "a test of a row that the table does not name"

@@ -1,8 +1,10 @@
 //! A server with one lock's directory, clients for it, and the lock's queue as the server sees it.
 
-use std::time::Duration;
+use std::{future::Future, pin::Pin, time::Duration};
 
-use lockkeeper::{Client, CreateMode, Mutex, Version, client::SessionId};
+use lockkeeper::{
+    Client, CreateMode, Guard, LockError, Mutex, Version, client::SessionId, error::Loss,
+};
 use lockkeeper_server::Server;
 
 pub(crate) use crate::support::waiting::{driven, idle, poll_once, soon, until};
@@ -27,6 +29,14 @@ pub(crate) async fn server() -> Server {
 
 pub(crate) async fn client(server: &Server) -> Client {
     client_of(server, Duration::from_secs(6)).await
+}
+
+pub(crate) async fn clients<const N: usize>(server: &Server) -> [Client; N] {
+    let mut clients = Vec::new();
+    for _ in 0..N {
+        clients.push(client(server).await);
+    }
+    clients.try_into().unwrap()
 }
 
 /// Lists the one server eight times. The client tries its whole list before it backs off, so it
@@ -60,6 +70,74 @@ pub(crate) fn below(server: &Server, path: &str) -> Vec<String> {
 /// The nodes in the lock's queue, as the server has them.
 pub(crate) fn queue(server: &Server) -> Vec<String> {
     below(server, PATH)
+}
+
+/// A holder of the lock, and behind it a waiter of another client.
+pub(crate) struct Pair {
+    pub server: Server,
+    pub holder: Client,
+    pub guard: Guard,
+    pub waiter: Client,
+    /// The waiter's node.
+    pub node: String,
+    pub waiting: Pin<Box<dyn Future<Output = Result<Guard, LockError>>>>,
+}
+
+impl Pair {
+    pub(crate) async fn new() -> Self {
+        let server = server().await;
+        let waiter = client(&server).await;
+        Self::with(server, waiter).await
+    }
+
+    /// The waiter has seen the holder, and waits for an event.
+    pub(crate) async fn with(server: Server, waiter: Client) -> Self {
+        let holder = client(&server).await;
+        let guard = mutex(&holder).lock().await.unwrap();
+        let ticket = mutex(&waiter).enqueue().await.unwrap();
+        let mut pair = Self {
+            node: ticket.path(),
+            waiting: Box::pin(ticket.wait()),
+            server,
+            holder,
+            guard,
+            waiter,
+        };
+        pair.still_waits().await;
+        pair
+    }
+
+    pub(crate) async fn still_waits(&mut self) {
+        let outcome = driven(&self.waiter, self.waiting.as_mut()).await;
+        assert!(outcome.is_none(), "{outcome:?}");
+    }
+
+    pub(crate) async fn until_watches(&self, count: usize) {
+        let what = format!("the waiter has {count} watches");
+        until(&what, async || self.waiter.metrics().watches == count).await;
+    }
+}
+
+/// Waits for an attempt that must fail, and returns what it says of a loss.
+pub(crate) async fn loss_of<T>(attempt: impl Future<Output = Result<T, LockError>>) -> Loss {
+    let error = soon(attempt).await.err().expect("it is not granted");
+    error.loss().unwrap_or_else(|| panic!("{error}"))
+}
+
+/// Polls an attempt only until it has a node in this directory. Returns the node.
+pub(crate) async fn until_created<T>(
+    server: &Server,
+    client: &Client,
+    mut attempt: Pin<&mut impl Future<Output = T>>,
+    directory: &str,
+) -> String {
+    while below(server, directory).is_empty() {
+        assert!(poll_once(attempt.as_mut()).is_none(), "it has ended");
+        // The client sends its requests without being polled.
+        idle(client).await;
+    }
+    idle(client).await;
+    below(server, directory).remove(0)
 }
 
 pub(crate) async fn until_queue_has(server: &Server, count: usize) {

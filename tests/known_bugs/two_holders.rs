@@ -1,17 +1,18 @@
-//! Rows 6, 8, 13, 14 and 16 to 18: two contenders hold the lock at the same time, for other reasons
-//! than an expired session.
+//! Rows 6, 8, 14, 16, 17 and 58: two contenders hold the lock at the same time, for other reasons than
+//! an expired session.
 
-use std::{pin::pin, time::Duration};
+use std::{future::Future, pin::pin, time::Duration};
 
 use lockkeeper::{
-    CreateMode, Guard, LockError, RwLock, Semaphore, Version,
+    Client, CreateMode, Guard, LockError, RwLock, Semaphore, Version,
     error::Loss,
     locks::{LockState, ReentrantMutex, revoke},
 };
+use lockkeeper_server::Server;
 
 use crate::rig::{
-    PATH, below, client, client_of, delete, driven, idle, mutex, poll_once, queue, server, session,
-    soon, until, until_queue_has,
+    PATH, Pair, client, client_of, clients, delete, driven, idle, loss_of, mutex, poll_once, queue,
+    server, session, soon, until, until_created,
 };
 
 /// CURATOR-621, -276: a writer held the lock and a second writer waited. The first writer took the
@@ -22,8 +23,7 @@ use crate::rig::{
 async fn row_06_a_downgraded_writer_admits_readers_and_no_writer() {
     for has_reader in [false, true] {
         let server = server().await;
-        let (one, two) = (client(&server).await, client(&server).await);
-        let three = client(&server).await;
+        let [one, two, three] = clients(&server).await;
         let lock = |client| RwLock::new(client, PATH).unwrap();
         let writer = lock(&one).write().await.unwrap();
         let reader = if has_reader {
@@ -64,29 +64,8 @@ async fn row_06_a_downgraded_writer_admits_readers_and_no_writer() {
 /// go-zk never checks that its own node is still there. An operator deleted the node of a waiter.
 /// When the holder released, go-zk granted the lock to this waiter, and another client held it too.
 ///
-/// Here both events, first that of its own node, arrive before the waiter runs again. The waiter
-/// gets the error that its node was deleted.
-#[tokio::test]
-async fn row_08_a_waiter_whose_own_node_is_deleted_too_is_not_granted_the_lock() {
-    let server = server().await;
-    let (holder, waiter) = (client(&server).await, client(&server).await);
-    let guard = mutex(&holder).lock().await.unwrap();
-    let ticket = mutex(&waiter).enqueue().await.unwrap();
-    let node = ticket.path();
-    let mut waiting = pin!(ticket.wait());
-    assert!(driven(&waiter, waiting.as_mut()).await.is_none());
-    delete(&holder, &node).await;
-    guard.release().await.unwrap();
-    until("both deletions are reported", async || {
-        waiter.metrics().watches == 0
-    })
-    .await;
-    let error = soon(waiting).await.unwrap_err();
-    assert_eq!(error.loss(), Some(Loss::Deleted));
-}
-
-/// The same for a waiter that was asked to leave before ([`revoke`](lockkeeper::locks::revoke)). An
-/// earlier version of this library failed here:
+/// An earlier version of this library failed here for a waiter that was asked to leave before
+/// ([`revoke`](lockkeeper::locks::revoke)):
 ///
 /// - The request changes the waiter's node. The watch on that node reports it and is spent.
 /// - The waiter left a new watch only after its next listing. Its node was deleted before that.
@@ -97,75 +76,51 @@ async fn row_08_a_waiter_whose_own_node_is_deleted_too_is_not_granted_the_lock()
 /// (`tests/model/`).
 #[tokio::test]
 async fn row_08_a_revoked_waiter_still_learns_in_time_that_its_node_is_deleted() {
-    let server = server().await;
-    let (holder, waiter) = (client(&server).await, client(&server).await);
-    let guard = mutex(&holder).lock().await.unwrap();
-    let ticket = mutex(&waiter).enqueue().await.unwrap();
-    let node = ticket.path();
-    let mut waiting = pin!(ticket.wait());
-    assert!(driven(&waiter, waiting.as_mut()).await.is_none());
-    revoke(&holder, &node).await.unwrap();
-    until("the revocation is reported", async || {
-        waiter.metrics().watches == 1
-    })
-    .await;
+    let mut pair = Pair::new().await;
+    revoke(&pair.holder, &pair.node).await.unwrap();
+    pair.until_watches(1).await;
     // The waiter lists the queue again. Both nodes are deleted before it has looked at the reply.
-    assert!(poll_once(waiting.as_mut()).is_none());
-    idle(&waiter).await;
-    delete(&holder, &node).await;
-    guard.release().await.unwrap();
+    assert!(poll_once(pair.waiting.as_mut()).is_none());
+    idle(&pair.waiter).await;
+    delete(&pair.holder, &pair.node).await;
+    let waiter = pair.waiter.clone();
+    pair.guard.release().await.unwrap();
     until("the deletions are reported", async || {
         waiter.metrics().watches == 0
     })
     .await;
-    let error = soon(waiting).await.unwrap_err();
-    assert_eq!(error.loss(), Some(Loss::Deleted));
-}
-
-/// kazoo #213: a try at the semaphore took a lease without the semaphore's mutex, so several tries
-/// could succeed together.
-#[tokio::test]
-async fn row_13_concurrent_tries_take_no_more_leases_than_the_limit() {
-    let server = server().await;
-    let clients = [
-        client(&server).await,
-        client(&server).await,
-        client(&server).await,
-    ];
-    let mut taken = 0;
-    for _ in 0..30 {
-        let [one, two, three] = clients.each_ref().map(|client| {
-            let semaphore = Semaphore::new(client, PATH, 1).unwrap();
-            async move { semaphore.try_acquire().await.unwrap() }
-        });
-        let (one, two, three) = tokio::join!(one, two, three);
-        let leases: Vec<_> = [one, two, three].into_iter().flatten().collect();
-        assert!(leases.len() <= 1, "{leases:?}");
-        taken += leases.len();
-        drop(leases);
-        until("all leases are returned", async || {
-            below(&server, "/lock/locks").len() + below(&server, "/lock/leases").len() == 0
-        })
-        .await;
-    }
-    assert!(taken > 0);
+    assert_eq!(loss_of(pair.waiting).await, Loss::Deleted);
 }
 
 /// kezhuw's client: a guard could be cloned, and each clone deleted the node when it was dropped.
-/// The other clones still counted as held. Here only the last clone releases.
+/// The other clones still counted as held. Netflix/curator #75: one thread used two lock objects on
+/// the same path, and the second one waited for the first for ever.
+///
+/// Here an owner can take the lock again, others cannot, and only the last guard releases.
 #[tokio::test]
-async fn row_14_dropping_a_clone_of_a_guard_releases_nothing() {
+async fn row_14_and_58_an_owner_may_take_the_lock_again_and_its_last_guard_releases() {
     let server = server().await;
     let client = client(&server).await;
     let mutex = ReentrantMutex::new(&client, PATH).unwrap();
+    let outer = mutex.lock("job-1").await.unwrap();
+    let requests = server.counters().all_requests();
+    let inner = mutex.clone().lock("job-1").await.unwrap();
     // Only this kind of guard can be cloned. For the others see `contract`, `types`.
-    let guard = mutex.lock("job").await.unwrap();
-    drop(guard.clone());
-    guard.clone().release().await.unwrap();
+    drop(outer.clone());
+    assert_eq!(
+        (outer.holds(), inner.fencing_token()),
+        (2, outer.fencing_token())
+    );
+    outer.clone().release().await.unwrap();
+    outer.release().await.unwrap();
     idle(&client).await;
-    assert_eq!(queue(&server), [guard.path()]);
-    assert!(guard.is_valid());
-    guard.release().await.unwrap();
+    let sent = server.counters().all_requests() - requests;
+    assert_eq!(sent, 0, "neither a re-entry nor its end sends anything");
+    assert_eq!(queue(&server), [inner.path()]);
+    assert!(inner.is_valid());
+    assert!(mutex.try_lock("job-2").await.unwrap().is_none());
+    inner.release().await.unwrap();
+    mutex.lock("job-2").await.unwrap().release().await.unwrap();
     assert!(queue(&server).is_empty());
 }
 
@@ -175,56 +130,53 @@ async fn row_14_dropping_a_clone_of_a_guard_releases_nothing() {
 #[tokio::test]
 async fn row_16_a_waiter_that_slept_past_its_lease_is_not_granted_the_lock() {
     let server = server().await;
-    let holder = client(&server).await;
-    let waiter = client_of(&server, Duration::from_millis(600)).await;
-    let guard = mutex(&holder).lock().await.unwrap();
-    let mut waiting = pin!(mutex(&waiter).enqueue().await.unwrap().wait());
-    assert!(driven(&waiter, waiting.as_mut()).await.is_none());
-    let watches = waiter.metrics().watches;
-    guard.release().await.unwrap();
+    let waiter = client_of(&server, SHORT).await;
+    let pair = Pair::with(server, waiter).await;
+    let watches = pair.waiter.metrics().watches;
+    pair.guard.release().await.unwrap();
+    let waiter = &pair.waiter;
     until("the event has arrived", async || {
         waiter.metrics().watches < watches
     })
     .await;
-    server.faults().stall_session(session(&waiter));
-    until("the lease has run out", async || !waiter.lease().is_valid).await;
-    let granted = poll_once(waiting.as_mut());
-    assert!(!matches!(granted, Some(Ok(_))), "{granted:?}");
-    until("the session is over", async || queue(&server).is_empty()).await;
-    server.faults().resume_session(session(&waiter));
-    let error = match granted {
-        Some(told) => told.unwrap_err(),
-        None => soon(waiting).await.unwrap_err(),
-    };
-    assert_eq!(error.loss(), Some(Loss::Expired));
+    assert_not_granted_after_a_sleep(&pair.server, waiter, pair.waiting).await;
 }
 
 /// The same for a contender whose listing, which grants it the lock, arrives before the sleep.
 #[tokio::test]
 async fn row_16_a_contender_that_slept_past_its_session_gets_no_semaphore_lease() {
     let server = server().await;
-    let sleeper = client_of(&server, Duration::from_millis(600)).await;
+    let sleeper = client_of(&server, SHORT).await;
     let semaphore = Semaphore::new(&sleeper, PATH, 1).unwrap();
-    let mut waiting = pin!(semaphore.acquire());
-    while below(&server, "/lock/leases").is_empty() {
-        assert!(poll_once(waiting.as_mut()).is_none());
-        idle(&sleeper).await;
-    }
-    let former = session(&sleeper);
+    let mut waiting = Box::pin(semaphore.acquire());
+    until_created(&server, &sleeper, waiting.as_mut(), "/lock/leases").await;
+    assert_not_granted_after_a_sleep(&server, &sleeper, waiting).await;
+}
+
+const SHORT: Duration = Duration::from_millis(600);
+
+/// Nobody polls the attempt until the lease of its client has run out, and then its session.
+async fn assert_not_granted_after_a_sleep(
+    server: &Server,
+    sleeper: &Client,
+    attempt: impl Future<Output = Result<Guard, LockError>>,
+) {
+    let mut attempt = pin!(attempt);
+    let former = session(sleeper);
     server.faults().stall_session(former);
     until("the lease has run out", async || !sleeper.lease().is_valid).await;
-    let granted = poll_once(waiting.as_mut());
-    assert!(!matches!(granted, Some(Ok(_))), "{granted:?}");
+    let early = poll_once(attempt.as_mut());
+    assert!(!matches!(early, Some(Ok(_))), "{early:?}");
     until("the session is over", async || {
-        below(&server, "/lock/leases").is_empty()
+        !server.report().sessions.contains_key(&former)
     })
     .await;
     server.faults().resume_session(former);
-    let error = match granted {
-        Some(told) => told.unwrap_err(),
-        None => soon(waiting).await.unwrap_err(),
+    let told = match early {
+        Some(told) => told,
+        None => soon(attempt).await,
     };
-    assert_eq!(error.loss(), Some(Loss::Expired));
+    assert_eq!(told.unwrap_err().loss(), Some(Loss::Expired));
 }
 
 /// etcd #11457: any lock with a lease can have two holders while one of them is paused. Only
@@ -233,7 +185,7 @@ async fn row_16_a_contender_that_slept_past_its_session_gets_no_semaphore_lease(
 #[tokio::test]
 async fn row_17_a_paused_holder_cannot_write() {
     let server = server().await;
-    let (paused, other) = (client(&server).await, client(&server).await);
+    let [paused, other] = clients(&server).await;
     other
         .create(REGISTER, "", CreateMode::Persistent)
         .await
@@ -256,27 +208,4 @@ const REGISTER: &str = "/register";
 async fn write(guard: &Guard, text: &'static str) -> Result<(), LockError> {
     let writes = guard.transaction().set_data(REGISTER, text, Version::ANY);
     writes.commit().await.map(drop)
-}
-
-/// Curator GH-1290: any wake-up let a waiter pass the double barrier, also the event of a lost
-/// connection. Here a waiter that reconnects keeps waiting.
-#[tokio::test]
-async fn row_18_a_reconnect_grants_nothing() {
-    let server = server().await;
-    let (holder, waiter) = (client(&server).await, client(&server).await);
-    let guard = mutex(&holder).lock().await.unwrap();
-    let mut waiting = pin!(mutex(&waiter).enqueue().await.unwrap().wait());
-    assert!(driven(&waiter, waiting.as_mut()).await.is_none());
-    for connections in 2..5 {
-        server.faults().cut(session(&waiter));
-        until("the connection is back", async || {
-            waiter.snapshot().connections == connections
-        })
-        .await;
-        assert!(driven(&waiter, waiting.as_mut()).await.is_none());
-    }
-    assert!(guard.is_valid());
-    guard.release().await.unwrap();
-    soon(waiting).await.unwrap().release().await.unwrap();
-    until_queue_has(&server, 0).await;
 }

@@ -6,9 +6,16 @@
 //! was any code, and the requests of Curator 5.4, counted by a proxy. A new row gets neither. Not
 //! here: the operations (`operations`).
 
-use std::{env, fmt::Write as _, fs, future::Future, path::Path, pin::pin};
+use std::{
+    env,
+    fmt::{Debug, Write as _},
+    fs,
+    future::Future,
+    path::Path,
+    pin::pin,
+};
 
-use lockkeeper::{Client, CreateMode, Guard, proto::OpCode};
+use lockkeeper::{Client, CreateMode, Guard, LockError, proto::OpCode};
 use lockkeeper_server::Server;
 
 use crate::{
@@ -88,13 +95,32 @@ impl Bench {
         });
     }
 
+    /// The same for one that must succeed.
+    pub(crate) async fn ok<T, E: Debug>(
+        &mut self,
+        operation: &'static str,
+        doing: impl Future<Output = Result<T, E>>,
+    ) -> T {
+        self.measure(operation, doing).await.unwrap()
+    }
+
+    /// The same for a try that must find the lock held.
+    pub(crate) async fn refused<T>(
+        &mut self,
+        operation: &'static str,
+        trying: impl Future<Output = Result<Option<T>, LockError>>,
+    ) {
+        let tried = self.ok(operation, trying).await;
+        assert!(tried.is_none(), "{operation}: it is granted");
+    }
+
     /// Measures a contended lock in two rows: until the client waits, and from the release by
     /// `rival` to the grant.
-    pub(crate) async fn measure_waiting<T>(
+    pub(crate) async fn handed_over<T>(
         &mut self,
         [waiting, granted]: [&'static str; 2],
-        rival: Vec<Guard>,
-        lock: impl Future<Output = T>,
+        rival: Guard,
+        lock: impl Future<Output = Result<T, LockError>>,
     ) -> T {
         let mut lock = pin!(lock);
         let client = self.client.clone();
@@ -105,7 +131,7 @@ impl Bench {
             drop(rival);
             lock.await
         };
-        self.measure(granted, handed_over).await
+        self.ok(granted, handed_over).await
     }
 }
 

@@ -18,41 +18,32 @@ pub(crate) async fn plain_mutexes(bench: &mut Bench) {
     let (client, other) = (bench.client.clone(), bench.other.clone());
     let mutex = |client: &Client| PlainMutex::new(client, PATH).unwrap();
     let guard = bench
-        .measure("`PlainMutex::lock`, free", mutex(&client).lock())
-        .await
-        .unwrap();
-    bench
-        .measure("its `release`", guard.release())
-        .await
-        .unwrap();
-    let rival = mutex(&other).lock().await.unwrap();
-    let refused = bench
-        .measure("`PlainMutex::try_lock`, held", mutex(&client).try_lock())
+        .ok("`PlainMutex::lock`, free", mutex(&client).lock())
         .await;
-    assert!(refused.unwrap().is_none());
+    bench.ok("its `release`", guard.release()).await;
+    let rival = mutex(&other).lock().await.unwrap();
+    bench
+        .refused("`PlainMutex::try_lock`, held", mutex(&client).try_lock())
+        .await;
     let lock = mutex(&client);
     let guard = bench
-        .measure_waiting(
+        .handed_over(
             [
                 "`PlainMutex::lock`, held: until it waits",
                 "and when it is released: for each waiter",
             ],
-            vec![rival],
+            rival,
             lock.lock(),
         )
-        .await
-        .unwrap();
+        .await;
     guard.release().await.unwrap();
 }
 
 pub(crate) async fn mutexes(bench: &mut Bench) {
     let (client, other) = (bench.client.clone(), bench.other.clone());
     let mutex = |client: &Client| Mutex::new(client, PATH).unwrap();
-    let guard = bench
-        .measure("`Mutex::lock`, free", mutex(&client).lock())
-        .await
-        .unwrap();
-    bench.measure("`release`", guard.release()).await.unwrap();
+    let guard = bench.ok("`Mutex::lock`, free", mutex(&client).lock()).await;
+    bench.ok("`release`", guard.release()).await;
     let guard = mutex(&client).lock().await.unwrap();
     let dropped = async { drop(guard) };
     bench
@@ -61,37 +52,31 @@ pub(crate) async fn mutexes(bench: &mut Bench) {
     let guard = mutex(&client).lock().await.unwrap();
     let writing =
         guard.release_with(|writes| writes.create("/result", "42", CreateMode::Persistent));
-    bench
-        .measure("`release_with` a write", writing)
-        .await
-        .unwrap();
+    bench.ok("`release_with` a write", writing).await;
     let missing = Mutex::new(&client, "/a/b").unwrap();
     // The first two requests find that the path is missing. Then one request for each level, and
     // the same two again.
     let guard = bench
-        .measure("`Mutex::lock`, free, 2 levels missing", missing.lock())
-        .await
-        .unwrap();
+        .ok("`Mutex::lock`, free, 2 levels missing", missing.lock())
+        .await;
     guard.release().await.unwrap();
 
     let rival = mutex(&other).lock().await.unwrap();
     let tried = mutex(&client);
-    let refused = bench
-        .measure("`Mutex::try_lock`, held", tried.try_lock())
+    bench
+        .refused("`Mutex::try_lock`, held", tried.try_lock())
         .await;
-    assert!(refused.unwrap().is_none());
     let lock = mutex(&client);
     let guard = bench
-        .measure_waiting(
+        .handed_over(
             [
                 "`Mutex::lock`, held: until it waits",
                 "and when it is handed over: until it is held",
             ],
-            vec![rival],
+            rival,
             lock.lock(),
         )
-        .await
-        .unwrap();
+        .await;
     guard.release().await.unwrap();
 
     let tried = bench
@@ -142,67 +127,55 @@ pub(crate) async fn read_write_locks(bench: &mut Bench) {
     let (client, other) = (bench.client.clone(), bench.other.clone());
     let lock = RwLock::new(&client, PATH).unwrap();
     let rival = RwLock::new(&other, PATH).unwrap();
-    let reader = bench
-        .measure("`RwLock::read`, free", lock.read())
-        .await
-        .unwrap();
+    let reader = bench.ok("`RwLock::read`, free", lock.read()).await;
     reader.release().await.unwrap();
-    let writer = bench
-        .measure("`RwLock::write`, free", lock.write())
-        .await
-        .unwrap();
+    let writer = bench.ok("`RwLock::write`, free", lock.write()).await;
     let reader = bench
-        .measure("`WriteGuard::downgrade`", writer.downgrade())
-        .await
-        .unwrap();
+        .ok("`WriteGuard::downgrade`", writer.downgrade())
+        .await;
     reader.release().await.unwrap();
     let writer = rival.write().await.unwrap().into_guard();
-    let refused = bench
-        .measure("`RwLock::try_read`, a writer holds", lock.try_read())
+    bench
+        .refused("`RwLock::try_read`, a writer holds", lock.try_read())
         .await;
-    assert!(refused.unwrap().is_none());
     let reader = bench
-        .measure_waiting(
+        .handed_over(
             [
                 "`RwLock::read`, a writer holds: until it waits",
                 "and when it is handed over",
             ],
-            vec![writer],
+            writer,
             lock.read(),
         )
-        .await
-        .unwrap();
+        .await;
     reader.release().await.unwrap();
     let reader = rival.read().await.unwrap();
-    let refused = bench
-        .measure("`RwLock::try_write`, a reader holds", lock.try_write())
+    bench
+        .refused("`RwLock::try_write`, a reader holds", lock.try_write())
         .await;
-    assert!(refused.unwrap().is_none());
     let writer = bench
-        .measure_waiting(
+        .handed_over(
             [
                 "`RwLock::write`, a reader holds: until it waits",
                 "and when it is handed over",
             ],
-            vec![reader],
+            reader,
             lock.write(),
         )
-        .await
-        .unwrap();
+        .await;
     writer.release().await.unwrap();
     // This writer may become a reader, so the end of its node does not prove that nobody is ahead.
     let writer = rival.write().await.unwrap().into_guard();
     let writer = bench
-        .measure_waiting(
+        .handed_over(
             [
                 "`RwLock::write`, a writer holds: until it waits",
                 "and when it is handed over",
             ],
-            vec![writer],
+            writer,
             lock.write(),
         )
-        .await
-        .unwrap();
+        .await;
     writer.release().await.unwrap();
 }
 
@@ -216,37 +189,31 @@ pub(crate) async fn semaphores(bench: &mut Bench) {
     first.unwrap().release().await.unwrap();
     // The caller waits for two round trips. A third write gives up the place in the queue.
     let lease = bench
-        .measure("`Semaphore::acquire`, free", semaphore.acquire())
-        .await
-        .unwrap();
-    bench
-        .measure("its `release`", lease.release())
-        .await
-        .unwrap();
+        .ok("`Semaphore::acquire`, free", semaphore.acquire())
+        .await;
+    bench.ok("its `release`", lease.release()).await;
     let lease = bench
         .measure("`Semaphore::try_acquire`, free", semaphore.try_acquire())
         .await;
     lease.unwrap().unwrap().release().await.unwrap();
     let held = rival.acquire().await.unwrap();
     idle(&other).await;
-    let refused = bench
-        .measure(
+    bench
+        .refused(
             "`Semaphore::try_acquire`, none free",
             semaphore.try_acquire(),
         )
         .await;
-    assert!(refused.unwrap().is_none());
     let lease = bench
-        .measure_waiting(
+        .handed_over(
             [
                 "`Semaphore::acquire`, none free: until it waits",
                 "and when a lease comes back",
             ],
-            vec![held],
+            held,
             semaphore.acquire(),
         )
-        .await
-        .unwrap();
+        .await;
     lease.release().await.unwrap();
 }
 
@@ -266,28 +233,19 @@ pub(crate) async fn owners_and_leaders(bench: &mut Bench) {
     let client = bench.client.clone();
     let mutex = ReentrantMutex::new(&client, PATH).unwrap();
     let first = bench
-        .measure("`ReentrantMutex::lock`, free", mutex.lock("owner"))
-        .await
-        .unwrap();
+        .ok("`ReentrantMutex::lock`, free", mutex.lock("owner"))
+        .await;
     let again = bench
-        .measure("and again by its owner", mutex.lock("owner"))
-        .await
-        .unwrap();
-    bench
-        .measure("the inner `release`", again.release())
-        .await
-        .unwrap();
-    bench
-        .measure("the outer one", first.release())
-        .await
-        .unwrap();
+        .ok("and again by its owner", mutex.lock("owner"))
+        .await;
+    bench.ok("the inner `release`", again.release()).await;
+    bench.ok("the outer one", first.release()).await;
     let election = Election::new(&client, PATH).unwrap();
     let latch = election.latch();
     // The leader watches its own node, so it learns when it is deleted.
     bench
-        .measure("`Latch::elected`, nobody leads", latch.elected())
-        .await
-        .unwrap();
+        .ok("`Latch::elected`, nobody leads", latch.elected())
+        .await;
     bench
         .measure("a latch dropped", async { drop(latch) })
         .await;
@@ -298,37 +256,28 @@ pub(crate) async fn several_locks(bench: &mut Bench) {
     let both = |client: &Client| [PATH, "/second"].map(|path| Mutex::new(client, path).unwrap());
     let several = MultiLock::new(both(&client).each_ref().map(Member::from)).unwrap();
     let held = bench
-        .measure("`MultiLock::lock` of 2 mutexes, free", several.lock())
-        .await
-        .unwrap();
-    bench
-        .measure("its `release`", held.release())
-        .await
-        .unwrap();
+        .ok("`MultiLock::lock` of 2 mutexes, free", several.lock())
+        .await;
+    bench.ok("its `release`", held.release()).await;
     let held = several.lock().await.unwrap();
     let writing =
         held.release_with(|writes| writes.create("/results", "42", CreateMode::Persistent));
-    bench
-        .measure("its `release_with` a write", writing)
-        .await
-        .unwrap();
+    bench.ok("its `release_with` a write", writing).await;
     let [first, second] = both(&other);
     let guard = first.lock().await.unwrap();
-    let refused = bench
-        .measure(
+    bench
+        .refused(
             "`MultiLock::try_lock`, the first one held",
             several.try_lock(),
         )
         .await;
-    assert!(refused.unwrap().is_none());
     guard.release().await.unwrap();
     let guard = second.lock().await.unwrap();
-    let refused = bench
-        .measure(
+    bench
+        .refused(
             "`MultiLock::try_lock`, the second one held",
             several.try_lock(),
         )
         .await;
-    assert!(refused.unwrap().is_none());
     guard.release().await.unwrap();
 }

@@ -4,34 +4,23 @@
 //!
 //! Not here: how to read the lines (`README.md`).
 
-use std::{
-    env,
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
+use clap::Parser;
 use lockkeeper::{Client, Mutex, locks::LockMeter};
 use lockkeeper_bench::{
     Failure,
     runner::SESSION_TIMEOUT,
     window::{cpu, resident_kb},
 };
+use serde_json::json;
 use tokio::{sync::mpsc, task::JoinSet};
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let [server, waiters, sessions] = &arguments[..] else {
-        eprintln!("usage: lockkeeper-crowd HOST:PORT WAITERS SESSIONS");
-        return ExitCode::from(64);
-    };
-    match run(server, waiters, sessions).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("lockkeeper-crowd: {error}");
-            ExitCode::FAILURE
-        }
-    }
+#[derive(Parser)]
+struct Args {
+    server: String,
+    waiters: usize,
+    sessions: usize,
 }
 
 async fn connect(server: &str) -> Result<Client, Failure> {
@@ -39,8 +28,10 @@ async fn connect(server: &str) -> Result<Client, Failure> {
     Ok(builder.session_timeout(SESSION_TIMEOUT).connect().await?)
 }
 
-async fn run(server: &str, waiters: &str, sessions: &str) -> Result<(), Failure> {
-    let (waiters, sessions): (usize, usize) = (waiters.parse()?, sessions.parse()?);
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let args = Args::parse();
+    let (server, waiters) = (&*args.server, args.waiters);
     let path = format!("/lockkeeper-bench-{}", std::process::id());
     let first = Mutex::new(&connect(server).await?, &path)?.lock().await?;
     let mut crowd = Crowd {
@@ -49,7 +40,7 @@ async fn run(server: &str, waiters: &str, sessions: &str) -> Result<(), Failure>
         locks: Vec::new(),
         meter: LockMeter::new("crowd"),
     };
-    for _ in 0..sessions {
+    for _ in 0..args.sessions {
         let client = connect(server).await?;
         let lock = Mutex::new(&client, &path)?.with_meter(&crowd.meter);
         crowd.locks.push(lock);
@@ -119,17 +110,15 @@ struct Used {
 impl Crowd {
     fn now(&self) -> Used {
         let locks = self.meter.metrics();
+        let clients = self.clients.iter();
+        let received = clients.map(|it| it.metrics().bytes_received);
         Used {
             at: Instant::now(),
             cpu: cpu(),
             resident_kb: resident_kb(),
             requests: locks.requests,
             listings: locks.listings,
-            received: self
-                .clients
-                .iter()
-                .map(|it| it.metrics().bytes_received)
-                .sum(),
+            received: received.sum(),
         }
     }
 
@@ -146,19 +135,21 @@ impl Crowd {
         let now = self.now();
         let seconds = (now.at - before.at).as_secs_f64();
         let each = |now: u64, before: u64| (now as f64 - before as f64) / operations as f64;
-        println!(
-            "{{\"workload\":\"crowd\",\"name\":\"{what}\",\"param\":{},\"sessions\":{},\"ops\":{operations},\
-             \"secs\":{seconds:.3},\"ops_per_s\":{:.0},\"cpu_user_s\":{:.4},\"cpu_sys_s\":{:.4},\
-             \"requests_per_op\":{:.2},\"listings\":{},\"received_per_op\":{:.0},\"resident_kb_per_op\":{:.2}}}",
-            self.waiters,
-            self.clients.len(),
-            operations as f64 / seconds,
-            now.cpu.0 - before.cpu.0,
-            now.cpu.1 - before.cpu.1,
-            each(now.requests, before.requests),
-            now.listings - before.listings,
-            each(now.received, before.received),
-            each(now.resident_kb, before.resident_kb),
-        );
+        let line = json!({
+            "workload": "crowd",
+            "name": what,
+            "param": self.waiters,
+            "sessions": self.clients.len(),
+            "ops": operations,
+            "secs": seconds,
+            "ops_per_s": operations as f64 / seconds,
+            "cpu_user_s": now.cpu.0 - before.cpu.0,
+            "cpu_sys_s": now.cpu.1 - before.cpu.1,
+            "requests_per_op": each(now.requests, before.requests),
+            "listings": now.listings - before.listings,
+            "received_per_op": each(now.received, before.received),
+            "resident_kb_per_op": each(now.resident_kb, before.resident_kb),
+        });
+        println!("{line}");
     }
 }

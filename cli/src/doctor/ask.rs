@@ -5,9 +5,9 @@ use std::{process, time::Duration};
 use lockkeeper::{
     Client, CreateMode, Error, Version,
     client::{Builder, Endpoint},
-    error::Cause,
     watch::AddWatchMode,
 };
+use serde::Serialize;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -19,64 +19,68 @@ use crate::{refusal::Plain, text};
 
 /// A session timeout that is longer than any server grants.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// A session timeout that is shorter than any server grants.
-const SHORTEST: Duration = Duration::from_millis(1);
 /// The number of round trips that are measured. The shortest counts.
 const ROUNDS: usize = 5;
 /// The longest answer to a word that is read.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
-/// What is known of a server.
-#[derive(Debug)]
+/// What is known of a server: the keys of `--json`. Only a session shows what has no value without one.
+///
+/// Invariant: later versions may add keys, but remove none.
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Answer {
     pub(super) server: String,
-    /// What a session has shown, or why there was none.
-    pub(super) told: Result<Told, String>,
-    /// From the server's words, which it may not answer.
+    /// From the server's words, which it may not answer. The same goes for the next one.
     pub(super) version: Option<String>,
     pub(super) mode: Option<String>,
-    pub(super) tick: Option<Duration>,
-    /// In ticks. Only servers of an ensemble have one.
-    pub(super) sync_limit: Option<u32>,
-}
-
-/// What a session has shown.
-#[derive(Debug)]
-pub(super) struct Told {
-    pub(super) round_trip: Duration,
-    pub(super) shortest_session: Option<Duration>,
-    pub(super) longest_session: Duration,
-    pub(super) persistent_watches: Result<(), String>,
-    /// `None` if nothing was to be written.
-    pub(super) containers: Option<Result<(), String>>,
-    /// How far the server's clock is ahead of ours, in milliseconds; or why that is not known.
-    pub(super) clock_ms: Option<Result<i64, String>>,
+    /// Why there was no session.
+    pub(super) error: Option<String>,
+    pub(super) round_trip_ms: Option<f64>,
+    pub(super) longest_session_ms: Option<u64>,
+    pub(super) persistent_watches: Option<bool>,
+    /// This and the next are known only if something was to be written.
+    pub(super) containers: Option<bool>,
+    /// How far the server's clock is ahead of ours.
+    pub(super) clock_ms: Option<i64>,
     /// The identities of this client; none from servers before 3.7.
     pub(super) identities: Vec<String>,
+    /// What was refused, and why.
+    #[serde(skip)]
+    pub(super) refused: Vec<(Refused, String)>,
+}
+
+/// What a server may refuse in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    Watch,
+    Container,
+    Node,
 }
 
 pub(super) async fn server(endpoint: &Endpoint, settings: Builder, args: &DoctorArgs) -> Answer {
-    let word = async |word: &str| {
+    let word = async {
         if args.servers.is_encrypted() {
             return String::new();
         }
-        said(endpoint, word, args.timeout).await
+        said(endpoint, "srvr", args.timeout).await
     };
     let settings = settings
         .connect_timeout(args.timeout)
         .deadline(args.timeout);
-    let (srvr, conf, told) =
-        tokio::join!(word("srvr"), word("conf"), told(settings, !args.no_write));
-    let version = after(&srvr, "Zookeeper version: ");
-    Answer {
+    let mut answer = Answer {
         server: endpoint.to_string(),
-        told,
-        version: version.map(|text| text.split(',').next().unwrap_or_default().to_owned()),
-        mode: after(&srvr, "Mode: "),
-        tick: after(&conf, "tickTime=")
-            .and_then(|ms| Some(Duration::from_millis(ms.parse().ok()?))),
-        sync_limit: after(&conf, "syncLimit=").and_then(|ticks| ticks.parse().ok()),
-    }
+        ..Answer::default()
+    };
+    let examined = examine(&mut answer, settings, !args.no_write);
+    let (srvr, examined) = tokio::join!(word, examined);
+    answer.error = examined.err().map(|error| match &error {
+        Error::Unreachable { tried, .. } if !tried.is_empty() => tried[0].cause.to_string(),
+        error => Plain(error).to_string(),
+    });
+    let version = after(&srvr, "Zookeeper version: ");
+    answer.version = version.and_then(|text| Some(text.split(',').next()?.to_owned()));
+    answer.mode = after(&srvr, "Mode: ");
+    answer
 }
 
 /// The server's answer to a four-letter word; empty if it has none in time.
@@ -100,96 +104,63 @@ fn after(answer: &str, start: &str) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-async fn told(settings: Builder, writes: bool) -> Result<Told, String> {
-    let in_words = |error: Error| match &error {
-        Error::Unreachable { tried, .. } if !tried.is_empty() => tried[0].cause.to_string(),
-        error => Plain(error).to_string(),
-    };
-    let shortest_session = match settings.clone().session_timeout(SHORTEST).connect().await {
-        Ok(client) => {
-            let granted = client.snapshot().session_timeout;
-            client.close().await;
-            Some(granted)
-        }
-        Err(error) => granted_but_too_short(&error),
-    };
-    let client = settings.session_timeout(LONGEST).connect().await;
-    let client = client.map_err(in_words)?;
-    let told = examine(&client, shortest_session, writes).await;
+/// Opens a session with the server, and notes what it does.
+async fn examine(answer: &mut Answer, settings: Builder, writes: bool) -> Result<(), Error> {
+    let client = settings.session_timeout(LONGEST).connect().await?;
+    answer.longest_session_ms = Some(text::millis(client.snapshot().session_timeout));
+    let done = examine_with(answer, &client, writes).await;
     client.close().await;
-    told.map_err(in_words)
+    done
 }
 
-/// The session timeout of a server, if it was refused because it leaves no time for a lease.
-fn granted_but_too_short(error: &Error) -> Option<Duration> {
-    match error {
-        Error::Unreachable { tried, .. } => tried.iter().find_map(|lost| match lost.cause {
-            Cause::ShortSession { granted, .. } => Some(granted),
-            _ => None,
-        }),
-        _ => None,
-    }
-}
-
-async fn examine(
-    client: &Client,
-    shortest_session: Option<Duration>,
-    writes: bool,
-) -> Result<Told, Error> {
+async fn examine_with(answer: &mut Answer, client: &Client, writes: bool) -> Result<(), Error> {
     let mut round_trip = Duration::MAX;
     for _ in 0..ROUNDS {
         let begin = Instant::now();
         client.exists("/").await?;
         round_trip = round_trip.min(begin.elapsed());
     }
-    let works = |done: Result<(), Error>| done.map_err(|error| Plain(&error).to_string());
-    let watch = client.add_watch("/", AddWatchMode::PERSISTENT).await;
-    let persistent_watches = works(watch.map(drop));
+    answer.round_trip_ms = Some(round_trip.as_secs_f64() * 1e3);
     let identities = client.who_am_i().await.unwrap_or_default();
-    let node = format!(
-        "/lockkeeper-doctor-{}-{}",
-        process::id(),
-        client.snapshot().session_id
-    );
-    let (clock_ms, containers) = if writes {
-        (
-            Some(clock(client, &node).await),
-            Some(works(container(client, &format!("{node}-container")).await)),
-        )
-    } else {
-        (None, None)
+    let identities = identities.iter();
+    answer.identities = identities
+        .map(|id| format!("{}:{}", id.auth_scheme, id.user))
+        .collect();
+    let watch = client.add_watch("/", AddWatchMode::PERSISTENT).await;
+    answer.persistent_watches = Some(watch.is_ok());
+    let mut refused = |what, error: Option<Error>| {
+        let error = error.map(|error| (what, Plain(&error).to_string()));
+        answer.refused.extend(error);
     };
-    Ok(Told {
-        round_trip,
-        shortest_session,
-        longest_session: client.snapshot().session_timeout,
-        persistent_watches,
-        containers,
-        clock_ms,
-        identities: identities
-            .iter()
-            .map(|id| format!("{}:{}", id.auth_scheme, id.user))
-            .collect(),
-    })
-}
-
-/// How far the server's clock is ahead of ours, by the time that the server notes for a new node.
-async fn clock(client: &Client, node: &str) -> Result<i64, String> {
+    refused(Refused::Watch, watch.err());
+    if !writes {
+        return Ok(());
+    }
+    let session = client.snapshot().session_id;
+    let node = format!("/lockkeeper-doctor-{}-{session}", process::id());
     let before = text::now();
-    let created = client.create(node, "", CreateMode::Ephemeral).await;
+    let created = client.create(&node, "", CreateMode::Ephemeral).await;
     let between = before + (text::now().saturating_sub(before)) / 2;
-    let created = created.map_err(|error| Plain(&error).to_string())?;
-    Ok(ahead(created.stat.ctime, between))
+    // By the time that the server notes for the new node.
+    let clock = created
+        .as_ref()
+        .ok()
+        .map(|it| ahead(it.stat.ctime, between));
+    let container = async {
+        let node = format!("{node}-container");
+        client.create(&node, "", CreateMode::Container).await?;
+        client.delete(&node, Version::ANY).await
+    }
+    .await;
+    refused(Refused::Node, created.err());
+    (answer.clock_ms, answer.containers) = (clock, Some(container.is_ok()));
+    refused(Refused::Container, container.err());
+    Ok(())
 }
 
 /// How far a server's timestamp is ahead of our clock, in milliseconds.
 fn ahead(server_ms: i64, ours: Duration) -> i64 {
     server_ms.saturating_sub(i64::try_from(text::millis(ours)).unwrap_or(i64::MAX))
-}
-
-async fn container(client: &Client, node: &str) -> Result<(), Error> {
-    client.create(node, "", CreateMode::Container).await?;
-    client.delete(node, Version::ANY).await
 }
 
 #[cfg(test)]

@@ -27,9 +27,9 @@ use crate::{
 #[derive(Args, Debug)]
 #[command(
     after_help = "For each server: whether it can be reached, its version, the round trip, the session\n\
-        timeouts that it grants, whether it knows containers and persistent watches, and\n\
+        timeout that it grants, whether it knows containers and persistent watches, and\n\
         how far its clock is from the one of this machine. To learn this, the command opens\n\
-        two sessions with each server, and creates a node below / that is gone at its end.\n\
+        a session with each server, and creates a node below / that is gone at its end.\n\
         It leaves the node out with --no-write.\n\n\
         Exit status: 0 nothing is wrong; 1 something is; 69 no server was reached.\n\n\
         Example:\n  lockkeeper doctor --connect zk1:2181,zk2:2181,zk3:2181"
@@ -62,18 +62,15 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<u8, Failure> {
         let settings = args.servers.settings_for(&servers)?;
         asked.push(ask::server(endpoint, settings, args));
     }
-    let answers = tokio::select! {
-        biased;
-        signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
-        answers = join_all(asked) => answers,
-    };
+    let asked = async { Ok(join_all(asked).await) };
+    let answers = signals.or_end(asked).await?;
     let problems = problems::of(&answers, args.servers.is_encrypted());
     text::print(if args.json {
         report::json(&answers, &problems)
     } else {
         report::text(&answers, &problems)
     })?;
-    Ok(if answers.iter().all(|answer| answer.told.is_err()) {
+    Ok(if answers.iter().all(|answer| answer.error.is_some()) {
         exit::UNAVAILABLE
     } else if problems.is_empty() {
         exit::OK

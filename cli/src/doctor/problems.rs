@@ -2,21 +2,24 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::ask::{Answer, Told};
-use crate::duration::Long;
+use serde::Serialize;
+
+use super::ask::{Answer, Refused};
+use crate::duration::Human;
 
 /// Clocks that are further apart make the times in the output of this program, and of logs, hard to compare.
 const FAR_APART_MS: u64 = 1000;
 /// What `run` asks for by default.
-const USUAL_SESSION: Duration = Duration::from_secs(10);
-/// With a longer round trip, the shortest session has no time for a lost packet.
-const ROUNDS_IN_A_SESSION: u32 = 20;
+const USUAL_SESSION_MS: u64 = 10_000;
+/// With a longer round trip, a short session of 4 s has no time for a lost packet.
+const LONG_ROUND_TRIP_MS: f64 = 200.0;
 
 /// Something that is wrong.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Problem {
     pub(super) server: String,
     pub(super) what: String,
+    #[serde(rename = "do")]
     pub(super) cure: &'static str,
 }
 
@@ -35,11 +38,11 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
                 cure,
             });
         };
-        match &answer.told {
-            Err(error) => add(error.clone(), cure_of(error)),
-            Ok(told) => examine(told, &mut add),
+        match &answer.error {
+            Some(error) => add(error.clone(), cure_of(error)),
+            None => examine(answer, &mut add),
         }
-        if !is_encrypted && answer.told.is_ok() && !is_local(&answer.server) {
+        if !is_encrypted && answer.error.is_none() && !is_local(&answer.server) {
             add(
                 "the connection is not encrypted".to_owned(),
                 "give --tls-ca and a secure port, or be sure of the network",
@@ -57,49 +60,50 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
     problems
 }
 
-fn examine(told: &Told, add: &mut impl FnMut(String, &'static str)) {
-    if told.longest_session < USUAL_SESSION {
+fn examine(answer: &Answer, add: &mut impl FnMut(String, &'static str)) {
+    if let Some(longest) = answer
+        .longest_session_ms
+        .filter(|ms| *ms < USUAL_SESSION_MS)
+    {
+        let longest = Human(Duration::from_millis(longest));
         add(
-            format!(
-                "it grants sessions of at most {}",
-                Long(told.longest_session)
-            ),
+            format!("it grants sessions of at most {longest}"),
             "raise maxSessionTimeout: a short outage costs every lock",
         );
     }
-    if let Some(shortest) = told.shortest_session
-        && told.round_trip > shortest / ROUNDS_IN_A_SESSION
-    {
+    if let Some(ms) = answer.round_trip_ms.filter(|ms| *ms > LONG_ROUND_TRIP_MS) {
+        let round_trip = Human(Duration::from_secs_f64(ms / 1e3));
         add(
-            format!("a round trip takes {}", Long(told.round_trip)),
+            format!("a round trip takes {round_trip}"),
             "ask for longer sessions, or use a server nearby",
         );
     }
-    if let Err(error) = &told.persistent_watches {
+    if let Some(ms) = answer
+        .clock_ms
+        .filter(|ms| ms.unsigned_abs() > FAR_APART_MS)
+    {
+        let apart = Human(Duration::from_millis(ms.unsigned_abs()));
         add(
-            format!("no persistent watches: {error}"),
-            "use ZooKeeper 3.6 or later for watch and queue --follow",
-        );
-    }
-    if let Some(Err(error)) = &told.containers {
-        add(
-            format!("no container was created below /: {error}"),
-            "use ZooKeeper 3.5.1 or later, or create the directories of locks yourself",
-        );
-    }
-    match &told.clock_ms {
-        Some(Ok(ms)) if ms.unsigned_abs() > FAR_APART_MS => add(
-            format!(
-                "its clock is {} from ours",
-                Long(Duration::from_millis(ms.unsigned_abs()))
-            ),
+            format!("its clock is {apart} from ours"),
             "synchronize the clocks: ages and times in the output are wrong, locks are not affected",
-        ),
-        Some(Err(error)) => add(
-            format!("no node was created below /: {error}"),
-            "give an identity that may, or a chroot, or --no-write",
-        ),
-        _ => {}
+        );
+    }
+    for (what, why) in &answer.refused {
+        let (what, cure) = match what {
+            Refused::Watch => (
+                "no persistent watches",
+                "use ZooKeeper 3.6 or later for watch and queue --follow",
+            ),
+            Refused::Container => (
+                "no container was created below /",
+                "use ZooKeeper 3.5.1 or later, or create the directories of locks yourself",
+            ),
+            Refused::Node => (
+                "no node was created below /",
+                "give an identity that may, or a chroot, or --no-write",
+            ),
+        };
+        add(format!("{what}: {why}"), cure);
     }
 }
 
@@ -140,75 +144,65 @@ fn is_local(server: &str) -> bool {
 mod tests {
     use super::*;
 
-    type Fault = fn(&mut Told);
+    type Fault = fn(&mut Answer);
 
-    fn answer(told: Result<Told, String>) -> Answer {
+    fn healthy() -> Answer {
         Answer {
             server: "127.0.0.1:1".to_owned(),
-            told,
-            version: None,
-            mode: None,
-            tick: None,
-            sync_limit: None,
-        }
-    }
-
-    fn healthy() -> Told {
-        Told {
-            round_trip: Duration::from_millis(1),
-            shortest_session: Some(Duration::from_secs(4)),
-            longest_session: Duration::from_secs(40),
-            persistent_watches: Ok(()),
-            containers: Some(Ok(())),
-            clock_ms: Some(Ok(-3)),
-            identities: Vec::new(),
+            round_trip_ms: Some(1.0),
+            longest_session_ms: Some(40_000),
+            clock_ms: Some(-3),
+            ..Answer::default()
         }
     }
 
     #[test]
     fn a_healthy_server_has_no_problem_and_each_fault_is_one() {
-        assert_eq!(of(&[answer(Ok(healthy()))], false), []);
-        let faults: [(Fault, &str); 5] = [
+        assert_eq!(of(&[healthy()], false), []);
+        let faults: [(Fault, &str); 7] = [
             (
-                |told| told.longest_session = Duration::from_secs(4),
+                |it| it.longest_session_ms = Some(4000),
                 "sessions of at most 4.00 s",
             ),
             (
-                |told| told.round_trip = Duration::from_millis(201),
+                |it| it.round_trip_ms = Some(201.0),
                 "a round trip takes 201 ms",
             ),
             (
-                |told| told.persistent_watches = Err("x".into()),
+                |it| it.refused = vec![(Refused::Watch, "x".into())],
                 "no persistent watches: x",
             ),
             (
-                |told| told.containers = Some(Err("x".into())),
+                |it| it.refused = vec![(Refused::Container, "x".into())],
                 "no container",
             ),
             (
-                |told| told.clock_ms = Some(Ok(-61_000)),
+                |it| it.clock_ms = Some(-61_000),
                 "its clock is 1 m 1 s from ours",
+            ),
+            (
+                |it| it.server = "zk1:2181".into(),
+                "the connection is not encrypted",
+            ),
+            (
+                |it| it.error = Some("Connection refused (os error 111)".into()),
+                "refused",
             ),
         ];
         for (fault, text) in faults {
-            let mut told = healthy();
-            fault(&mut told);
-            let problems = of(&[answer(Ok(told))], false);
+            let mut answer = healthy();
+            fault(&mut answer);
+            let problems = of(&[answer], false);
             assert_eq!(problems.len(), 1, "{problems:?}");
             assert!(problems[0].what.contains(text), "{problems:?}");
         }
-        let mut other = answer(Ok(healthy()));
-        other.version = Some("3.8.0".to_owned());
-        let mut newer = answer(Ok(healthy()));
-        newer.version = Some("3.9.3".to_owned());
-        assert_eq!(of(&[other, newer], false).len(), 2);
-        let mut far = answer(Ok(healthy()));
-        far.server = "zk1:2181".to_owned();
-        assert_eq!(of(&[far], false)[0].what, "the connection is not encrypted");
-        let down = of(
-            &[answer(Err("Connection refused (os error 111)".into()))],
-            true,
+        let of_version = |version: &str| Answer {
+            version: Some(version.to_owned()),
+            ..healthy()
+        };
+        assert_eq!(
+            of(&[of_version("3.8.0"), of_version("3.9.3")], false).len(),
+            2
         );
-        assert_eq!(down[0].cure, "start the server, or correct the port");
     }
 }

@@ -1,22 +1,20 @@
 //! The output of `lockkeeper doctor`.
-//!
-//! Invariant: later versions may add keys to the JSON, but remove none.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{
-    ask::{Answer, Told},
-    problems::Problem,
-};
-use crate::{duration::Long, text};
+use super::{ask::Answer, problems::Problem};
+use crate::{duration::Human, text};
 
 /// A block for each server, and the problems.
 pub(super) fn text(answers: &[Answer], problems: &[Problem]) -> String {
     let block = |answer: &Answer| {
-        let rows = text::table(&rows(answer));
-        format!("{}\n{rows}\n", answer.server)
+        let Value::Object(facts) = json!(answer) else {
+            return String::new();
+        };
+        let rows: Vec<_> = facts.iter().filter_map(row).collect();
+        format!("{}\n{}\n", answer.server, text::table(&rows))
     };
     let count = match problems.len() {
         0 => "no problem found\n".to_owned(),
@@ -31,74 +29,30 @@ pub(super) fn text(answers: &[Answer], problems: &[Problem]) -> String {
     blocks.chain([count]).chain(problems).collect()
 }
 
-fn rows(answer: &Answer) -> Vec<[String; 2]> {
-    let told = answer.told.as_ref();
-    let untold = || "not told".to_owned();
-    let mut rows = vec![
-        ("version", answer.version.clone().unwrap_or_else(untold)),
-        ("mode", answer.mode.clone().unwrap_or_else(untold)),
-    ];
-    match told {
-        Err(error) => rows.push(("session", error.clone())),
-        Ok(told) => {
-            let shortest = told.shortest_session.map(|it| format!("{} to ", Long(it)));
-            let longest = Long(told.longest_session);
-            let sessions = format!("{}{longest}", shortest.unwrap_or_default());
-            rows.push(("round trip", Long(told.round_trip).to_string()));
-            rows.push(("session timeouts", sessions));
-            rows.push(("persistent watches", yes(told.persistent_watches.is_ok())));
-            if let Some(containers) = &told.containers {
-                rows.push(("containers", yes(containers.is_ok())));
-            }
-            if let Some(Ok(ms)) = told.clock_ms {
-                rows.push(("clock", format!("{ms:+} ms")));
-            }
-            if !told.identities.is_empty() {
-                rows.push(("identities", told.identities.join(" ")));
-            }
-        }
-    }
-    if let Some(tick) = answer.tick {
-        rows.push(("tick", Long(tick).to_string()));
-    }
-    if let Some(ticks) = answer.sync_limit {
-        rows.push(("sync limit", format!("{ticks} ticks")));
-    }
-    let row = |(name, value): (&str, String)| [format!("  {name}"), text::harmless(&value)];
-    rows.into_iter().map(row).collect()
-}
-
-fn yes(does: bool) -> String {
-    (if does { "yes" } else { "no" }).to_owned()
+/// The name of a fact, and its value for people. What is not known has no row.
+fn row((name, value): (&String, &Value)) -> Option<[String; 2]> {
+    let time = |ms: f64| Human(Duration::from_secs_f64(ms / 1e3)).to_string();
+    let text = match (name.as_str(), value) {
+        ("server", _) | (_, Value::Null) => return None,
+        ("clock_ms", ms) => format!("{ms} ms from ours"),
+        (_, Value::Bool(is_so)) => (if *is_so { "yes" } else { "no" }).to_owned(),
+        (_, Value::String(text)) => text.clone(),
+        (_, Value::Array(all)) => all
+            .iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join(" "),
+        (name, number) => match number.as_f64().filter(|_| name.ends_with("_ms")) {
+            Some(ms) => time(ms),
+            None => number.to_string(),
+        },
+    };
+    let name = name.trim_end_matches("_ms").replace('_', " ");
+    Some([format!("  {name}"), text::harmless(&text)])
 }
 
 /// One object in one line.
 pub(super) fn json(answers: &[Answer], problems: &[Problem]) -> String {
-    let problem = |it: &Problem| json!({"server": it.server, "what": it.what, "do": it.cure});
-    let report = json!({
-        "servers": answers.iter().map(server).collect::<Vec<_>>(),
-        "problems": problems.iter().map(problem).collect::<Vec<_>>(),
-    });
+    let report = json!({"servers": answers, "problems": problems});
     format!("{report}\n")
-}
-
-fn server(answer: &Answer) -> Value {
-    let told = answer.told.as_ref().ok();
-    let ms = |time: Duration| text::millis(time);
-    let of = |field: fn(&Told) -> Value| told.map_or(Value::Null, field);
-    json!({
-        "server": answer.server,
-        "version": answer.version,
-        "mode": answer.mode,
-        "error": answer.told.as_ref().err(),
-        "round_trip_ms": of(|it| json!(it.round_trip.as_secs_f64() * 1e3)),
-        "shortest_session_ms": of(|it| json!(it.shortest_session.map(text::millis))),
-        "longest_session_ms": of(|it| json!(text::millis(it.longest_session))),
-        "persistent_watches": of(|it| json!(it.persistent_watches.is_ok())),
-        "containers": of(|it| json!(it.containers.as_ref().map(Result::is_ok))),
-        "clock_ms": of(|it| json!(it.clock_ms.as_ref().and_then(|it| it.as_ref().ok()))),
-        "identities": of(|it| json!(it.identities)),
-        "tick_ms": answer.tick.map(ms),
-        "sync_limit": answer.sync_limit,
-    })
 }

@@ -6,12 +6,12 @@ use lockkeeper::{Client, Version};
 
 use super::{
     acl_entry::show,
-    args::{GetAclArgs, SetAclArgs},
+    args::{GetAclArgs, SetAclArgs, WhoAmIArgs},
 };
 use crate::{exit::Failure, text};
 
 pub(super) async fn get(args: &GetAclArgs, client: &Client) -> Result<(), Failure> {
-    let answer = client.get_acl(args.path.as_str()).await;
+    let answer = client.get_acl(&args.path).await;
     let acl = answer?.acl;
     let lines: String = acl
         .iter()
@@ -22,11 +22,11 @@ pub(super) async fn get(args: &GetAclArgs, client: &Client) -> Result<(), Failur
 
 pub(super) async fn set(args: &SetAclArgs, client: &Client) -> Result<(), Failure> {
     let version = args.version.map_or(Version::ANY, Version);
-    let set = client.set_acl(args.path.as_str(), args.acl.clone(), version);
+    let set = client.set_acl(&args.path, args.acl.clone(), version);
     set.await.map(drop).map_err(Failure::from)
 }
 
-pub(super) async fn who_am_i(client: &Client) -> Result<(), Failure> {
+pub(super) async fn who_am_i(_: &WhoAmIArgs, client: &Client) -> Result<(), Failure> {
     let mut ids = client.who_am_i().await?;
     ids.sort_by(|one, other| (&one.auth_scheme, &one.user).cmp(&(&other.auth_scheme, &other.user)));
     let line = |scheme: &str, user: &str| text::name(&format!("{scheme}:{user}")) + "\n";

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use lockkeeper::{Client, node::Acl};
 
 use super::acl_entry;
-use crate::{client::ClientArgs, duration, exit::Failure, paths::NodePath};
+use crate::{client::ClientArgs, duration, exit::Failure, paths};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
@@ -65,8 +65,8 @@ pub(crate) struct LsArgs {
     #[arg(long, conflicts_with = "long")]
     pub(super) json: bool,
 
-    #[arg(default_value = "/")]
-    pub(super) path: NodePath,
+    #[arg(default_value = "/", value_parser = paths::node)]
+    pub(super) path: String,
 }
 
 /// Show a node and everything below it
@@ -77,8 +77,8 @@ pub(crate) struct TreeArgs {
     #[arg(long, value_name = "LEVELS")]
     pub(super) depth: Option<usize>,
 
-    #[arg(default_value = "/")]
-    pub(super) path: NodePath,
+    #[arg(default_value = "/", value_parser = paths::node)]
+    pub(super) path: String,
 }
 
 /// Write a node's data to stdout
@@ -89,7 +89,8 @@ pub(crate) struct TreeArgs {
         Example:\n  lockkeeper get /app/config > config.json"
 )]
 pub(crate) struct GetArgs {
-    pub(super) path: NodePath,
+    #[arg(value_parser = paths::node)]
+    pub(super) path: String,
 }
 
 /// Show a node's metadata
@@ -100,7 +101,8 @@ pub(crate) struct StatArgs {
     #[arg(long)]
     pub(super) json: bool,
 
-    pub(super) path: NodePath,
+    #[arg(value_parser = paths::node)]
+    pub(super) path: String,
 }
 
 // What the data must be before they are replaced or deleted. See above.
@@ -118,7 +120,8 @@ pub(crate) struct SetArgs {
     #[command(flatten)]
     pub(super) expected: Expected,
 
-    pub(super) path: NodePath,
+    #[arg(value_parser = paths::node)]
+    pub(super) path: String,
 
     /// The new data; - reads them from stdin
     #[arg(allow_hyphen_values = true)]
@@ -149,7 +152,8 @@ pub(crate) struct CreateArgs {
     #[arg(long, short)]
     pub(super) parents: bool,
 
-    pub(super) path: NodePath,
+    #[arg(value_parser = paths::node)]
+    pub(super) path: String,
 
     /// The data; - reads them from stdin [default: none]
     #[arg(allow_hyphen_values = true)]
@@ -167,7 +171,8 @@ pub(crate) struct RmArgs {
     #[command(flatten)]
     pub(super) expected: Expected,
 
-    pub(super) path: NodePath,
+    #[arg(value_parser = paths::node)]
+    pub(super) path: String,
 }
 
 /// Print what happens to a node, until a signal ends the command
@@ -195,7 +200,8 @@ pub(crate) struct WatchArgs {
     pub(super) json: bool,
 
     /// The node; it need not exist yet
-    pub(super) path: NodePath,
+    #[arg(value_parser = paths::node)]
+    pub(super) path: String,
 }
 
 /// Show who may do what with a node
@@ -206,7 +212,8 @@ pub(crate) struct WatchArgs {
         Example:\n  lockkeeper getacl /locks"
 )]
 pub(crate) struct GetAclArgs {
-    pub(super) path: NodePath,
+    #[arg(value_parser = paths::node)]
+    pub(super) path: String,
 }
 
 /// Set who may do what with a node
@@ -221,7 +228,8 @@ pub(crate) struct SetAclArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) version: Option<i32>,
 
-    pub(super) path: NodePath,
+    #[arg(value_parser = paths::node)]
+    pub(super) path: String,
 
     /// The entries: SCHEME:ID:PERMISSIONS
     #[arg(value_name = "ENTRY", required = true, value_parser = acl_entry::entry)]
@@ -234,8 +242,8 @@ pub(crate) struct SetAclArgs {
     after_help = "Example:\n  lockkeeper sync / && echo the server answers, and so does its leader"
 )]
 pub(crate) struct SyncArgs {
-    #[arg(default_value = "/")]
-    pub(super) path: NodePath,
+    #[arg(default_value = "/", value_parser = paths::node)]
+    pub(super) path: String,
 }
 
 /// Show as whom the server knows this client
@@ -261,7 +269,8 @@ pub(crate) struct ConfigArgs {}
         Example:\n  lockkeeper export /app > app.jsonl"
 )]
 pub(crate) struct ExportArgs {
-    pub(super) path: NodePath,
+    #[arg(value_parser = paths::node)]
+    pub(super) path: String,
 }
 
 /// Create the nodes that export has written, from stdin
@@ -282,5 +291,6 @@ pub(crate) struct ImportArgs {
     pub(super) overwrite: bool,
 
     /// Where the exported node goes; it need not exist
-    pub(super) path: NodePath,
+    #[arg(value_parser = paths::node)]
+    pub(super) path: String,
 }

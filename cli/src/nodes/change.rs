@@ -1,56 +1,56 @@
 //! `lockkeeper set`, `create` and `rm`.
 
-use std::{
-    ffi::OsStr,
-    io::{self, Read as _},
-    os::unix::ffi::OsStrExt as _,
-};
+use std::{ffi::OsStr, future::ready, os::unix::ffi::OsStrExt as _};
 
 use bytes::Bytes;
-use futures::{StreamExt as _, stream};
-use lockkeeper::{Client, CreateMode, Error, Version, proto::ErrorCode};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use lockkeeper::{Client, CreateMode, Error, Version, node::Stat, proto::ErrorCode};
+use tokio::io::AsyncReadExt as _;
 
 use super::{
-    args::{CreateArgs, RmArgs, SetArgs},
+    args::{CreateArgs, RmArgs, SetArgs, SyncArgs},
     walk::{AT_ONCE, walk},
 };
-use crate::{
-    exit::{self, Failure},
-    text,
-};
+use crate::{exit::Failure, text};
 
 /// Nodes that `rm --recursive` refuses to delete: the root, and ZooKeeper's own nodes.
 const PROTECTED: [&str; 2] = ["/", "/zookeeper"];
 
-pub(super) async fn set(args: &SetArgs, data: Bytes, client: &Client) -> Result<(), Failure> {
-    let (path, version) = (
-        args.path.as_str(),
-        args.expected.version.map_or(Version::ANY, Version),
-    );
-    match client.set_data(path, data, version).await {
-        Ok(_) => Ok(()),
-        Err(error) => Err(with_version(path, version, error, client).await),
-    }
+pub(super) async fn set(args: &SetArgs, client: &Client) -> Result<(), Failure> {
+    let data = data(&args.data).await?;
+    let version = args.expected.version.map_or(Version::ANY, Version);
+    let set = client.set_data(&args.path, data, version).await;
+    explained(client, &args.path, version, set.map(drop)).await
 }
 
 /// Adds the present version to the error for a version conflict.
-async fn with_version(path: &str, expected: Version, error: Error, client: &Client) -> Failure {
-    if error.code() != Some(ErrorCode::BAD_VERSION) {
-        return error.into();
+async fn explained(
+    client: &Client,
+    path: &str,
+    expected: Version,
+    done: Result<(), Error>,
+) -> Result<(), Failure> {
+    let Err(error) = done else {
+        return Ok(());
+    };
+    if error.code() == Some(ErrorCode::BAD_VERSION)
+        && let Ok(Some(Stat { version, .. })) = client.exists(path).await
+    {
+        let what = "the data have version";
+        let why = failure!(
+            REFUSED,
+            "{path}: {what} {version}, not {expected}; nothing was changed"
+        );
+        return Err(why.because(error));
     }
-    match client.exists(path).await {
-        Ok(Some(stat)) => {
-            let present = stat.version;
-            let message = format!(
-                "{path}: the data have version {present}, not {expected}; nothing was changed"
-            );
-            Failure::new(exit::REFUSED, message).because(error)
-        }
-        _ => error.into(),
-    }
+    Err(error.into())
 }
 
-pub(super) async fn create(args: &CreateArgs, data: Bytes, client: &Client) -> Result<(), Failure> {
+pub(super) async fn create(args: &CreateArgs, client: &Client) -> Result<(), Failure> {
+    let data = match &args.data {
+        Some(given) => data(given).await?,
+        None => Bytes::new(),
+    };
     let mode = match (args.container, args.ttl, args.sequential) {
         (true, ..) => CreateMode::Container,
         (_, Some(ttl), false) => CreateMode::PersistentWithTtl(ttl),
@@ -58,7 +58,7 @@ pub(super) async fn create(args: &CreateArgs, data: Bytes, client: &Client) -> R
         (_, None, true) => CreateMode::PersistentSequential,
         (_, None, false) => CreateMode::Persistent,
     };
-    let path = args.path.as_str();
+    let path = &args.path;
     let created = if args.parents {
         client.create_all(path, data, mode).await
     } else {
@@ -68,51 +68,51 @@ pub(super) async fn create(args: &CreateArgs, data: Bytes, client: &Client) -> R
     text::print(format!("{}\n", text::name(&created.path)))
 }
 
-pub(super) async fn rm(args: &RmArgs, client: &Client) -> Result<(), Failure> {
+/// Whether `rm` may delete the node: a refusal needs no server.
+pub(super) fn may_rm(args: &RmArgs) -> Result<(), Failure> {
     let path = args.path.as_str();
-    if !args.recursive {
-        let version = args.expected.version.map_or(Version::ANY, Version);
-        return match client.delete(path, version).await {
-            Ok(()) => Ok(()),
-            Err(error) => Err(with_version(path, version, error, client).await),
-        };
-    }
-    if PROTECTED.contains(&path) {
+    if args.recursive && PROTECTED.contains(&path) {
         return Err(failure!(
             USAGE,
             "{path} cannot be deleted recursively; name the nodes below it that should go"
         ));
     }
-    Ok(rm_all(client, path).await?)
+    Ok(())
+}
+
+pub(super) async fn rm(args: &RmArgs, client: &Client) -> Result<(), Failure> {
+    if args.recursive {
+        return Ok(rm_all(client, &args.path).await?);
+    }
+    let version = args.expected.version.map_or(Version::ANY, Version);
+    let deleted = client.delete(&args.path, version).await;
+    explained(client, &args.path, version, deleted).await
 }
 
 /// Deletes a node and everything below it, children first. A node that somebody else has deleted meanwhile is no error.
 async fn rm_all(client: &Client, path: &str) -> Result<(), Error> {
     let found = walk(client, path, None).await?;
-    let delete = |path: String| async move {
-        match client.delete(&path, Version::ANY).await {
-            Err(error) if !error.is_no_node() => Err(error),
-            _ => Ok(()),
-        }
+    let delete = async |path: String| match client.delete(&path, Version::ANY).await {
+        Err(error) if !error.is_no_node() => Err(error),
+        _ => Ok(()),
     };
     // The client sends the deletes in this order, and the server applies them in this order.
     let deletes = found.into_iter().rev().map(|found| delete(found.path));
-    let mut deletes = stream::iter(deletes).buffered(AT_ONCE);
-    while let Some(deleted) = deletes.next().await {
-        deleted?;
-    }
-    Ok(())
+    let deletes = stream::iter(deletes).buffered(AT_ONCE);
+    deletes.try_for_each(|()| ready(Ok(()))).await
 }
 
-/// The data from the command line, or all of stdin for `-`.
-///
-/// Reading stdin may take long. The caller reads it before it connects, so that no session has to be kept meanwhile.
-pub(super) fn data(given: &OsStr) -> Result<Bytes, Failure> {
+pub(super) async fn sync(args: &SyncArgs, client: &Client) -> Result<(), Failure> {
+    Ok(client.sync(&args.path).await?)
+}
+
+/// The data from the command line, or all of stdin for `-`. The session goes on meanwhile.
+pub(super) async fn data(given: &OsStr) -> Result<Bytes, Failure> {
     if given != "-" {
         return Ok(Bytes::copy_from_slice(given.as_bytes()));
     }
     let mut data = Vec::new();
-    let read = io::stdin().lock().read_to_end(&mut data);
+    let read = tokio::io::stdin().read_to_end(&mut data).await;
     read.map_err(|error| failure!(SYSTEM, "cannot read stdin: {error}"))?;
     Ok(data.into())
 }

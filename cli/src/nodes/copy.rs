@@ -4,15 +4,17 @@
 //! they are not UTF-8; `acl`, its entries as text. Parents come before their children.
 
 use futures::{StreamExt as _, stream};
-use lockkeeper::{Client, CreateMode, Error, Version, client::SessionId, node::Acl, proto::path};
-use serde_json::{Value, json};
+use lockkeeper::{Client, CreateMode, Version, client::SessionId, node::Acl, proto::path};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{
     acl_entry,
     args::{ExportArgs, ImportArgs},
+    change::data,
     walk::{AT_ONCE, walk},
 };
-use crate::{exit::Failure, text};
+use crate::{client::create_all, exit::Failure, text};
 
 pub(super) async fn export(args: &ExportArgs, client: &Client) -> Result<(), Failure> {
     let top = args.path.as_str();
@@ -45,24 +47,29 @@ pub(super) async fn export(args: &ExportArgs, client: &Client) -> Result<(), Fai
             ));
         }
         let data = node.data.unwrap_or_default();
-        let as_text = std::str::from_utf8(&data).ok();
-        let below = path
-            .strip_prefix(top)
-            .unwrap_or(&path)
-            .trim_start_matches(path::ROOT);
-        let entries: Vec<String> = acl.acl.iter().map(acl_entry::show).collect();
-        let line = json!({
-            "below": below,
-            "data": as_text,
-            "data_hex": as_text.is_none().then(|| hex::encode(&data)),
-            "acl": entries,
-        });
-        lines.extend([line.to_string(), "\n".to_owned()]);
+        let below = path.strip_prefix(top).unwrap_or(&path);
+        let data = String::from_utf8(data.to_vec());
+        let line = Line {
+            below: below.trim_start_matches(path::ROOT).to_owned(),
+            data_hex: data.as_ref().err().map(|it| hex::encode(it.as_bytes())),
+            data: data.ok(),
+            acl: acl.acl.iter().map(acl_entry::show).collect(),
+        };
+        lines.extend([json!(line).to_string(), "\n".to_owned()]);
     }
     if ephemeral > 0 {
         say!("ephemeral nodes that were left out: {ephemeral}");
     }
     text::print(lines)
+}
+
+/// A line of the output. Later versions may add keys, but remove none.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    below: String,
+    data: Option<String>,
+    data_hex: Option<String>,
+    acl: Vec<String>,
 }
 
 /// A node to import.
@@ -72,95 +79,69 @@ struct Node {
     acl: Vec<Acl>,
 }
 
-pub(super) async fn import(
-    args: &ImportArgs,
-    input: &[u8],
-    client: &Client,
-) -> Result<(), Failure> {
-    let nodes = (1..).zip(input.split(|byte| *byte == b'\n'));
-    let nodes = nodes
-        .filter(|(_, line)| !line.is_empty())
-        .map(|(number, line)| {
-            node(args.path.as_str(), line).ok_or_else(|| {
-                failure!(
-                    USAGE,
-                    "line {number} of stdin is not one that `lockkeeper export` has written"
-                )
-            })
-        });
+pub(super) async fn import(args: &ImportArgs, client: &Client) -> Result<(), Failure> {
+    let input = data("-".as_ref()).await?;
+    let lines = (1..).zip(input.split(|byte| *byte == b'\n'));
+    let lines = lines.filter(|(_, line)| !line.is_empty());
+    let nodes = lines.map(|(number, line)| {
+        let what = "is not one that `lockkeeper export` has written";
+        let bad = || failure!(USAGE, "line {number} of stdin {what}");
+        node(&args.path, line).ok_or_else(bad)
+    });
     let nodes: Vec<Node> = nodes.collect::<Result<_, _>>()?;
     let reads = nodes
         .iter()
-        .map(async |node| client.get_data(&node.path).await);
-    let mut reads = stream::iter(reads.collect::<Vec<_>>()).buffered(AT_ONCE);
-    let (mut steps, mut lines) = (Vec::new(), Vec::new());
-    for node in &nodes {
-        let step = match reads.next().await {
-            Some(Ok(present)) if present.data.as_deref().unwrap_or_default() == node.data => "same",
-            Some(Ok(_)) if !args.overwrite => {
+        .map(async |node| (node, client.get_data(&node.path).await));
+    let mut reads = stream::iter(reads).buffered(AT_ONCE);
+    let mut steps = Vec::new();
+    while let Some((node, present)) = reads.next().await {
+        let step = match present {
+            Ok(present) if present.data.as_deref().unwrap_or_default() == node.data => "same",
+            Ok(_) if args.overwrite => "set",
+            Err(error) if error.is_no_node() => "create",
+            Err(error) => return Err(error.into()),
+            Ok(_) => {
                 return Err(failure!(
                     REFUSED,
                     "{} exists with other data, and nothing was changed; --overwrite replaces them",
                     node.path
                 ));
             }
-            Some(Ok(_)) => "set",
-            Some(Err(error)) if error.is_no_node() => "create",
-            Some(Err(error)) => return Err(error.into()),
-            None => break,
         };
-        lines.push(format!("{:<6}  {}\n", step, text::name(&node.path)));
-        steps.push(step);
+        steps.push((node, step));
     }
-    drop(reads);
     if !args.dry_run {
-        for (node, step) in nodes.iter().zip(steps) {
-            apply(client, node, step).await?;
-        }
-    }
-    text::print(lines.concat())
-}
-
-async fn apply(client: &Client, node: &Node, step: &str) -> Result<(), Error> {
-    let (path, data) = (node.path.as_str(), node.data.clone());
-    match step {
-        "same" => Ok(()),
-        "set" => client.set_data(path, data, Version::ANY).await.map(drop),
-        _ => {
-            let create = || {
-                let (data, acl) = (data.clone(), node.acl.clone());
-                client.create_with_acl(path, data, CreateMode::Persistent, acl)
-            };
-            match create().await {
-                Err(error) if error.is_no_node() => {}
-                created => return created.map(drop),
-            }
-            // Only the first node can have no parent.
-            if let Some(parent) = path::parent(path) {
-                match client.create_all(parent, "", CreateMode::Persistent).await {
-                    Err(error) if !error.is_node_exists() => return Err(error),
-                    _ => {}
+        for (node, step) in &steps {
+            let Node { path, data, acl } = node;
+            match *step {
+                "same" => {}
+                "set" => drop(client.set_data(path, data.clone(), Version::ANY).await?),
+                _ => {
+                    // Only the first one can have no parent.
+                    if let Some(parent) = path::parent(path).filter(|_| *path == args.path) {
+                        create_all(client, parent).await?;
+                    }
+                    let (data, acl) = (data.clone(), acl.clone());
+                    let mode = CreateMode::Persistent;
+                    client.create_with_acl(path, data, mode, acl).await?;
                 }
             }
-            create().await.map(drop)
         }
     }
+    let line = |(node, step): &(&Node, &str)| format!("{step:<6}  {}\n", text::name(&node.path));
+    text::print(steps.iter().map(line).collect::<String>())
 }
 
 /// The node on a line; `None` if the line is not one of `export`.
 fn node(top: &str, line: &[u8]) -> Option<Node> {
-    let line: Value = serde_json::from_slice(line).ok()?;
-    let below = line.get("below")?.as_str()?;
-    let data = match (line.get("data")?, line.get("data_hex")?) {
-        (Value::String(data), _) => data.clone().into_bytes(),
-        (_, Value::String(hex)) => hex::decode(hex).ok()?,
-        _ => return None,
+    let line: Line = serde_json::from_slice(line).ok()?;
+    let data = match (line.data, line.data_hex) {
+        (Some(data), _) => data.into_bytes(),
+        (None, hex) => hex::decode(hex?).ok()?,
     };
-    let entries = line.get("acl")?.as_array()?.iter();
-    let acl = entries
-        .map(|entry| acl_entry::entry(entry.as_str()?).ok())
-        .collect::<Option<_>>()?;
-    let path = match below {
+    let acl = line.acl.iter().map(|entry| acl_entry::entry(entry).ok());
+    let acl = acl.collect::<Option<_>>()?;
+    let path = match &*line.below {
         "" => top.to_owned(),
         below => path::join(top, below),
     };

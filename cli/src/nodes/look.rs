@@ -3,8 +3,10 @@
 use futures::{StreamExt as _, stream};
 use lockkeeper::{Client, client::SessionId, node::Stat, proto::path};
 
+use serde_json::Value;
+
 use super::{
-    args::{GetArgs, LsArgs, StatArgs},
+    args::{ConfigArgs, GetArgs, LsArgs, StatArgs},
     metadata,
     walk::{AT_ONCE, walk},
 };
@@ -12,7 +14,7 @@ use crate::{exit::Failure, refusal, text};
 
 pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
     let depth = if args.recursive { None } else { Some(1) };
-    let found = walk(client, args.path.as_str(), depth).await;
+    let found = walk(client, &args.path, depth).await;
     let mut paths: Vec<_> = found?.into_iter().skip(1).map(|it| it.path).collect();
     paths.sort_unstable();
     let shown = |path: &str| {
@@ -28,14 +30,14 @@ pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
     }
     let stats = paths
         .iter()
-        .map(async |path: &String| client.exists(path).await);
-    let mut stats = stream::iter(stats.collect::<Vec<_>>()).buffered(AT_ONCE);
+        .map(async |path| (path, client.exists(path).await));
+    let mut stats = stream::iter(stats).buffered(AT_ONCE);
     let heads = ["VERSION", "BYTES", "CHILDREN", "CHANGED", "SESSION", "NAME"];
     let mut rows = vec![heads.map(str::to_owned)];
     let mut lines = String::new();
-    for path in &paths {
+    while let Some((path, stat)) = stats.next().await {
         // A node that was deleted meanwhile is left out.
-        let Some(Some(stat)) = stats.next().await.transpose()? else {
+        let Some(stat) = stat? else {
             continue;
         };
         lines += &metadata::line(path, &stat);
@@ -52,7 +54,7 @@ pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
 }
 
 pub(super) async fn get(args: &GetArgs, client: &Client) -> Result<(), Failure> {
-    let node = client.get_data(args.path.as_str()).await;
+    let node = client.get_data(&args.path).await;
     let data = node?.data.unwrap_or_default();
     if !text::is_terminal() {
         return text::print(&data);
@@ -65,30 +67,27 @@ pub(super) async fn get(args: &GetArgs, client: &Client) -> Result<(), Failure> 
 }
 
 pub(super) async fn stat(args: &StatArgs, client: &Client) -> Result<(), Failure> {
-    let path = args.path.as_str();
+    let path = &args.path;
     // `exists` needs no read permission. The other reads report a missing node themselves, but they need it.
     let stat = client.exists(path).await?;
     let stat = stat.ok_or_else(|| failure!(REFUSED, "{path}: {}", refusal::NO_NODE))?;
     if args.json {
         return text::print(metadata::line(path, &stat));
     }
-    let rows = [
-        ("path", text::name(path)),
-        ("data", format!("{} bytes", stat.data_length)),
-        ("version", stat.version.to_string()),
-        ("created", text::moment(stat.created()).to_string()),
-        ("changed", text::moment(stat.modified()).to_string()),
-        ("children", stat.num_children.to_string()),
-        ("session", owner(&stat)),
-        ("czxid", stat.czxid.to_string()),
-        ("mzxid", stat.mzxid.to_string()),
-        ("pzxid", stat.pzxid.to_string()),
-        ("cversion", stat.cversion.to_string()),
-        ("aversion", stat.aversion.to_string()),
-    ];
-    text::print(text::table(
-        &rows.map(|(name, value)| [name.to_owned(), value]),
-    ))
+    let Value::Object(facts) = metadata::facts(path, &stat) else {
+        return Ok(());
+    };
+    let rows = facts.into_iter().map(|(name, value)| {
+        let value = match name.as_str() {
+            "path" => text::name(path),
+            "created_ms" => text::moment(stat.created()).to_string(),
+            "changed_ms" => text::moment(stat.modified()).to_string(),
+            "session" => owner(&stat),
+            _ => value.to_string(),
+        };
+        [name.trim_end_matches("_ms").to_owned(), value]
+    });
+    text::print(text::table(&rows.collect::<Vec<_>>()))
 }
 
 /// The session that an ephemeral node belongs to; `-` for other nodes.
@@ -100,7 +99,7 @@ pub(super) fn owner(stat: &Stat) -> String {
 }
 
 /// The configuration of the ensemble, as the servers write it.
-pub(super) async fn config(client: &Client) -> Result<(), Failure> {
+pub(super) async fn config(_: &ConfigArgs, client: &Client) -> Result<(), Failure> {
     let config = client.get_config().await?;
     let data = config.data.unwrap_or_default();
     text::print(text::harmless_lines(&String::from_utf8_lossy(&data)))

@@ -3,13 +3,17 @@
 //! Invariant: later versions may add keys, but remove none.
 
 use lockkeeper::{client::SessionId, node::Stat};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// One object in one line.
 pub(super) fn line(path: &str, stat: &Stat) -> String {
+    format!("{}\n", facts(path, stat))
+}
+
+pub(super) fn facts(path: &str, stat: &Stat) -> Value {
     let session =
         (stat.ephemeral_owner != SessionId::NONE).then(|| stat.ephemeral_owner.to_string());
-    let node = json!({
+    json!({
         "path": path,
         "version": stat.version.0,
         "bytes": stat.data_length,
@@ -22,6 +26,5 @@ pub(super) fn line(path: &str, stat: &Stat) -> String {
         "pzxid": stat.pzxid.0,
         "cversion": stat.cversion.0,
         "aversion": stat.aversion.0,
-    });
-    format!("{node}\n")
+    })
 }

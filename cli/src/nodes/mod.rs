@@ -33,32 +33,19 @@ pub(crate) async fn run(command: NodeCommand) -> Result<u8, Failure> {
         NodeCommand::Tree(it) => it.with(tree::show).await,
         NodeCommand::Get(it) => it.with(look::get).await,
         NodeCommand::Stat(it) => it.with(look::stat).await,
-        NodeCommand::Set(it) => {
-            let data = change::data(&it.args.data)?;
-            it.with(async |args, client| change::set(args, data, client).await)
-                .await
+        NodeCommand::Set(it) => it.with(change::set).await,
+        NodeCommand::Create(it) => it.with(change::create).await,
+        NodeCommand::Rm(it) => {
+            change::may_rm(&it.args)?;
+            it.with(change::rm).await
         }
-        NodeCommand::Create(it) => {
-            let data = it.args.data.as_deref().map(change::data).transpose()?;
-            let data = data.unwrap_or_default();
-            it.with(async |args, client| change::create(args, data, client).await)
-                .await
-        }
-        NodeCommand::Rm(it) => it.with(change::rm).await,
         NodeCommand::Watch(it) => it.with(watch::watch).await,
         NodeCommand::Getacl(it) => it.with(acl::get).await,
         NodeCommand::Setacl(it) => it.with(acl::set).await,
-        NodeCommand::Sync(it) => {
-            it.with(async |args, client| Ok(client.sync(args.path.as_str()).await?))
-                .await
-        }
-        NodeCommand::Whoami(it) => it.with(async |_, client| acl::who_am_i(client).await).await,
-        NodeCommand::Config(it) => it.with(async |_, client| look::config(client).await).await,
+        NodeCommand::Sync(it) => it.with(change::sync).await,
+        NodeCommand::Whoami(it) => it.with(acl::who_am_i).await,
+        NodeCommand::Config(it) => it.with(look::config).await,
         NodeCommand::Export(it) => it.with(copy::export).await,
-        NodeCommand::Import(it) => {
-            let input = change::data("-".as_ref())?;
-            it.with(async |args, client| copy::import(args, &input, client).await)
-                .await
-        }
+        NodeCommand::Import(it) => it.with(copy::import).await,
     }
 }

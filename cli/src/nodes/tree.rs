@@ -11,7 +11,7 @@ use super::{
 use crate::{exit::Failure, text};
 
 pub(super) async fn show(args: &TreeArgs, client: &Client) -> Result<(), Failure> {
-    let found = walk(client, args.path.as_str(), args.depth).await;
+    let found = walk(client, &args.path, args.depth).await;
     text::print(drawn(&found?))
 }
 
@@ -37,11 +37,8 @@ fn drawn(all: &[Found]) -> String {
             } else {
                 ("├── ", "│   ")
             };
-            stack.push((
-                *child,
-                format!("{below}{branch}"),
-                format!("{below}{trunk}"),
-            ));
+            let (branch, trunk) = (format!("{below}{branch}"), format!("{below}{trunk}"));
+            stack.push((*child, branch, trunk));
         }
     }
     lines

@@ -33,20 +33,14 @@ pub(super) async fn walk(
     let mut level = 0..1;
     let mut levels = 0;
     while !level.is_empty() && depth != Some(levels) {
-        let paths: Vec<_> = all[level.clone()]
-            .iter()
-            .map(|it| it.path.clone())
-            .collect();
-        let list = |path: String| async move {
-            let names = client.get_children(&path).await;
-            (path, names)
+        let list = |parent: usize| {
+            let path = all[parent].path.clone();
+            async move { (parent, client.get_children(&path).await, path) }
         };
-        let mut lists = stream::iter(paths.into_iter().map(list)).buffered(AT_ONCE);
+        let lists: Vec<_> = level.map(list).collect();
+        let mut lists = stream::iter(lists).buffered(AT_ONCE);
         let next = all.len();
-        for parent in level {
-            let Some((path, names)) = lists.next().await else {
-                break;
-            };
+        while let Some((parent, names, path)) = lists.next().await {
             let mut names = match names {
                 Err(error) if error.is_no_node() && parent > 0 => continue,
                 names => names?,

@@ -13,7 +13,7 @@ use super::args::WatchArgs;
 use crate::{exit::Failure, text};
 
 pub(super) async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failure> {
-    let path = args.path.as_str();
+    let path = &args.path;
     let mode = if args.recursive {
         AddWatchMode::PERSISTENT_RECURSIVE
     } else {

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use lockkeeper::{
-    locks::{QueueEntry, Recipe},
+    locks::{Kind, QueueEntry},
     proto::path,
 };
 
@@ -19,13 +19,12 @@ const MARK: i32 = 40;
 
 /// The name of the program. `None` if that cannot be told.
 pub(super) fn of(entry: &QueueEntry) -> Option<&'static str> {
-    let participant = &entry.participant;
-    let data = std::str::from_utf8(participant.data.as_deref().unwrap_or_default()).ok()?;
-    if entry.recipe == Recipe::Plain {
+    let data = std::str::from_utf8(entry.data.as_deref().unwrap_or_default()).ok()?;
+    if entry.kind == Kind::Plain {
         let rest = i32::try_from(data.len()).ok()?;
-        return (participant.stat.data_length == rest + MARK).then_some("lockkeeper");
+        return (entry.stat.data_length == rest + MARK).then_some("lockkeeper");
     }
-    let name = path::name(&participant.path);
+    let name = path::name(&entry.path);
     let Some(name) = name.strip_prefix(PROTECTED) else {
         return is_kazoo(name).then_some("kazoo");
     };
@@ -62,9 +61,8 @@ fn hexadecimal(name: &str) -> Option<&str> {
 
 /// Whether a name begins with a UUID in its usual form, and a dash.
 fn is_dashed_uuid(name: &str) -> bool {
-    let fits = |(at, it): (usize, u8)| match at {
-        8 | 13 | 18 | 23 | 36 => it == b'-',
-        _ => it.is_ascii_hexdigit(),
-    };
-    name.len() > 36 && name.bytes().take(37).enumerate().all(fits)
+    let parts: Vec<_> = name.split('-').take(5).collect();
+    let is_hexadecimal = |part: &&str| part.bytes().all(|it| it.is_ascii_hexdigit());
+    let lengths = parts.iter().map(|part| part.len());
+    lengths.eq([8, 4, 4, 4, 12]) && parts.iter().all(is_hexadecimal) && name[36..].starts_with('-')
 }

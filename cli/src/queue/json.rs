@@ -23,19 +23,18 @@ pub(super) fn line(path: &str, entries: &[QueueEntry]) -> String {
 }
 
 fn contender(standing: &QueueEntry) -> Value {
-    let participant = &standing.participant;
-    let data = participant.data.as_deref();
+    let data = standing.data.as_deref();
     let text = data.map(std::str::from_utf8).transpose();
     json!({
         "holds": standing.holds,
         "ahead": standing.ahead,
-        "as": role(standing.recipe),
-        "node": participant.path,
+        "as": role(standing.kind),
+        "node": standing.path,
         "client": author::of(standing),
-        "session": participant.session_id.to_string(),
+        "session": standing.stat.ephemeral_owner.to_string(),
         "expires": expires(standing),
-        "czxid": participant.stat.czxid.0,
-        "created_ms": participant.stat.ctime,
+        "czxid": standing.stat.czxid.0,
+        "created_ms": standing.stat.ctime,
         "data": text.ok().flatten(),
         "data_hex": text.err().and(data).map(hex::encode),
     })

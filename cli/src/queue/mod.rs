@@ -24,7 +24,7 @@ use lockkeeper::{
     watch::AddWatchMode,
 };
 
-use crate::{client::ClientArgs, exit::Failure, paths::LockPath, text};
+use crate::{client::ClientArgs, exit::Failure, paths, text};
 
 /// Show who holds a lock, and who waits for it
 #[derive(Args, Debug)]
@@ -58,7 +58,8 @@ pub(crate) struct QueueArgs {
     json: bool,
 
     /// The lock
-    path: LockPath,
+    #[arg(value_parser = paths::lock)]
+    path: String,
 }
 
 pub(crate) async fn run(args: QueueArgs) -> Result<u8, Failure> {
@@ -67,7 +68,7 @@ pub(crate) async fn run(args: QueueArgs) -> Result<u8, Failure> {
 }
 
 async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failure> {
-    let path = args.path.as_str();
+    let path = &args.path;
     // The watch comes before the first listing, so that no change between the two is missed.
     let mut watcher = if args.follow {
         let watcher = client.add_watch(path, AddWatchMode::PERSISTENT_RECURSIVE);
@@ -79,7 +80,7 @@ async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failure> {
     if args.json {
         text::print(json::line(path, &seen))?;
     } else {
-        let exists = !seen.is_empty() || exists(client, path).await?;
+        let exists = !seen.is_empty() || client.exists(path).await?.is_some();
         let width = text::width().filter(|_| !args.long);
         text::print(table::text(path, &seen, args.long, exists, width))?;
     }
@@ -132,11 +133,6 @@ async fn newest<T, E>(
 async fn look(client: &Client, path: &str) -> Result<Vec<QueueEntry>, Failure> {
     let entries = inspect(client, path).await;
     entries.map_err(|error| Failure::lock(path, error))
-}
-
-async fn exists(client: &Client, path: &str) -> Result<bool, Failure> {
-    let stat = client.exists(path).await?;
-    Ok(stat.is_some())
 }
 
 #[cfg(test)]

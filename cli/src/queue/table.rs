@@ -2,11 +2,11 @@
 
 use lockkeeper::{
     client::SessionId,
-    locks::{QueueEntry, Recipe},
+    locks::{Kind, QueueEntry},
 };
 
 use super::author;
-use crate::{duration::Long, text};
+use crate::{duration::Human, text};
 
 /// A terminal that is narrower than this gets no column for the session.
 const WIDE: usize = 76;
@@ -30,21 +30,21 @@ pub(super) fn text(
     }
     let holders = entries.iter().filter(|it| it.holds).count();
     let waiting = entries.len() - holders;
-    let narrow = width.is_some_and(|width| width < WIDE);
+    let is_narrow = width.is_some_and(|width| width < WIDE);
     let head = ["", "AHEAD", "AGE", "AS", "SESSION", "WHO"].map(str::to_owned);
-    let rows: Vec<_> = [head]
-        .into_iter()
-        .chain(entries.iter().map(|it| row(it, long)))
-        .map(|row| match (narrow, row) {
-            (true, [state, ahead, age, role, _, who]) => vec![state, ahead, age, role, who],
-            (false, row) => row.to_vec(),
-        })
-        .collect();
+    let rows = entries.iter().map(|it| row(it, long));
+    let rows = std::iter::once(head).chain(rows).map(|row| {
+        let mut row = row.to_vec();
+        if is_narrow {
+            row.remove(4);
+        }
+        row
+    });
     let text = format!(
         "{path}: {holders} {}, {waiting} {}\n{}",
         if holders == 1 { "holds" } else { "hold" },
         if waiting == 1 { "waits" } else { "wait" },
-        text::table(&rows)
+        text::table(&rows.collect::<Vec<_>>())
     );
     fitted(&text, width)
 }
@@ -64,8 +64,8 @@ fn row(standing: &QueueEntry, long: bool) -> [String; 6] {
         (if standing.holds { "holds" } else { "waits" }).to_owned(),
         ahead.unwrap_or_default(),
         age(standing).to_string(),
-        role(standing.recipe).to_owned(),
-        match standing.participant.session_id {
+        role(standing.kind).to_owned(),
+        match standing.stat.ephemeral_owner {
             SessionId::NONE => "-".to_owned(),
             session => session.to_string(),
         },
@@ -74,19 +74,19 @@ fn row(standing: &QueueEntry, long: bool) -> [String; 6] {
 }
 
 /// The age of a contender's node.
-pub(super) fn age(standing: &QueueEntry) -> Long {
-    Long(text::ago(standing.participant.stat.created()))
+pub(super) fn age(standing: &QueueEntry) -> Human {
+    Human(text::ago(standing.stat.created()))
 }
 
 /// The data of a contender's node, and with `long` also its path. A mark says that no session ends the node, another one that
 /// another program has written it.
 pub(super) fn who(standing: &QueueEntry, long: bool) -> String {
-    let data = text::data_in_a_line(standing.participant.data.as_deref());
+    let data = text::data_in_a_line(standing.data.as_deref());
     let endless = !expires(standing);
     let mark = endless.then(|| "(never expires)".to_owned());
     let other = author::of(standing).filter(|program| *program != "lockkeeper");
     let other = other.map(|program| format!("({program})"));
-    let node = long.then(|| text::harmless(&standing.participant.path));
+    let node = long.then(|| text::harmless(&standing.path));
     let parts = [mark, other, Some(data), node].into_iter().flatten();
     let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
     parts.join("  ")
@@ -94,18 +94,18 @@ pub(super) fn who(standing: &QueueEntry, long: bool) -> String {
 
 /// Whether the contender's node goes when its session ends. Somebody has made the others by mistake.
 pub(super) fn expires(standing: &QueueEntry) -> bool {
-    standing.participant.session_id != SessionId::NONE
+    standing.stat.ephemeral_owner != SessionId::NONE
 }
 
 /// The role of a contender, in both outputs.
-pub(super) fn role(recipe: Recipe) -> &'static str {
-    match recipe {
-        Recipe::Mutex => "mutex",
-        Recipe::Read => "reader",
-        Recipe::Write => "writer",
-        Recipe::Latch => "leader",
-        Recipe::Semaphore => "lease",
-        Recipe::Plain => "plain",
+pub(super) fn role(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Mutex => "mutex",
+        Kind::Read => "reader",
+        Kind::Write => "writer",
+        Kind::Latch => "leader",
+        Kind::Semaphore => "lease",
+        Kind::Plain => "plain",
         _ => "other",
     }
 }

@@ -11,7 +11,7 @@ use lockkeeper::{
 };
 
 use super::{RunArgs, args::Access};
-use crate::exit::Failure;
+use crate::{client::create_all, exit::Failure};
 
 /// What a client needs to harm the users of a lock.
 const HARMFUL: Perms = Perms(Perms::ALL.0 & !Perms::READ.0);
@@ -21,7 +21,7 @@ pub(super) async fn prepare(client: &Client, args: &RunArgs) -> Result<(), Failu
     if args.acl == Access::World {
         return Ok(());
     }
-    let top = args.path.as_str();
+    let top = &args.path;
     own(client, top).await?;
     if args.holders.is_some() {
         own(client, &path::join(top, "locks")).await?;
@@ -32,18 +32,14 @@ pub(super) async fn prepare(client: &Client, args: &RunArgs) -> Result<(), Failu
 
 /// Creates a node that only the identities of this client may use. One that exists must not be open to everyone.
 pub(super) async fn own(client: &Client, node: &str) -> Result<(), Failure> {
-    let create = || client.create_with_acl(node, "", CreateMode::Persistent, Acl::CREATOR_ALL);
-    let mut created = create().await;
-    if created.as_ref().is_err_and(lockkeeper::Error::is_no_node) {
-        if let Some(parent) = path::parent(node) {
-            match client.create_all(parent, "", CreateMode::Persistent).await {
-                Err(error) if !error.is_node_exists() => return Err(error.into()),
-                _ => {}
-            }
-        }
-        created = create().await;
+    if let Some(parent) = path::parent(node) {
+        create_all(client, parent).await?;
     }
-    match created {
+    let mode = CreateMode::Persistent;
+    match client
+        .create_with_acl(node, "", mode, Acl::CREATOR_ALL)
+        .await
+    {
         Ok(_) => Ok(()),
         Err(error) if error.is_node_exists() => {
             let acl = client.get_acl(node).await?.acl;

@@ -1,6 +1,4 @@
 //! Connecting and acquiring the lock, within the time limit of the command line.
-//!
-//! Not here: the kinds of locks (`lock`).
 
 use std::{
     fmt,
@@ -11,16 +9,17 @@ use std::{
 };
 
 use lockkeeper::{
-    Client, CreateMode, Guard, LockError,
+    Client, CreateMode, Error, Guard, LockError, Mutex, RwLock, Semaphore,
     client::Builder,
     error::Loss,
     locks::inspect,
     proto::{ErrorCode, path},
 };
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
-use super::{RunArgs, lock::Lock};
+use super::RunArgs;
 use crate::{
+    client,
     duration::Human,
     exit::{self, Failure, Level},
     refusal, text,
@@ -32,80 +31,92 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// The same for a user who wants to hear of each step. A wait that is shorter is no wait.
 const VERBOSE_SILENCE: Duration = Duration::from_millis(50);
 
-/// When an attempt that does not wait has no answer yet, it asks for the reason.
-const SOON: Duration = Duration::from_millis(300);
-
 /// How long servers may take to answer an attempt that does not wait.
 const TRY: Duration = Duration::from_secs(1);
 
-/// How long to wait for the lock.
+/// How long to wait for the lock: from now on, including the connect.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Wait {
-    /// Not at all.
-    Try,
-    /// For this time from the start, including the connect.
-    Until { whole: Duration, deadline: Instant },
-    /// Without a limit.
-    Forever,
+pub(super) struct Wait {
+    began: Instant,
+    limit: Option<Duration>,
 }
 
 impl Wait {
-    /// The wait that the arguments ask for. It starts now.
+    /// The wait that the arguments ask for.
     pub(super) fn new(args: &RunArgs) -> Self {
-        match args.wait {
-            _ if args.try_once => Self::Try,
-            None => Self::Forever,
-            Some(whole) if whole.is_zero() => Self::Try,
-            Some(whole) => Self::Until {
-                whole,
-                deadline: Instant::now() + whole,
+        Self {
+            began: Instant::now(),
+            limit: if args.try_once {
+                Some(Duration::ZERO)
+            } else {
+                args.wait
             },
         }
     }
 
-    /// Waits for requests that come before or behind the wait for the lock.
-    pub(super) async fn bound(
-        self,
-        path: &str,
-        requests: impl Future<Output = Result<(), Failure>>,
-    ) -> Result<(), Failure> {
-        let Some(left) = self.left() else {
-            return requests.await;
-        };
-        // The grant may have come in the last moment of the wait.
-        let left = left.max(TRY);
-        match timeout(left, requests).await {
-            Ok(done) => done,
-            Err(_) => Err(no_answer(path, left)),
-        }
+    fn is_try(self) -> bool {
+        self.limit == Some(Duration::ZERO)
     }
 
     fn left(self) -> Option<Duration> {
-        match self {
-            Self::Until { deadline, .. } => {
-                Some(deadline.saturating_duration_since(Instant::now()))
-            }
-            Self::Try => Some(TRY),
-            Self::Forever => None,
-        }
+        let left = self.limit?.saturating_sub(self.began.elapsed());
+        Some(if self.is_try() { TRY } else { left })
     }
 }
 
-/// Connects. The connect timeout is the session timeout, or the remaining wait if that is shorter.
+/// Connects. The connect timeout is the remaining wait, or the session timeout if there is no limit. A request that comes before or
+/// behind the wait for the lock has as much time, and a second at least: the grant may come in the last moment.
 pub(super) async fn connect(
     settings: Builder,
     session_timeout: Duration,
     wait: Wait,
 ) -> Result<Client, Failure> {
-    let connect_timeout = wait
-        .left()
-        .map_or(session_timeout, |left| left.min(session_timeout));
-    settings
-        .session_timeout(session_timeout)
-        .connect_timeout(connect_timeout)
-        .connect()
-        .await
-        .map_err(|error| Failure::connect(&error))
+    let connect_timeout = wait.left().unwrap_or(session_timeout);
+    let settings = settings.session_timeout(session_timeout);
+    let settings = match wait.left() {
+        Some(left) => settings.deadline(left.max(TRY)),
+        None => settings,
+    };
+    client::connect(settings.connect_timeout(connect_timeout)).await
+}
+
+/// A lock at a path, and the way in which this command takes it.
+#[derive(Debug)]
+enum Lock {
+    /// As the only holder.
+    Exclusive(Mutex),
+    /// As a reader, together with other readers (`--shared`).
+    Shared(RwLock),
+    /// As one of a fixed number of holders (`--holders`).
+    OneOfSome(Semaphore),
+}
+
+impl Lock {
+    /// The lock that the arguments ask for. Its node contains `who`.
+    fn new(client: &Client, args: &RunArgs, who: String) -> Result<Self, Failure> {
+        let path = &args.path;
+        let lock = if let Some(holders) = args.holders {
+            let semaphore = Semaphore::new(client, path, holders.get());
+            semaphore.map(|semaphore| Self::OneOfSome(semaphore.with_data(who)))
+        } else if args.shared {
+            RwLock::new(client, path).map(|lock| Self::Shared(lock.with_data(who)))
+        } else {
+            Mutex::new(client, path).map(|mutex| Self::Exclusive(mutex.with_data(who)))
+        };
+        lock.map_err(|error| Failure::lock(path, Error::from(error).into()))
+    }
+
+    /// `None` if the lock is taken, and the attempt does not wait.
+    async fn attempt(&self, waits: bool) -> Result<Option<Guard>, LockError> {
+        match self {
+            Self::Exclusive(mutex) if waits => mutex.lock().await.map(Some),
+            Self::Exclusive(mutex) => mutex.try_lock().await,
+            Self::Shared(lock) if waits => lock.read().await.map(Some),
+            Self::Shared(lock) => lock.try_read().await,
+            Self::OneOfSome(semaphore) if waits => semaphore.acquire().await.map(Some),
+            Self::OneOfSome(semaphore) => semaphore.try_acquire().await,
+        }
+    }
 }
 
 /// Acquires the lock.
@@ -115,47 +126,51 @@ pub(super) async fn connect(
 ///
 /// # Cancel safety
 /// The same as for [`Mutex::lock`](lockkeeper::Mutex::lock).
-pub(super) async fn acquire(client: &Client, lock: &Lock, wait: Wait) -> Result<Guard, Failure> {
-    let path = lock.path();
+pub(super) async fn acquire(
+    client: &Client,
+    args: &RunArgs,
+    who: String,
+    wait: Wait,
+) -> Result<Guard, Failure> {
+    let path = &args.path;
+    let lock = Lock::new(client, args, who)?;
     loop {
-        let acquired = match wait {
-            Wait::Try => tokio::select! {
-                biased;
-                true = async { sleep(SOON).await; grants_none(client, path).await } => {
-                    return Err(not_acquired(path, refusal::TOO_EARLY));
-                }
-                tried = timeout(TRY, lock.try_lock()) => match tried {
-                    Ok(tried) => tried,
-                    Err(_) => return Err(no_answer(path, TRY)),
-                },
-            },
-            Wait::Forever => wait_for(client, path, lock.lock()).await.map(Some),
-            Wait::Until { .. } => {
-                let left = wait.left().unwrap_or_default();
-                wait_for(client, path, lock.lock_timeout(left))
-                    .await
-                    .map(Some)
-            }
+        let attempt = told(client, path, lock.attempt(!wait.is_try()));
+        let acquired = match wait.left() {
+            None => Ok(attempt.await),
+            Some(left) => timeout(left, attempt).await,
         };
-        return match (acquired, wait) {
-            (Ok(Some(guard)), _) => Ok(guard),
-            (Ok(None), _) => Err(not_acquired(path, "the lock is taken")),
-            (
-                Err(LockError::Lost {
-                    loss: Loss::Expired,
-                    ..
-                }),
-                _,
-            ) => {
+        return match acquired {
+            Ok(Ok(Some(guard))) => Ok(guard),
+            Ok(Ok(None)) => {
+                let standing = standing(client, path).await;
+                Err(not_acquired(
+                    path,
+                    format_args!("the lock is taken{standing}"),
+                ))
+            }
+            Ok(Err(LockError::Lost {
+                loss: Loss::Expired,
+                ..
+            })) => {
                 say!("{path}: the session expired while waiting; entering the queue again");
                 continue;
             }
-            (Err(LockError::TimedOut { ahead, .. }), Wait::Until { whole, .. }) => {
-                let ahead = ahead.map_or(String::new(), |ahead| format!(", {ahead} ahead"));
-                let what = format_args!("lock not acquired in {}{ahead}", Human(whole));
+            Ok(Err(error)) => Err(Failure::lock(path, error)),
+            Err(_) if grants_none(client, path).await => {
+                Err(not_acquired(path, refusal::TOO_EARLY))
+            }
+            Err(_) if wait.is_try() => Err(failure!(
+                UNAVAILABLE,
+                "{path}: no server has answered in {}",
+                Human(TRY)
+            )),
+            Err(_) => {
+                let (waited, standing) =
+                    (Human(wait.began.elapsed()), standing(client, path).await);
+                let what = format_args!("lock not acquired in {waited}{standing}");
                 Err(not_acquired(path, what))
             }
-            (Err(error), _) => Err(Failure::lock(path, error)),
         };
     }
 }
@@ -165,33 +180,28 @@ fn not_acquired(path: &str, why: impl fmt::Display) -> Failure {
     failure!(NOT_ACQUIRED, "{path}: {why}")
 }
 
-fn no_answer(path: &str, waited: Duration) -> Failure {
-    let waited = Human(waited);
-    let what = format_args!("{path}: no server has answered in {waited}");
-    Failure::new(exit::UNAVAILABLE, what)
-}
-
 /// Waits for the lock, and tells the user of a long wait. A user at a terminal hears of it after [`SILENCE`]. A user who wants to hear
 /// of each step hears of it soon.
-async fn wait_for<T>(client: &Client, path: &str, lock: impl Future<Output = T>) -> T {
+async fn told<T>(client: &Client, path: &str, lock: impl Future<Output = T>) -> T {
     let mut lock = pin!(lock);
     let is_verbose = exit::says(Level::Verbose);
     let silence = if is_verbose { VERBOSE_SILENCE } else { SILENCE };
     if let Ok(result) = timeout(silence, &mut lock).await {
         return result;
     }
-    let reason = async {
+    let tell = async {
         if grants_none(client, path).await {
             say!("{path}: waiting for the lock; {}", refusal::TOO_EARLY);
         } else if is_verbose || io::stderr().is_terminal() {
-            let place = place(client, path).await;
-            say!("{path}: waiting for the lock{place}");
+            let standing = standing(client, path).await;
+            say!("{path}: waiting for the lock{standing}");
         }
+        pending().await
     };
     tokio::select! {
         biased;
         result = &mut lock => result,
-        result = async { reason.await; pending().await } => result,
+        result = tell => result,
     }
 }
 
@@ -199,24 +209,25 @@ async fn wait_for<T>(client: &Client, path: &str, lock: impl Future<Output = T>)
 /// cannot say why. Any other server refuses this create, too, because the node above it is missing.
 async fn grants_none(client: &Client, path: &str) -> bool {
     let node = path::join(path, "no-such-node/probe");
-    let created = client.create(&node, "", CreateMode::Ephemeral).await;
-    created.is_err_and(|error| error.code() == Some(ErrorCode::THROTTLED_OP))
+    let probe = client.create(&node, "", CreateMode::Ephemeral);
+    let created = timeout(TRY, probe).await;
+    created.is_ok_and(|created| {
+        created.is_err_and(|error| error.code() == Some(ErrorCode::THROTTLED_OP))
+    })
 }
 
-/// Our place in the queue, and a holder, as far as they are known.
-async fn place(client: &Client, path: &str) -> String {
-    let Ok(entries) = inspect(client, path).await else {
+/// Our place in the queue, and a holder, as far as they are known soon.
+async fn standing(client: &Client, path: &str) -> String {
+    let Ok(Ok(entries)) = timeout(TRY, inspect(client, path)).await else {
         return String::new();
     };
     let session = client.snapshot().session_id;
-    let ours = entries
-        .iter()
-        .find(|it| it.participant.session_id == session);
+    let ours = entries.iter().find(|it| it.stat.ephemeral_owner == session);
     let place = ours.map(|ours| format!(", {} ahead", ours.ahead));
     let holder = entries.iter().find(|it| it.holds).map(|holder| {
-        match text::data_in_a_line(holder.participant.data.as_deref()) {
+        match text::data_in_a_line(holder.data.as_deref()) {
             who if who.is_empty() => {
-                format!("; session {} holds it", holder.participant.session_id)
+                format!("; session {} holds it", holder.stat.ephemeral_owner)
             }
             who => format!("; held by {who}"),
         }

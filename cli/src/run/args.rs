@@ -4,7 +4,7 @@ use std::{ffi::OsString, num::NonZero, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use crate::{duration, exit, paths::LockPath, servers::ServerArgs};
+use crate::{duration, exit, paths, servers::ServerArgs};
 
 /// Run a command while holding a lock
 #[derive(Args, Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct RunArgs {
     pub(crate) servers: ServerArgs,
 
     /// How long the servers keep the lock when they hear nothing from lockkeeper
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_positive)]
+    #[arg(long, env = "LOCKKEEPER_SESSION_TIMEOUT", value_name = "DURATION", default_value = "10s", value_parser = duration::parse_positive)]
     pub(crate) session_timeout: Duration,
 
     /// Share the lock with other runs that use --shared; a run without --shared excludes them
@@ -48,7 +48,7 @@ pub(crate) struct RunArgs {
     pub(crate) no_wait_children: bool,
 
     /// Run the command once in each period, by the clock of the servers: 15m begins at :00, :15, :30 and :45 UTC. A
-    /// command that fails has run, too
+    /// command that fails has run, too. The node PATH.once has the time of the last start
     #[arg(long, value_name = "PERIOD", value_parser = duration::parse_positive, conflicts_with_all = ["shared", "holders"])]
     pub(crate) once_per: Option<Duration>,
 
@@ -82,7 +82,8 @@ pub(crate) struct RunArgs {
     pub(crate) pass_auth: bool,
 
     /// The lock: a path in ZooKeeper, created if it is missing
-    pub(crate) path: LockPath,
+    #[arg(value_parser = paths::lock)]
+    pub(crate) path: String,
 
     /// The command to run, and its arguments
     #[arg(last = true, required = true)]
@@ -99,15 +100,11 @@ pub(crate) enum Access {
 }
 
 const RUN_EXAMPLE: &str = "\
-Exit status: that of the command (128+n if signal n ended it), or
-  64 bad usage     69 no server reached in time     74 lock lost while it ran
-  75 lock not acquired in time     80 done already in this period (--once-per)
-  126, 127 the command cannot run, or be found
+Exit status: that of the command, or 74 lock lost while it ran, 75 lock not
+acquired in time, and others: see --help.
 
 Example:
-  lockkeeper run --wait 5m /locks/backup -- ./backup.sh
-
-More with --help.";
+  lockkeeper run --wait 5m /locks/backup -- ./backup.sh";
 
 const RUN_DETAILS: &str = "\
 Exit status:
@@ -143,10 +140,6 @@ time ends with the lease: nobody else can have the lock by then. A longer
 --grace lets the command overlap with the next holder. When the node was
 deleted, the next holder can start immediately.
 
-Once in a period: --once-per 15m writes the time of each start, by the servers'
-clock, to the node PATH.once, while it holds the lock. The clocks of the machines
-do not matter. A start counts, also if the command fails.
-
 Signals: lockkeeper passes TERM, HUP, INT, QUIT, USR1, USR2 on.
   - USR1 and USR2 go to the command alone. The other signals, and those after a
     lost lock, go to the command and to all that it has started, also to daemons
@@ -167,7 +160,8 @@ If lockkeeper itself is killed, its watchdog process kills the command and all
 that it has started. The lock becomes free when the session expires. If
 lockkeeper is stopped or hangs, the watchdog does so when the lease has ended,
 before the session can end; a --grace that is longer than its default comes on
-top. A watchdog that is killed is replaced.
+top. If the watchdog is killed, lockkeeper ends the command and gives the lock
+up: nobody would end the command in time if lockkeeper were killed, too.
 
 Only Linux shows what a command has started. On other systems all of this holds
 for the command and its process group.

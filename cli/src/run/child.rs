@@ -6,17 +6,15 @@
 //!
 //! Not here: when to end the command (`run`), what happens if this process is killed or stopped (`watchdog`).
 
-use std::{ffi::OsString, fmt, io, time::Duration};
+use std::{ffi::OsString, fmt, fs::File, io, process::Command, time::Duration};
 
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     time::{Instant, sleep, sleep_until, timeout_at},
 };
 
 use super::{
-    environment::Environment,
-    place::Place,
     tree::{self, Ends, LOOK, Process},
     watchdog::{self, Watchdog, Word},
 };
@@ -24,9 +22,6 @@ use crate::{
     exit::{self, Failure},
     signals::Signals,
 };
-
-/// How long the end of a child may be on its way from the task that waits for all of them.
-const A_MOMENT: Duration = Duration::from_millis(1);
 
 /// The children of this process that have ended, and their statuses. One task waits for all of them, also for strangers: the first
 /// process of a container inherits them.
@@ -40,7 +35,7 @@ impl Children {
         Ok(Self(ended))
     }
 
-    pub(super) async fn next(&mut self) -> (Pid, u8) {
+    async fn next(&mut self) -> (Pid, u8) {
         match self.0.recv().await {
             Some(end) => end,
             None => std::future::pending().await,
@@ -58,6 +53,12 @@ async fn wait_for_all(mut ends: Ends, told: UnboundedSender<(Pid, u8)>) -> io::R
     }
 }
 
+/// Whether this process is in the foreground of a terminal.
+fn is_in_foreground() -> bool {
+    let foreground = File::open("/dev/tty").and_then(|tty| Ok(rustix::termios::tcgetpgrp(tty)?));
+    foreground.is_ok_and(|group| group == getpgrp())
+}
+
 /// A moment in the life of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
@@ -65,13 +66,15 @@ pub(crate) enum Event {
     Ended(u8),
     /// All that it has started has ended, too.
     AllEnded,
+    /// The watchdog was killed. Nobody would end the rest if this process were killed now.
+    Unwatched,
 }
 
 /// A running command, and all that it starts. If this value is dropped, the watchdog kills them.
 #[derive(Debug)]
 pub(crate) struct Child {
     program: OsString,
-    place: Place,
+    pub(super) has_own_group: bool,
     /// Our process group.
     group: i32,
     children: Children,
@@ -79,34 +82,30 @@ pub(crate) struct Child {
     /// The command's, since it has begun.
     pid: Option<Pid>,
     has_ended: bool,
-    /// Whether this process has inherited what is left, because the first watchdog was killed.
-    inherited: bool,
-    /// Until when the command may go on.
-    until: Option<Instant>,
     was_killed: bool,
     /// A child that is no part of the command: the script of `--on-loss`.
     beside: Option<Pid>,
 }
 
 impl Child {
-    /// Starts the watchdog. The command itself waits for [`begin`](Self::begin). It inherits stdin, stdout and stderr.
+    /// Starts the watchdog, in an environment that `prepare` changes. The command waits for [`begin`](Self::begin). It inherits this
+    /// environment, stdin, stdout and stderr.
     pub(crate) fn start(
         command: &[OsString],
-        environment: &Environment,
-        place: Place,
         children: Children,
+        prepare: impl FnOnce(&mut Command),
     ) -> io::Result<Self> {
-        let group = tree::own_group();
+        let (has_own_group, group) = (!is_in_foreground(), tree::own_group());
+        let mut start = watchdog::command(command, has_own_group, group)?;
+        prepare(&mut start);
         Ok(Self {
             program: command.first().cloned().unwrap_or_default(),
-            place,
+            has_own_group,
             group,
             children,
-            watchdog: Watchdog::start(command, environment, place, group)?,
+            watchdog: Watchdog::start(start)?,
             pid: None,
             has_ended: false,
-            inherited: false,
-            until: None,
             was_killed: false,
             beside: None,
         })
@@ -114,15 +113,15 @@ impl Child {
 
     /// Begins the command, which may go on for this time, or for ever.
     pub(crate) async fn begin(&mut self, time: Option<Duration>) -> Result<(), Failure> {
-        self.until = time.map(|time| Instant::now() + time);
-        self.watchdog.begin(self.until)?;
+        self.watchdog
+            .begin(time.map(|time| Instant::now() + time))?;
         let program = self.program.display().to_string();
         loop {
             tokio::select! {
                 biased;
                 word = self.watchdog.hear() => match word {
                     Word::Began(pid) => {
-                        self.pid = Some(watchdog::pid(pid)?);
+                        self.pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
                         return Ok(());
                     }
                     Word::Failed(error) => {
@@ -133,13 +132,12 @@ impl Child {
                             _ => failure!(CANNOT_EXECUTE, "{program}: cannot be executed: {error}"),
                         });
                     }
-                    Word::Ended(_) | Word::AllEnded => {}
+                    Word::Ended(_) => {}
                 },
-                (pid, _) = self.children.next() => {
-                    self.note_end(pid);
+                end = self.children.next() => {
+                    self.note_end(end);
                     if self.watchdog.has_ended {
                         // It may have begun the command a moment before, and nobody knows.
-                        self.inherited = true;
                         while !self.left().is_empty() {
                             self.send(Signal::KILL);
                             sleep(LOOK).await;
@@ -157,67 +155,35 @@ impl Child {
     /// The future may be dropped, and the method called again.
     pub(crate) async fn next(&mut self) -> Event {
         loop {
-            let are_gone = self.inherited && self.look().is_ok_and(|left| left.is_empty());
-            if are_gone && self.has_ended {
-                return Event::AllEnded;
+            if self.watchdog.has_ended {
+                // This process has inherited what is left.
+                if self.look().is_ok_and(|left| left.is_empty()) {
+                    return Event::AllEnded;
+                }
+                sleep(LOOK).await;
+                continue;
             }
-            tokio::select! {
+            let word = tokio::select! {
                 biased;
-                word = self.watchdog.hear() => if let Some(event) = self.event_of(word) {
-                    return event;
-                },
+                word = self.watchdog.hear() => Some(word),
                 (pid, status) = self.children.next() => {
-                    self.note_end(pid);
-                    if Some(pid) == self.pid {
-                        self.has_ended = true;
-                        return Event::Ended(status);
+                    self.note_end((pid, status));
+                    if pid == self.watchdog.pid && status != exit::OK {
+                        return Event::Unwatched;
                     }
-                    if pid == self.watchdog.pid {
-                        let words: Vec<_> = self.watchdog.last_words().collect();
-                        self.inherited = true;
-                        if !words.iter().any(|it| matches!(it, Word::AllEnded)) {
-                            say!("{self}: its watchdog was killed; starting another");
-                            self.replace_watchdog();
-                        }
-                        if let Some(event) = words.into_iter().find_map(|it| self.event_of(it)) {
-                            return event;
-                        }
-                    }
+                    self.watchdog.last_word()
                 }
-                // The watchdog had waited for the command, and did not say so. Otherwise the end of the command comes at once.
-                () = sleep(A_MOMENT), if are_gone => {
-                    self.has_ended = true;
-                    say!("{self}: its status is unknown, because its watchdog was killed");
-                    return Event::Ended(exit::SYSTEM);
-                }
-            }
-        }
-    }
-
-    fn event_of(&mut self, word: Word) -> Option<Event> {
-        match word {
-            Word::Ended(status) => {
+            };
+            if let Some(Word::Ended(status)) = word {
                 self.has_ended = true;
-                Some(Event::Ended(u8::try_from(status).unwrap_or(u8::MAX)))
+                return Event::Ended(u8::try_from(status).unwrap_or(u8::MAX));
             }
-            Word::AllEnded => Some(Event::AllEnded),
-            Word::Began(_) | Word::Failed(_) => None,
         }
     }
 
-    fn note_end(&mut self, pid: Pid) {
+    fn note_end(&mut self, (pid, _): (Pid, u8)) {
         self.beside = self.beside.filter(|it| *it != pid);
         self.watchdog.has_ended |= pid == self.watchdog.pid;
-    }
-
-    /// The watchdog was killed: this process has inherited all that was below. If the system refuses a process, the command goes on all
-    /// the same: the lock is held, and another try comes with the next word for the watchdog.
-    fn replace_watchdog(&mut self) {
-        let another = Watchdog::start(&[], &Environment::default(), self.place, self.group);
-        if let Ok(another) = another {
-            another.tell(self.until);
-            self.watchdog = another;
-        }
     }
 
     /// What lives: the command, and all that it has started. They may be below a watchdog that dies at this moment.
@@ -227,7 +193,7 @@ impl Child {
     }
 
     fn look(&self) -> io::Result<Vec<Process>> {
-        let mut left = tree::below(&[getpid()], self.beside, self.pid)?;
+        let mut left = tree::below(self.beside, self.pid)?;
         left.retain(|it| it.pid != self.watchdog.pid);
         Ok(left)
     }
@@ -244,7 +210,7 @@ impl Child {
                 return;
             }
             // The terminal has sent the signal to our group.
-            Signal::INT | Signal::QUIT if self.place == Place::Foreground => {
+            Signal::INT | Signal::QUIT if !self.has_own_group => {
                 left.retain(|it| it.group != self.group);
             }
             _ => {}
@@ -261,21 +227,15 @@ impl Child {
     /// watchdogs of runs inside the command: they end what those protect, as ours ends the command.
     pub(super) fn stop_group(&self) {
         let mut group = self.left();
-        group.retain(|it| {
-            self.pid
-                .is_some_and(|command| command.as_raw_pid() == it.group)
-        });
+        let own = self.pid.map_or(0, Pid::as_raw_pid);
+        group.retain(|it| it.group == own);
         tree::send(&group, Signal::STOP, self.group);
         let _ = kill_process(getpid(), Signal::STOP);
     }
 
     /// Lets the command go on for this time. Then it is killed, even if this process is stopped, unless this is said again.
-    pub(super) fn may_go_on_for(&mut self, time: Duration) {
-        self.until = Some(Instant::now() + time);
-        if self.watchdog.has_ended {
-            self.replace_watchdog();
-        }
-        self.watchdog.tell(self.until);
+    pub(super) fn may_go_on_for(&self, time: Duration) {
+        self.watchdog.tell(Instant::now() + time);
     }
 
     /// Kills all that is left. Done again until nothing is left: a process may start another one before it is killed.
@@ -313,14 +273,14 @@ impl Child {
     pub(super) async fn dismiss_watchdog(&mut self) {
         self.watchdog.kill();
         while !self.watchdog.has_ended {
-            let (pid, _) = self.children.next().await;
-            self.note_end(pid);
+            let end = self.children.next().await;
+            self.note_end(end);
         }
     }
 
     /// Starts a process that is no part of the command.
-    pub(super) fn start_beside(&mut self, command: &mut std::process::Command) -> io::Result<()> {
-        self.beside = Some(watchdog::pid(command.spawn()?.id())?);
+    pub(super) fn start_beside(&mut self, command: &mut Command) -> io::Result<()> {
+        self.beside = Some(Pid::from_child(&command.spawn()?));
         Ok(())
     }
 
@@ -328,7 +288,7 @@ impl Child {
     pub(super) async fn end_beside(&mut self, longest: Duration) -> bool {
         let kill_at = Instant::now() + longest;
         while let Some(pid) = self.beside {
-            let Ok((ended, _)) = timeout_at(kill_at, self.children.next()).await else {
+            let Ok(ended) = timeout_at(kill_at, self.children.next()).await else {
                 let _ = kill_process(pid, Signal::KILL);
                 return false;
             };

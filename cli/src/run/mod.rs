@@ -11,23 +11,26 @@ mod access;
 mod acquire;
 mod args;
 pub(crate) mod child;
-pub(crate) mod environment;
-mod lock;
 mod notify;
-mod on_loss;
 mod once;
-pub(crate) mod place;
 mod tree;
 pub(crate) mod watchdog;
 
-use std::{env, ffi::OsString, path::Path, pin::pin, process, time::Duration};
+use std::{
+    env,
+    path::Path,
+    pin::pin,
+    process::{self, Command, Stdio},
+    time::Duration,
+};
 
 use lockkeeper::{Client, Guard, LockError, error::Loss, locks::LockState};
 use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at};
 
 use crate::{
-    duration::{Human, Long},
+    client::GOODBYE,
+    duration::{Human, until},
     exit::{self, Failure},
     security,
     signals::{PASSED_ON, Signals},
@@ -35,16 +38,9 @@ use crate::{
 use acquire::Wait;
 pub(crate) use args::RunArgs;
 use child::{Child, Children, Event};
-use environment::Environment;
-use lock::Lock;
 use notify::Notify;
-use on_loss::OnLoss;
 use once::Once;
-use place::Place;
 use tree::{LOOK, Process};
-
-/// How long closing the session may take. Without the close, the servers let the session expire later.
-const GOODBYE: Duration = Duration::from_secs(2);
 
 /// How often the watchdog hears of the lease: this many times in a session timeout. A lease lasts for a fifth of it, at least.
 const REPORTS: u32 = 16;
@@ -62,8 +58,10 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// How many processes a message names.
 const LISTED: usize = 8;
 
+/// How long `run` waits for the script of `--on-loss` after the command has ended. Then it kills the script.
+const LONGEST_SCRIPT: Duration = Duration::from_secs(10);
+
 /// The variables of the command. A run inside it reads them.
-const TOKEN: &str = "LOCKKEEPER_TOKEN";
 const PATH: &str = "LOCKKEEPER_PATH";
 const NODE: &str = "LOCKKEEPER_NODE";
 
@@ -74,23 +72,26 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     let mut signals = Signals::catch(&PASSED_ON)?;
     let children = Children::receive()?;
     let notify = Notify::new(args.notify)?;
-    let client = tokio::select! {
-        biased;
-        signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
-        client = acquire::connect(settings, args.session_timeout, wait) => client?,
-    };
+    let client = acquire::connect(settings, args.session_timeout, wait);
+    let client = signals.or_end(client).await?;
     let granted = client.snapshot().session_timeout;
     if granted != args.session_timeout {
-        let (granted, asked) = (Long(granted), Long(args.session_timeout));
+        let (granted, asked) = (Human(granted), Human(args.session_timeout));
         say!("the servers grant a session timeout of {granted}, not {asked}");
     }
-    let status = under_lock(&client, &args, wait, &notify, &mut signals, children).await;
-    notify.say("STOPPING=1");
-    let _ = timeout(GOODBYE, client.close()).await;
+    let run = Run {
+        args,
+        wait,
+        notify,
+        client,
+    };
+    let status = run.under_lock(&mut signals, children).await;
+    run.notify.say("STOPPING=1");
+    let _ = timeout(GOODBYE, run.client.close()).await;
     match status {
         Err(failure) if failure.status() == exit::NOT_ACQUIRED => {
             exit::report(&failure);
-            Ok(args.conflict_exit_code)
+            Ok(run.args.conflict_exit_code)
         }
         // The status of a refusal elsewhere, 1, may be that of the command.
         Err(failure) if failure.status() == exit::REFUSED => {
@@ -101,132 +102,231 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     }
 }
 
-async fn under_lock(
-    client: &Client,
-    args: &RunArgs,
+/// A run with a session.
+struct Run {
+    args: RunArgs,
     wait: Wait,
-    notify: &Notify,
-    signals: &mut Signals,
-    children: Children,
-) -> Result<u8, Failure> {
-    let path = args.path.as_str();
-    let lock = Lock::new(client, args, who(&args.command))?;
-    let once = args
-        .once_per
-        .map(|period| Once::new(client, path, period, args.acl));
-    let guard = tokio::select! {
-        biased;
-        signal = signals.ending() => return Ok(exit::of_signal(signal.as_raw())),
-        guard = granted(client, args, &lock, once.as_ref(), wait, notify) => guard?,
-    };
-    let (place, environment) = (Place::of_this(), environment(&guard, args));
-    // Before the start is noted: if the system refuses a process, the period is not used up.
-    let mut child = Child::start(&args.command, &environment, place, children)?;
-    let noted = async {
-        if let Some(once) = &once {
-            wait.bound(path, once.begin(&guard)).await?;
-        }
-        Ok::<_, Failure>(())
-    };
-    let lost = || {
-        say!("{path}: lock lost before the command began");
-        Ok(exit::LOST)
-    };
-    let end = tokio::select! {
-        biased;
-        signal = signals.ending() => Some(Ok(exit::of_signal(signal.as_raw()))),
-        noted = noted => match noted {
-            Err(failure) if failure.status() == exit::NOT_ACQUIRED => Some(lost()),
-            noted => noted.err().map(Err),
-        },
-    };
-    // This process may have been stopped since the grant.
-    let time = may_go_on_for(&guard, args).filter(|_| guard.is_valid());
-    let end = end.or_else(|| time.is_none().then(lost));
-    if let Some(end) = end {
-        child.dismiss_watchdog().await;
-        return end;
-    }
-    if place == Place::OwnGroup {
-        signals.catch_also(Signal::TSTP)?;
-    }
-    if let Err(failure) = child.begin(time).await {
-        child.dismiss_watchdog().await;
-        return Err(failure);
-    }
-    notify.say(&format!("READY=1\nSTATUS={path} is held"));
-    let on_loss = OnLoss::new(args.on_loss.as_deref(), environment);
-    hold(guard, child, signals, args, on_loss).await
+    notify: Notify,
+    client: Client,
 }
 
-/// Acquires the lock: at the right time, with the right access, and not inside itself.
-async fn granted(
-    client: &Client,
-    args: &RunArgs,
-    lock: &Lock,
-    once: Option<&Once<'_>>,
-    wait: Wait,
-    notify: &Notify,
-) -> Result<Guard, Failure> {
-    let path = args.path.as_str();
-    let before = async {
-        if is_inside(client, path).await? {
+impl Run {
+    async fn under_lock(&self, signals: &mut Signals, children: Children) -> Result<u8, Failure> {
+        let (args, path) = (&self.args, &self.args.path);
+        let once = |period| Once::new(&self.client, path, period, args.acl);
+        let once = args.once_per.map(once);
+        let guard = signals.or_end(self.granted(once.as_ref())).await?;
+        // Before the start is noted: if the system refuses a process, the period is not used up.
+        let prepare = |command: &mut Command| self.prepare(command, &guard);
+        let mut child = Child::start(&args.command, children, prepare)?;
+        let lost = || failure!(LOST, "{path}: lock lost before the command began");
+        let noted = async {
+            match &once {
+                Some(once) => once.begin(&guard).await,
+                None => Ok(()),
+            }
+        };
+        let noted = match signals.or_end(noted).await {
+            Err(failure) if failure.status() == exit::NOT_ACQUIRED => Err(lost()),
+            noted => noted,
+        };
+        if child.has_own_group {
+            signals.catch_also(Signal::TSTP)?;
+        }
+        // This process may have been stopped since the grant.
+        let time = self.may_go_on_for(&guard).filter(|_| guard.is_valid());
+        let begun = match (noted, time) {
+            (Ok(()), Some(_)) => child.begin(time).await,
+            (noted, _) => noted.and(Err(lost())),
+        };
+        if let Err(failure) = begun {
+            child.dismiss_watchdog().await;
+            return Err(failure);
+        }
+        self.notify.say(&format!("READY=1\nSTATUS={path} is held"));
+        self.hold(guard, child, signals).await
+    }
+
+    /// Acquires the lock: at the right time, with the right access, and not inside itself.
+    async fn granted(&self, once: Option<&Once<'_>>) -> Result<Guard, Failure> {
+        let (client, path) = (&self.client, &self.args.path);
+        if self.is_inside().await? {
             return Err(failure!(
                 USAGE,
                 "{path}: this command runs under that lock already, and would wait for itself"
             ));
         }
-        tell_of_chroot(client, args).await?;
-        access::prepare(client, args).await?;
-        match once {
-            Some(once) => once.check().await.map(drop),
-            None => Ok(()),
-        }
-    };
-    wait.bound(path, before).await?;
-    notify.say(&format!("STATUS=waiting for {path}"));
-    let began = Instant::now();
-    let guard = acquire::acquire(client, lock, wait).await?;
-    let (waited, token) = (Human(began.elapsed()), guard.fencing_token());
-    tell!("{path}: granted after {waited}, token {token}");
-    Ok(guard)
-}
-
-/// Says that the chroot is missing, because the lock's directories are created with it. One with a typing error has locks
-/// of its own.
-async fn tell_of_chroot(client: &Client, args: &RunArgs) -> Result<(), Failure> {
-    let servers = args.servers.servers()?;
-    if let Some(chroot) = servers.chroot() {
-        let exists = client.exists("/").await?;
-        if exists.is_none() {
+        // The lock's directories are created with the chroot, and one with a typing error has locks of its own.
+        if let Some(chroot) = self.args.servers.servers()?.chroot()
+            && client.exists("/").await?.is_none()
+        {
             say!("the chroot {chroot} does not exist; creating it");
         }
-    }
-    Ok(())
-}
-
-/// Whether this process is part of a command that runs under this lock. Its node says so: another server or chroot has no such
-/// node.
-async fn is_inside(client: &Client, path: &str) -> Result<bool, Failure> {
-    let (outer, node) = (env::var(PATH), env::var(NODE));
-    match (outer, node) {
-        (Ok(outer), Ok(node)) if outer == path => {
-            let stat = client.exists(&node).await;
-            Ok(stat?.is_some())
+        access::prepare(client, &self.args).await?;
+        if let Some(once) = once {
+            once.check().await?;
         }
-        _ => Ok(false),
+        self.notify.say(&format!("STATUS=waiting for {path}"));
+        let began = Instant::now();
+        let guard = acquire::acquire(client, &self.args, self.who(), self.wait).await?;
+        let (waited, token) = (Human(began.elapsed()), guard.fencing_token());
+        tell!("{path}: granted after {waited}, token {token}");
+        Ok(guard)
     }
-}
 
-/// The data of the lock's node, for an operator who looks at the queue.
-///
-/// The command's arguments are left out: they may contain secrets, and everybody can read the node.
-fn who(command: &[OsString]) -> String {
-    let host = rustix::system::uname();
-    let host = host.nodename().to_string_lossy();
-    let program = command.first().map_or(Path::new(""), Path::new);
-    let (pid, program) = (process::id(), program.display());
-    format!("host={host} pid={pid} command={program}")
+    /// Whether this process is part of a command that runs under this lock. Its node says so: another server or chroot has no
+    /// such node.
+    async fn is_inside(&self) -> Result<bool, Failure> {
+        match (env::var(PATH), env::var(NODE)) {
+            (Ok(outer), Ok(node)) if outer == self.args.path => {
+                let stat = self.client.exists(&node).await?;
+                Ok(stat.is_some())
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// The data of the lock's node, for an operator who looks at the queue.
+    ///
+    /// The command's arguments are left out: they may contain secrets, and everybody can read the node.
+    fn who(&self) -> String {
+        let host = rustix::system::uname();
+        let host = host.nodename().to_string_lossy();
+        let program = self.args.command.first().map_or(Path::new(""), Path::new);
+        let (pid, program) = (process::id(), program.display());
+        format!("host={host} pid={pid} command={program}")
+    }
+
+    /// Gives a command what it may know of its lock, and not what only `run` should know.
+    fn prepare(&self, command: &mut Command, guard: &Guard) {
+        command.env("LOCKKEEPER_TOKEN", guard.fencing_token().to_string());
+        command.env(PATH, &self.args.path);
+        command.env(NODE, guard.path());
+        if !self.args.pass_auth {
+            command.env_remove(security::VARIABLE);
+        }
+        if self.args.notify {
+            command.env_remove(notify::VARIABLE);
+        }
+    }
+
+    /// The default grace time: an eighth of the session timeout. A lease that servers renew has always more left than that.
+    fn default_grace(&self) -> Duration {
+        (self.client.snapshot().session_timeout / 8).min(LONGEST_GRACE)
+    }
+
+    fn grace(&self) -> Duration {
+        self.args.grace.unwrap_or_else(|| self.default_grace())
+    }
+
+    /// How long before the end of the lease the command gets TERM.
+    fn ahead(&self) -> Duration {
+        self.grace().min(self.default_grace())
+    }
+
+    /// How long the command may go on if this process says nothing more: until a moment after the lease. `None` if the lock is
+    /// lost.
+    fn may_go_on_for(&self, guard: &Guard) -> Option<Duration> {
+        let until = Instant::from_std(guard.valid_until()?);
+        let left = until.saturating_duration_since(Instant::now());
+        let slack = self.client.snapshot().session_timeout / SLACK;
+        Some((left + self.grace() + slack).saturating_sub(self.ahead()))
+    }
+
+    /// Waits until the command and all that it has started have ended, or its lock is lost.
+    async fn hold(
+        &self,
+        guard: Guard,
+        mut child: Child,
+        signals: &mut Signals,
+    ) -> Result<u8, Failure> {
+        let (args, path, grace) = (&self.args, &self.args.path, self.grace());
+        let ended = {
+            let mut loss = pin!(guard.lost());
+            let mut runs_out = pin!(runs_out(&guard, self.ahead()));
+            let (mut kill_at, mut say_at, mut status) = (None, None, exit::LOST);
+            let session_timeout = self.client.snapshot().session_timeout;
+            let mut report = interval(session_timeout / REPORTS);
+            report.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = report.tick() => {
+                        if let Some(time) = self.may_go_on_for(&guard) {
+                            child.may_go_on_for(time);
+                        }
+                    }
+                    why = &mut loss => break Err(why.to_string()),
+                    () = &mut runs_out => break Err("no server answers, and the lease runs out".to_owned()),
+                    event = child.next() => match event {
+                        Event::AllEnded => break Ok(status),
+                        Event::Unwatched => break Err("the watchdog of the command was killed, so nobody would end it in time".to_owned()),
+                        Event::Ended(its) if args.no_wait_children => break Ok(its),
+                        Event::Ended(its) => {
+                            status = its;
+                            say_at = Some(Instant::now() + SILENCE);
+                        }
+                    },
+                    () = until(say_at) => {
+                        say_at = None;
+                        say!("{path}: {child} has ended; the lock is held until the end of {}", list(&child.left()));
+                    }
+                    () = until(kill_at) => {
+                        child.kill();
+                        kill_at = Some(Instant::now() + LOOK);
+                    }
+                    signal = signals.next() => match signal {
+                        Signal::TSTP => {
+                            child.stop_group();
+                            if guard.is_valid() {
+                                child.send(Signal::CONT);
+                            }
+                        }
+                        signal => {
+                            child.pass_on(signal);
+                            if signal == Signal::TERM && kill_at.is_none() {
+                                kill_at = args.grace.map(|grace| Instant::now() + grace);
+                            }
+                        }
+                    },
+                }
+            }
+        };
+        match ended {
+            Ok(status) => {
+                child.dismiss_watchdog().await;
+                let left = child.left();
+                if !left.is_empty() {
+                    say!("{path}: without the lock run on: {}", list(&left));
+                }
+                release(guard, status, args).await
+            }
+            Err(loss) => {
+                say!(
+                    "{path}: lock lost: {loss}; ending {child} within {}",
+                    Human(grace)
+                );
+                if let Some(script) = &args.on_loss {
+                    let mut shell = Command::new("sh");
+                    self.prepare(&mut shell, &guard);
+                    shell
+                        .arg("-c")
+                        .arg(script)
+                        .stdin(Stdio::null())
+                        .env("LOCKKEEPER_LOSS", loss);
+                    if let Err(error) = child.start_beside(&mut shell) {
+                        say!("the script of --on-loss did not start: {error}");
+                    }
+                }
+                child.end(grace, signals).await;
+                if !child.end_beside(LONGEST_SCRIPT).await {
+                    say!("the script of --on-loss did not end in 10 s; killing it");
+                }
+                child.dismiss_watchdog().await;
+                Ok(exit::LOST)
+            }
+        }
+    }
 }
 
 /// Whether the data of a lock node are those of a run.
@@ -235,37 +335,6 @@ pub(crate) fn wrote(data: &str) -> bool {
     ["host=", "pid=", "command="]
         .iter()
         .all(|key| words.next().is_some_and(|word| word.starts_with(key)))
-}
-
-/// The environment of the command: what it may know of its lock, and not what only `run` should know.
-fn environment(guard: &Guard, args: &RunArgs) -> Environment {
-    let mut environment = Environment::default();
-    environment.set(TOKEN, guard.fencing_token().to_string());
-    environment.set(PATH, args.path.as_str());
-    environment.set(NODE, guard.path());
-    if !args.pass_auth {
-        environment.remove(security::VARIABLE);
-    }
-    if args.notify {
-        environment.remove(notify::VARIABLE);
-    }
-    environment
-}
-
-/// The default grace time: an eighth of the session timeout. A lease that servers renew has always more left than that.
-fn grace_for(client: &Client) -> Duration {
-    (client.snapshot().session_timeout / 8).min(LONGEST_GRACE)
-}
-
-/// How long the command may go on if this process says nothing more: until a moment after the lease. `None` if the lock is lost.
-fn may_go_on_for(guard: &Guard, args: &RunArgs) -> Option<Duration> {
-    let default_grace = grace_for(guard.client());
-    let grace = args.grace.unwrap_or(default_grace);
-    let until = Instant::from_std(guard.valid_until()?);
-    let left = until.saturating_duration_since(Instant::now());
-    let slack = guard.client().snapshot().session_timeout / SLACK;
-    // The command gets TERM so long before the end of the lease, and then has the grace time.
-    Some((left + grace + slack).saturating_sub(grace.min(default_grace)))
 }
 
 /// Waits until the lease of the lock has less than this left, so that the command can be ended before another client can get
@@ -282,113 +351,17 @@ async fn runs_out(guard: &Guard, left: Duration) {
     std::future::pending::<()>().await;
 }
 
-/// Waits until the command and all that it has started have ended, or its lock is lost.
-async fn hold(
-    guard: Guard,
-    mut child: Child,
-    signals: &mut Signals,
-    args: &RunArgs,
-    on_loss: OnLoss<'_>,
-) -> Result<u8, Failure> {
-    let path = args.path.as_str();
-    let default_grace = grace_for(guard.client());
-    let grace = args.grace.unwrap_or(default_grace);
-    let ended = {
-        let mut loss = pin!(guard.lost());
-        let mut runs_out = pin!(runs_out(&guard, grace.min(default_grace)));
-        let (mut kill_at, mut say_at, mut status) = (None, None, exit::LOST);
-        let session_timeout = guard.client().snapshot().session_timeout;
-        let mut report = interval(session_timeout / REPORTS);
-        report.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                biased;
-                _ = report.tick() => {
-                    if let Some(time) = may_go_on_for(&guard, args) {
-                        child.may_go_on_for(time);
-                    }
-                }
-                why = &mut loss => break Err(why.to_string()),
-                () = &mut runs_out => break Err("no server answers, and the lease runs out".to_owned()),
-                event = child.next() => match event {
-                    Event::AllEnded => break Ok(status),
-                    Event::Ended(its) if args.no_wait_children => break Ok(its),
-                    Event::Ended(its) => {
-                        status = its;
-                        say_at = Some(Instant::now() + SILENCE);
-                    }
-                },
-                () = at(say_at) => {
-                    say_at = None;
-                    say!("{path}: {child} has ended; the lock is held until the end of {}", list(&child.left()));
-                }
-                () = at(kill_at) => {
-                    child.kill();
-                    kill_at = Some(Instant::now() + LOOK);
-                }
-                signal = signals.next() => match signal {
-                    Signal::TSTP => {
-                        child.stop_group();
-                        if guard.is_valid() {
-                            child.send(Signal::CONT);
-                        }
-                    }
-                    signal => {
-                        child.pass_on(signal);
-                        if signal == Signal::TERM && kill_at.is_none() {
-                            kill_at = args.grace.map(|grace| Instant::now() + grace);
-                        }
-                    }
-                },
-            }
-        }
-    };
-    match ended {
-        Ok(status) => {
-            child.dismiss_watchdog().await;
-            let left = child.left();
-            if !left.is_empty() {
-                say!("{path}: without the lock run on: {}", list(&left));
-            }
-            release(guard, status, args).await
-        }
-        Err(loss) => {
-            say!(
-                "{path}: lock lost: {loss}; ending {child} within {}",
-                Human(grace)
-            );
-            on_loss.start(&loss, &mut child);
-            child.end(grace, signals).await;
-            on_loss::end(&mut child).await;
-            child.dismiss_watchdog().await;
-            Ok(exit::LOST)
-        }
-    }
-}
-
 /// The processes, for people: the first of many.
 fn list(processes: &[Process]) -> String {
-    let named: Vec<_> = processes
-        .iter()
-        .take(LISTED)
-        .map(Process::to_string)
-        .collect();
+    let named = processes.iter().take(LISTED).map(Process::to_string);
     let more = processes.len().saturating_sub(LISTED);
-    let more = (more > 0).then(|| format!(", and {more} more"));
-    named.join(", ") + more.as_deref().unwrap_or_default()
-}
-
-/// Waits until this moment, or for ever.
-async fn at(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => std::future::pending().await,
-    }
+    let more = (more > 0).then(|| format!("{more} more"));
+    named.chain(more).collect::<Vec<_>>().join(", ")
 }
 
 /// Releases the lock after the command has ended with this status.
 async fn release(guard: Guard, status: u8, args: &RunArgs) -> Result<u8, Failure> {
-    let path = args.path.as_str();
+    let path = &args.path;
     let report = |loss: Loss| {
         say!("{path}: lock lost before the command ended: {loss}");
         Ok(exit::LOST)

@@ -10,11 +10,12 @@
 
 use std::time::Duration;
 
-use lockkeeper::{Client, CreateMode, Error, Guard, Version, proto::path};
+use lockkeeper::{Client, Error, Guard, Version, proto::path};
 
 use super::{access, args::Access};
 use crate::{
-    duration::Long,
+    client::create_all,
+    duration::Human,
     exit::{self, Failure},
 };
 
@@ -68,7 +69,7 @@ impl<'a> Once<'a> {
         let text = record.data.as_deref().map(String::from_utf8_lossy);
         let last_ms = text.and_then(|text| text.trim().parse::<i64>().ok());
         if last_ms.is_some_and(|last| self.period_of(now_ms) <= self.period_of(last)) {
-            let (path, period) = (self.path, Long(self.period));
+            let (path, period) = (self.path, Human(self.period));
             let message = format_args!("{path}: it has run in this period of {period}");
             return Err(Failure::new(exit::ALREADY_DONE, message));
         }
@@ -112,13 +113,6 @@ impl<'a> Once<'a> {
             access::own(self.client, &self.record).await?;
             return access::own(self.client, &self.clock).await;
         }
-        match self
-            .client
-            .create_all(&self.clock, "", CreateMode::Persistent)
-            .await
-        {
-            Err(error) if !error.is_node_exists() => Err(error.into()),
-            _ => Ok(()),
-        }
+        Ok(create_all(self.client, &self.clock).await?)
     }
 }

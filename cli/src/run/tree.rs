@@ -19,14 +19,13 @@ use crate::exit;
 /// How soon to look again whether processes that were killed have ended.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
-/// A living process. The time of its start tells it from a later one with the same id.
+/// A living process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: Pid,
     /// Zero if it is outside of our namespace. The same goes for the group.
     parent: i32,
     pub(super) group: i32,
-    began: u64,
     name: String,
 }
 
@@ -52,33 +51,14 @@ impl Process {
         let (parent, group) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         // The fields 6 to 19 lie between. Another thread may work when the first one has ended.
         let threads: u32 = fields.nth(14)?.parse().ok()?;
-        if matches!(state, "Z" | "X") && threads < 2 {
-            return None;
-        }
-        Some(Self {
+        let has_ended = matches!(state, "Z" | "X") && threads < 2;
+        let name = name.to_owned();
+        (!has_ended).then_some(Self {
             pid,
             parent,
             group,
-            began: fields.nth(1)?.parse().ok()?,
-            name: name.to_owned(),
+            name,
         })
-    }
-
-    /// Looks again. False if it has ended.
-    #[cfg(target_os = "linux")]
-    pub(super) fn renew(&mut self) -> bool {
-        match Self::find(self.pid) {
-            Ok(Some(now)) if now.began == self.began => *self = now,
-            Ok(_) => return false,
-            // Nobody knows.
-            Err(_) => {}
-        }
-        true
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub(super) fn renew(&mut self) -> bool {
-        !of_command(Some(self.pid)).is_empty()
     }
 }
 
@@ -88,16 +68,12 @@ impl fmt::Display for Process {
     }
 }
 
-/// The living processes below these, each after its parent, without this one and what is below it.
+/// The living processes below this one, each after its parent, without one of them and what is below that.
 ///
 /// # Errors
 /// A list that is not complete, because the system refuses a look, is none: that something is not in it would prove nothing.
 #[cfg(target_os = "linux")]
-pub(super) fn below(
-    roots: &[Pid],
-    except: Option<Pid>,
-    _command: Option<Pid>,
-) -> io::Result<Vec<Process>> {
+pub(super) fn below(except: Option<Pid>, _command: Option<Pid>) -> io::Result<Vec<Process>> {
     let mut others = Vec::new();
     for name in fs::read_dir("/proc")? {
         let name = name?.file_name();
@@ -106,7 +82,7 @@ pub(super) fn below(
             others.extend(Process::find(pid)?);
         }
     }
-    let mut inside: BTreeSet<_> = roots.iter().map(|it| it.as_raw_pid()).collect();
+    let mut inside = BTreeSet::from([getpid().as_raw_pid()]);
     let mut found = Vec::new();
     loop {
         let children;
@@ -122,28 +98,21 @@ pub(super) fn below(
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn below(
-    _roots: &[Pid],
-    _except: Option<Pid>,
-    command: Option<Pid>,
-) -> io::Result<Vec<Process>> {
+pub(super) fn below(_except: Option<Pid>, command: Option<Pid>) -> io::Result<Vec<Process>> {
     Ok(of_command(command))
 }
 
 /// The command, or its group, if that lives: what is known without a look.
 pub(super) fn of_command(command: Option<Pid>) -> Vec<Process> {
-    let leads = |pid: &Pid| test_kill_process_group(*pid).is_ok();
-    let alive = command.filter(|pid| leads(pid) || test_kill_process(*pid).is_ok());
-    alive
-        .map(|pid| Process {
-            pid,
-            parent: 0,
-            group: if leads(&pid) { pid.as_raw_pid() } else { 0 },
-            began: 0,
-            name: "the command".to_owned(),
-        })
-        .into_iter()
-        .collect()
+    let leads = |pid: Pid| test_kill_process_group(pid).is_ok();
+    let alive = command.filter(|pid| leads(*pid) || test_kill_process(*pid).is_ok());
+    let process = |pid: Pid| Process {
+        pid,
+        parent: 0,
+        group: if leads(pid) { pid.as_raw_pid() } else { 0 },
+        name: "the command".to_owned(),
+    };
+    alive.map(process).into_iter().collect()
 }
 
 /// The group of this process. Zero if the group is outside of its namespace, as for the first process of a container.
@@ -212,23 +181,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_a_parent_a_group_and_a_start_and_a_dead_one_is_none() {
+    fn a_process_has_a_parent_and_a_group_and_a_dead_one_is_none() {
         let pid = Pid::from_raw(7).unwrap();
-        let stat = |state, threads| {
-            format!("7 (a) R 1 ) {state} 5 6 8 0 -1 1 2 3 4 5 6 7 8 9 20 0 {threads} 0 1234 99 1")
+        let parsed = |state, threads| {
+            let line = format!("7 (a) R 1 ) {state} 5 6 8 0 -1 1 2 3 4 5 6 7 8 9 20 0 {threads} 0");
+            Process::parse(pid, &line).map(|it| (it.parent, it.group, it.name))
         };
-        let (parent, group, began, name) = (5, 6, 1234, "a) R 1 ".to_owned());
-        let process = Some(Process {
-            pid,
-            parent,
-            group,
-            began,
-            name,
-        });
-        assert_eq!(Process::parse(pid, &stat("S", 1)), process);
-        assert_eq!(Process::parse(pid, &stat("Z", 1)), None);
+        let process = Some((5, 6, "a) R 1 ".to_owned()));
+        assert_eq!(parsed("S", 1), process);
+        assert_eq!(parsed("Z", 1), None);
         // Its first thread has ended, and another one works.
-        assert_eq!(Process::parse(pid, &stat("Z", 2)), process);
+        assert_eq!(parsed("Z", 2), process);
         assert_eq!(Process::parse(pid, ""), None);
     }
 }

@@ -6,18 +6,15 @@
 //! - The end of the connection says that `run` is gone, however it was killed.
 //! - Silence until the end of that time says that `run` is stopped, or hangs.
 //!
-//! In both cases the watchdog kills all. If the watchdog itself is killed, `run` inherits the processes, and starts a second watchdog
-//! beside them. That one remembers what it has seen below `run`.
+//! In both cases the watchdog kills all. It ends by itself when all have ended.
 //!
-//! Not here: ending the command when the lock is lost (`child`).
+//! Not here: ending the command when the lock is lost, or when the watchdog itself is killed (`child`).
 
 use std::{
     env,
     ffi::OsString,
     fs,
-    future::pending,
     io::{self, IoSlice, IoSliceMut},
-    iter,
     mem::MaybeUninit,
     os::{
         fd::{AsFd as _, OwnedFd},
@@ -35,7 +32,7 @@ use rustix::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
         SendAncillaryMessage, SendFlags, recv, recvmsg, send, sendmsg,
     },
-    process::{Pid, Signal, getpid, getppid, kill_process, kill_process_group},
+    process::{Pid, Signal, kill_process, kill_process_group},
     time::{ClockId, clock_gettime},
 };
 use tokio::{
@@ -45,13 +42,9 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{
-    environment::Environment,
-    place::Place,
-    tree::{self, Ends, LOOK, Process},
-};
+use super::tree::{self, Ends, LOOK};
 use crate::{
-    exit,
+    duration, exit,
     signals::{ENDING, Signals},
 };
 
@@ -68,7 +61,10 @@ const SHARED: &str = "shared";
 /// The longest pause between two looks whether processes that were killed have ended.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What the watchdog tells: a letter and a number.
+/// A message in one of the directions, which the system keeps in one piece.
+type Message = [u8; 8];
+
+/// What the watchdog tells.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Word {
     /// The command has this process id.
@@ -77,47 +73,41 @@ pub(super) enum Word {
     Failed(u32),
     /// The command has ended with this status.
     Ended(u32),
-    /// All that the command has started has ended, too.
-    AllEnded,
 }
 
 impl Word {
-    const LENGTH: usize = 5;
-
-    fn encode(self) -> [u8; Self::LENGTH] {
-        let (letter, number) = match self {
-            Self::Began(pid) => (b'b', pid),
-            Self::Failed(error) => (b'f', error),
-            Self::Ended(status) => (b'e', status),
-            Self::AllEnded => (b'a', 0),
+    fn encode(self) -> Message {
+        let (kind, number) = match self {
+            Self::Began(pid) => (0, pid),
+            Self::Failed(error) => (1, error),
+            Self::Ended(status) => (2, status),
         };
-        let [a, b, c, d] = number.to_be_bytes();
-        [letter, a, b, c, d]
+        (kind << 32 | u64::from(number)).to_be_bytes()
     }
 
-    fn decode([letter, number @ ..]: [u8; Self::LENGTH]) -> Self {
-        let number = u32::from_be_bytes(number);
-        match letter {
-            b'b' => Self::Began(number),
-            b'f' => Self::Failed(number),
-            b'e' => Self::Ended(number),
-            _ => Self::AllEnded,
+    fn decode(message: Message) -> Self {
+        let [.., kind, a, b, c, d] = message;
+        let number = u32::from_be_bytes([a, b, c, d]);
+        match kind {
+            0 => Self::Began(number),
+            1 => Self::Failed(number),
+            _ => Self::Ended(number),
         }
     }
 }
 
-/// A message that has come, which the system keeps in one piece. `None` at the end of the connection.
-fn take<const LENGTH: usize>(stream: &UnixStream) -> io::Result<Option<[u8; LENGTH]>> {
-    let mut message = [0; LENGTH];
+/// A message that has come. `None` at the end of the connection.
+fn take(stream: &UnixStream) -> io::Result<Option<Message>> {
+    let mut message = [0; 8];
     let (length, _) = retry_on_intr(|| recv(stream, &mut message, RecvFlags::DONTWAIT))?;
-    Ok((length == LENGTH).then_some(message))
+    Ok((length == message.len()).then_some(message))
 }
 
 /// The next message. `None` at the end of the connection.
 ///
 /// # Cancel safety
 /// A dropped future loses nothing.
-async fn receive<const LENGTH: usize>(stream: &UnixStream) -> Option<[u8; LENGTH]> {
+async fn receive(stream: &UnixStream) -> Option<Message> {
     let taken = stream.async_io(Interest::READABLE, || take(stream)).await;
     taken.ok().flatten()
 }
@@ -130,38 +120,39 @@ pub(super) struct Watchdog {
     stream: UnixStream,
 }
 
+/// The watchdog of a command, which it starts in a group of its own, or in the group of this process. The command has the same
+/// environment.
+pub(super) fn command(
+    command: &[OsString],
+    has_own_group: bool,
+    group: i32,
+) -> io::Result<Command> {
+    // On Linux this file is there also if the program was replaced or deleted meanwhile.
+    let file = if cfg!(target_os = "linux") {
+        PathBuf::from("/proc/self/exe")
+    } else {
+        env::current_exe()?
+    };
+    let mut watchdog = Command::new(file);
+    watchdog.arg0(PROGRAM);
+    watchdog.args([
+        NAME,
+        if has_own_group { OWN } else { SHARED },
+        &group.to_string(),
+    ]);
+    // In a group of its own: no signal of the terminal reaches it.
+    watchdog.args(command).process_group(0);
+    Ok(watchdog)
+}
+
 impl Watchdog {
-    /// Starts the process. If there is a command, [`begin`](Self::begin) lets it begin. Otherwise it is a second watchdog, for what is
-    /// below this process.
-    pub(super) fn start(
-        command: &[OsString],
-        environment: &Environment,
-        place: Place,
-        group: i32,
-    ) -> io::Result<Self> {
+    /// Starts the process. The command does not begin before [`begin`](Self::begin).
+    pub(super) fn start(mut command: Command) -> io::Result<Self> {
         let (ours, its) = net::UnixStream::pair()?;
-        // On Linux this file is there also if the program was replaced or deleted meanwhile.
-        let file = if cfg!(target_os = "linux") {
-            PathBuf::from("/proc/self/exe")
-        } else {
-            env::current_exe()?
-        };
-        let task = if place == Place::OwnGroup {
-            OWN
-        } else {
-            SHARED
-        };
-        let mut start = Command::new(file);
-        start.arg0(PROGRAM);
-        start.args([NAME, task, &group.to_string()]);
-        start.args(command);
-        environment.apply(&mut start);
-        // In a group of its own: no signal of the terminal reaches it.
-        let start = start.process_group(0).stdin(OwnedFd::from(its));
-        let process = start.spawn()?;
+        let process = command.stdin(OwnedFd::from(its)).spawn()?;
         ours.set_nonblocking(true)?;
         Ok(Self {
-            pid: pid(process.id())?,
+            pid: Pid::from_child(&process),
             has_ended: false,
             stream: UnixStream::from_std(ours)?,
         })
@@ -175,20 +166,16 @@ impl Watchdog {
         let mut with = SendAncillaryBuffer::new(&mut space);
         with.push(SendAncillaryMessage::ScmRights(&rights));
         let message = encode(until);
-        sendmsg(
-            &self.stream,
-            &[IoSlice::new(&message)],
-            &mut with,
-            SendFlags::empty(),
-        )?;
+        let message = [IoSlice::new(&message)];
+        sendmsg(&self.stream, &message, &mut with, SendFlags::empty())?;
         self.wake();
         Ok(())
     }
 
     /// Says until when the command may go on.
-    pub(super) fn tell(&self, until: Option<Instant>) {
+    pub(super) fn tell(&self, until: Instant) {
         // The end of the watchdog shows itself as the end of a child.
-        let _ = send(&self.stream, &encode(until), SendFlags::DONTWAIT);
+        let _ = send(&self.stream, &encode(Some(until)), SendFlags::DONTWAIT);
         self.wake();
     }
 
@@ -199,18 +186,17 @@ impl Watchdog {
         }
     }
 
-    /// What the watchdog tells next. Waits for ever if it was killed. Cancel safe.
+    /// What the watchdog tells next. Waits for ever if it has ended. Cancel safe.
     pub(super) async fn hear(&self) -> Word {
         match receive(&self.stream).await {
-            Some(word) => Word::decode(word),
-            None => pending().await,
+            Some(message) => Word::decode(message),
+            None => std::future::pending().await,
         }
     }
 
-    /// What the watchdog told before it was killed.
-    pub(super) fn last_words(&self) -> impl Iterator<Item = Word> {
-        let next = || take(&self.stream).ok().flatten();
-        iter::from_fn(next).map(Word::decode)
+    /// What the watchdog told before it ended.
+    pub(super) fn last_word(&self) -> Option<Word> {
+        take(&self.stream).ok().flatten().map(Word::decode)
     }
 
     /// Ends the watchdog, and nothing else.
@@ -221,18 +207,16 @@ impl Watchdog {
     }
 }
 
-/// The length of a message to the watchdog: nanoseconds of the system's clock, which is the same in both processes. So a message that
-/// was read late, because the watchdog was stopped, does not let the command go on for longer.
-const MESSAGE: usize = 8;
-
-fn encode(until: Option<Instant>) -> [u8; MESSAGE] {
+/// Until when the command may go on: nanoseconds of the system's clock, which is the same in both processes. So a message that was
+/// read late, because the watchdog was stopped, does not let the command go on for longer.
+fn encode(until: Option<Instant>) -> Message {
     let at = until.map(|until| now() + until.saturating_duration_since(Instant::now()));
     let ns = at.and_then(|at| u64::try_from(at.as_nanos()).ok());
     ns.unwrap_or(u64::MAX).to_be_bytes()
 }
 
 /// The moment when all must end, if there is one.
-fn deadline(message: [u8; MESSAGE]) -> Option<Instant> {
+fn deadline(message: Message) -> Option<Instant> {
     let ns = u64::from_be_bytes(message);
     let left = (ns < u64::MAX).then(|| Duration::from_nanos(ns).saturating_sub(now()));
     left.and_then(|left| Instant::now().checked_add(left))
@@ -243,181 +227,94 @@ fn now() -> Duration {
     Duration::try_from(now).unwrap_or_default()
 }
 
-pub(super) fn pid(id: u32) -> io::Result<Pid> {
-    let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
-    pid.ok_or_else(|| io::Error::other("a process has no id"))
-}
-
-/// The watchdog itself. The arguments are its task, the group of `run`, and the command.
+/// The watchdog itself. The arguments are where the command begins, the group of `run`, and the command.
 pub(crate) fn watch(arguments: &[OsString]) -> u8 {
-    let [task, group, command @ ..] = arguments else {
+    let [place, group, program, arguments @ ..] = arguments else {
         return exit::USAGE;
     };
     // Only Linux has this file, and only there the name needs it.
     let _ = fs::write("/proc/self/comm", PROGRAM);
     let runtime = Builder::new_current_thread().enable_all().build();
-    let group = group.to_str().and_then(|it| it.parse().ok()).unwrap_or(0);
-    let kept = runtime.and_then(|runtime| runtime.block_on(keep(task, group, command)));
+    let shared = group.to_str().and_then(|it| it.parse().ok()).unwrap_or(0);
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command.process_group(if place == OWN { 0 } else { shared });
+    let kept = runtime.and_then(|it| it.block_on(keep(command, place == OWN, shared)));
     kept.map_or(exit::SYSTEM, |()| exit::OK)
 }
 
-async fn keep(task: &OsString, group: i32, command: &[OsString]) -> io::Result<()> {
+async fn keep(mut command: Command, leads_group: bool, shared: i32) -> io::Result<()> {
     let mut ends = Ends::receive()?;
     // A service manager may send such signals to all processes of a unit, and they are for `run` and the command.
     let _caught = Signals::catch(&ENDING)?;
     let stream = net::UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let mut charges = Charges::new(group);
-    let (mut until, mut begun) = (None, None);
-    if let [program, arguments @ ..] = command {
-        let Some((message, stdin)) = receive_begin(&stream)? else {
-            return Ok(());
-        };
-        until = deadline(message);
-        if until.is_some_and(|until| until <= Instant::now()) {
-            return Ok(());
-        }
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(stdin);
-        command.process_group(if task == OWN { 0 } else { group });
-        begun = Some(command.spawn());
+    let Some((message, stdin)) = receive_begin(&stream)? else {
+        return Ok(());
+    };
+    let mut until = deadline(message);
+    if until.is_some_and(|until| until <= Instant::now()) {
+        return Ok(());
     }
+    let begun = command.stdin(stdin).spawn();
     stream.set_nonblocking(true)?;
     let stream = UnixStream::from_std(stream)?;
     // If it cannot be told, `run` is gone.
     let tell = |word: Word| {
         let _ = send(&stream, &word.encode(), SendFlags::DONTWAIT);
     };
-    match begun {
-        Some(Ok(process)) => {
-            charges.begun(pid(process.id())?, task == OWN);
+    let command = match begun {
+        Ok(process) => {
             tell(Word::Began(process.id()));
+            Pid::from_child(&process)
         }
-        Some(Err(error)) => {
+        Err(error) => {
             let number = error.raw_os_error().and_then(|it| u32::try_from(it).ok());
             tell(Word::Failed(number.unwrap_or(0)));
             return Ok(());
         }
-        None => charges.note(),
-    }
+    };
+    // While the command has not been waited for, nobody else's group has this number.
+    let mut own = Some(command).filter(|_| leads_group);
     loop {
         tokio::select! {
             biased;
-            message = receive(&stream) => {
-                let Some(message) = message else { break };
-                until = deadline(message);
-                if charges.are_of_run() {
-                    charges.note();
+            message = receive(&stream) => match message {
+                Some(message) => until = deadline(message),
+                None => break,
+            },
+            () = duration::until(until) => break,
+            end = ends.next() => match end? {
+                Some((pid, status)) if pid == command => {
+                    own = None;
+                    tell(Word::Ended(status.into()));
                 }
-            }
-            () = super::at(until) => break,
-            end = ends.next(), if !charges.are_of_run() => match end? {
-                Some((pid, status)) if charges.note_end(pid) => tell(Word::Ended(status.into())),
                 Some(_) => {}
-                None if charges.have_ended() => {
-                    tell(Word::AllEnded);
-                    return Ok(());
-                }
+                None if tree::below(None, Some(command)).is_ok_and(|it| it.is_empty()) => return Ok(()),
                 None => sleep(LOOK).await,
             },
         }
     }
-    charges.kill().await;
-    tell(Word::AllEnded);
-    Ok(())
-}
-
-/// The processes that a watchdog answers for.
-#[derive(Debug)]
-struct Charges {
-    me: Pid,
-    run: Option<Pid>,
-    /// The group of `run`, which has other processes, too.
-    shared: i32,
-    /// The command. `None` in a second watchdog: that has nothing below itself.
-    command: Option<Pid>,
-    /// The group of the command while the command itself lives, or has not been waited for: nobody else's group has this number.
-    own: Option<Pid>,
-    seen: Vec<Process>,
-}
-
-impl Charges {
-    fn new(shared: i32) -> Self {
-        Self {
-            me: getpid(),
-            run: getppid(),
-            shared,
-            command: None,
-            own: None,
-            seen: Vec::new(),
+    // At once, before a look at each process of the system.
+    if let Some(own) = own {
+        let _ = kill_process_group(own, Signal::KILL);
+    }
+    let mut pause = Duration::ZERO;
+    loop {
+        // Again and again: a process may start another one before it is killed.
+        match tree::below(None, Some(command)) {
+            Ok(left) if left.is_empty() => return Ok(()),
+            Ok(left) => tree::send(&left, Signal::KILL, shared),
+            Err(_) => {}
         }
-    }
-
-    fn begun(&mut self, command: Pid, leads_group: bool) {
-        self.command = Some(command);
-        self.own = leads_group.then_some(command);
-    }
-
-    /// Whether they are below `run`, beside this watchdog.
-    fn are_of_run(&self) -> bool {
-        self.command.is_none()
-    }
-
-    /// Whether the command itself has ended.
-    fn note_end(&mut self, pid: Pid) -> bool {
-        self.own = self.own.filter(|own| *own != pid);
-        Some(pid) == self.command
-    }
-
-    fn have_ended(&self) -> bool {
-        let left = tree::below(&[self.me], None, self.command);
-        left.is_ok_and(|left| left.is_empty())
-    }
-
-    /// Looks for new ones below those that are known. What was seen once is not forgotten: when `run` has ended, nothing shows any more
-    /// to whom the rest belongs.
-    fn look(&mut self) -> io::Result<()> {
-        self.seen.retain_mut(Process::renew);
-        let mut roots: Vec<_> = self.seen.iter().map(|it| it.pid).collect();
-        let except = if self.are_of_run() {
-            roots.extend(self.run.filter(|run| getppid() == Some(*run)));
-            Some(self.me)
-        } else {
-            roots.push(self.me);
-            None
-        };
-        self.seen.extend(tree::below(&roots, except, self.command)?);
-        self.seen.sort_by_key(|it| it.pid.as_raw_pid());
-        self.seen.dedup_by_key(|it| it.pid);
-        Ok(())
-    }
-
-    /// Looks now. The next look comes soon, if this one fails.
-    fn note(&mut self) {
-        let _ = self.look();
-    }
-
-    /// Kills all, again and again: a process may start another one before it is killed.
-    async fn kill(&mut self) {
-        // At once, before a look at each process of the system.
-        if let Some(own) = self.own {
-            let _ = kill_process_group(own, Signal::KILL);
-        }
-        let mut pause = Duration::ZERO;
-        loop {
-            tree::send(&self.seen, Signal::KILL, self.shared);
-            if self.look().is_ok() && self.seen.is_empty() {
-                return;
-            }
-            sleep(pause).await;
-            // Those of other users stay.
-            pause = (pause * 2).clamp(LOOK, LONGEST_PAUSE);
-        }
+        sleep(pause).await;
+        // Those of other users stay.
+        pause = (pause * 2).clamp(LOOK, LONGEST_PAUSE);
     }
 }
 
 /// Waits until the command may begin: the message, and its stdin. `None` if `run` is gone.
-fn receive_begin(stream: &net::UnixStream) -> io::Result<Option<([u8; MESSAGE], OwnedFd)>> {
-    let mut message = [0; MESSAGE];
+fn receive_begin(stream: &net::UnixStream) -> io::Result<Option<(Message, OwnedFd)>> {
+    let mut message = [0; 8];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut with = RecvAncillaryBuffer::new(&mut space);
     retry_on_intr(|| {

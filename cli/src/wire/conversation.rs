@@ -14,7 +14,7 @@ use lockkeeper_proto::{
     connect::{ConnectRequest, ConnectResponse},
     frame::{self, PREFIX_LEN},
     header::{ReplyHeader, RequestHeader},
-    jute::{Decode, DecodeError, Reader, TracedValue},
+    jute::{Decode, DecodeError, Reader, Traced, TracedValue},
 };
 
 use super::Side;
@@ -25,8 +25,8 @@ const LONGEST_FRAME: usize = 64 << 20;
 /// A connection.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
-    client: Direction,
-    server: Direction,
+    /// The bytes of each side.
+    sides: [Direction; 2],
     /// The requests without a reply, in order.
     asked: VecDeque<(Xid, OpCode)>,
     /// Whether the client has sent a four-letter word. The answer is text.
@@ -56,97 +56,84 @@ pub(super) struct Message {
     /// What it is: `getData`, `reply to getData`, `event`.
     pub(super) what: String,
     /// The fields, in order and without a gap.
-    pub(super) fields: Vec<Field>,
+    pub(super) fields: Vec<Traced>,
     /// Why the last field is only bytes.
     pub(super) error: Option<String>,
-}
-
-/// A part of a message.
-#[derive(Debug)]
-pub(super) struct Field {
-    pub(super) name: &'static str,
-    /// The offset in the message.
-    pub(super) offset: usize,
-    pub(super) length: usize,
-    pub(super) value: TracedValue,
 }
 
 impl Conversation {
     /// Takes bytes of one side, and returns the messages that are complete now.
     pub(super) fn hear(&mut self, side: Side, bytes: &[u8]) -> Vec<Message> {
-        self.direction(side).left.extend_from_slice(bytes);
+        self.sides[side as usize].left.extend_from_slice(bytes);
         std::iter::from_fn(|| self.next(side)).collect()
     }
 
     /// The connection has ended: returns the bytes that are in no message.
     pub(super) fn end(&mut self) -> Vec<Message> {
-        let rest = |side| {
-            let rest = self.direction(side).left.split().freeze();
+        let mut rest = |side| {
+            let length = self.sides[side as usize].left.len();
             let why = "the rest of the message is missing".to_owned();
-            (!rest.is_empty()).then(|| self.opaque(side, rest, "incomplete", Some(why)))
+            (length > 0).then(|| self.opaque(side, length, "incomplete", Some(why)))
         };
-        [Side::Client, Side::Server]
-            .into_iter()
-            .filter_map(rest)
-            .collect()
-    }
-
-    fn direction(&mut self, side: Side) -> &mut Direction {
-        match side {
-            Side::Client => &mut self.client,
-            Side::Server => &mut self.server,
-        }
+        let sides = [Side::Client, Side::Server];
+        sides.into_iter().filter_map(&mut rest).collect()
     }
 
     fn next(&mut self, side: Side) -> Option<Message> {
         let word = self.word;
-        let direction = self.direction(side);
-        if direction.left.is_empty() {
+        let direction = &mut self.sides[side as usize];
+        let length = direction.left.len();
+        if length == 0 {
             return None;
         }
         if direction.broken || (word && side == Side::Server) {
-            let rest = direction.left.split().freeze();
             let what = if word { "answer" } else { "bytes" };
-            return Some(self.opaque(side, rest, what, None));
+            return Some(self.opaque(side, length, what, None));
         }
-        let start = direction.left.first_chunk::<PREFIX_LEN>();
+        let start: Option<[u8; PREFIX_LEN]> = direction.left.first_chunk().copied();
         let is_word = start.is_some_and(|start| start.iter().all(u8::is_ascii_lowercase));
         if side == Side::Client && !direction.begun && is_word {
             direction.broken = true;
-            let word = direction.left.split_to(PREFIX_LEN).freeze();
             self.word = true;
-            return Some(self.opaque(side, word, "word", None));
+            return Some(self.opaque(side, PREFIX_LEN, "word", None));
         }
-        let prefix: Vec<u8> = start.map(|start| start.to_vec()).unwrap_or_default();
         match frame::split(&mut direction.left, LONGEST_FRAME) {
-            Ok(None) => None,
-            Ok(Some(message)) => {
-                let whole = [prefix.as_slice(), &message].concat().into();
-                Some(self.decode(side, whole, message))
+            Ok(message) => {
+                let whole = [&start?[..], &message?].concat();
+                Some(self.decode(side, whole.into()))
             }
             Err(error) => {
                 direction.broken = true;
-                let rest = direction.left.split().freeze();
-                Some(self.opaque(side, rest, "bytes", Some(error.to_string())))
+                Some(self.opaque(side, length, "bytes", Some(error.to_string())))
             }
         }
     }
 
-    /// Bytes that are not decoded.
-    fn opaque(&mut self, side: Side, bytes: Bytes, what: &str, error: Option<String>) -> Message {
-        let field = rest(bytes.clone(), 0);
-        self.message(side, bytes, what.to_owned(), vec![field], error)
+    /// The next bytes, which are not decoded.
+    fn opaque(&mut self, side: Side, length: usize, what: &str, error: Option<String>) -> Message {
+        let bytes = self.sides[side as usize].left.split_to(length).freeze();
+        self.message(side, bytes, what.to_owned(), Vec::new(), error)
     }
 
+    /// A message. What is behind its fields is one more.
     fn message(
         &mut self,
         side: Side,
         bytes: Bytes,
         what: String,
-        fields: Vec<Field>,
+        mut fields: Vec<Traced>,
         error: Option<String>,
     ) -> Message {
-        let direction = self.direction(side);
+        let end = fields.last().map_or(0, |last| last.offset + last.length);
+        if end < bytes.len() {
+            fields.push(Traced {
+                field: "bytes",
+                offset: end,
+                length: bytes.len() - end,
+                value: TracedValue::Fixed(bytes.slice(end..)),
+            });
+        }
+        let direction = &mut self.sides[side as usize];
         let offset = direction.offset;
         direction.offset += bytes.len();
         Message {
@@ -160,34 +147,18 @@ impl Conversation {
     }
 
     /// Decodes the message of a frame.
-    fn decode(&mut self, side: Side, whole: Bytes, message: Bytes) -> Message {
-        let length = message.len();
-        let mut reader = Reader::new(message).with_trace();
-        let direction = self.direction(side);
-        let is_handshake = !direction.begun;
-        direction.begun = true;
-        let (what, done) = match (side, is_handshake) {
-            (Side::Client, true) => ("handshake".to_owned(), all::<ConnectRequest>(&mut reader)),
-            (Side::Server, true) => ("handshake".to_owned(), all::<ConnectResponse>(&mut reader)),
-            (Side::Client, false) => self.request(&mut reader),
-            (Side::Server, false) => self.reply(&mut reader),
+    fn decode(&mut self, side: Side, whole: Bytes) -> Message {
+        let mut reader = Reader::new(whole.clone()).with_trace();
+        reader.enter("frame length");
+        let _ = i32::decode(&mut reader);
+        let begun = std::mem::replace(&mut self.sides[side as usize].begun, true);
+        let (what, done) = match (side, begun) {
+            (Side::Client, false) => ("handshake".to_owned(), all::<ConnectRequest>(&mut reader)),
+            (Side::Server, false) => ("handshake".to_owned(), all::<ConnectResponse>(&mut reader)),
+            (Side::Client, true) => self.request(&mut reader),
+            (Side::Server, true) => self.reply(&mut reader),
         };
-        let mut fields = vec![Field {
-            name: "frame length",
-            offset: 0,
-            length: PREFIX_LEN,
-            value: TracedValue::Int(i32::try_from(length).unwrap_or(i32::MAX)),
-        }];
-        fields.extend(reader.trace().iter().map(|traced| Field {
-            name: traced.field,
-            offset: PREFIX_LEN + traced.offset,
-            length: traced.length,
-            value: traced.value.clone(),
-        }));
-        let end = fields.last().map_or(0, |last| last.offset + last.length);
-        if end < whole.len() {
-            fields.push(rest(whole.slice(end..), end));
-        }
+        let fields = reader.trace().to_vec();
         let error = done.err().map(|error| error.to_string());
         self.message(side, whole, what, fields, error)
     }
@@ -216,10 +187,8 @@ impl Conversation {
         };
         let name = op.name().unwrap_or("request");
         if header.err.is_ok() {
-            (
-                format!("reply to {name}"),
-                Response::decode(op, reader).map(drop),
-            )
+            let decoded = Response::decode(op, reader).map(drop);
+            (format!("reply to {name}"), decoded)
         } else {
             (format!("refusal of {name}"), Ok(()))
         }
@@ -228,14 +197,4 @@ impl Conversation {
 
 fn all<T: Decode>(reader: &mut Reader) -> Result<(), DecodeError> {
     T::decode(reader).map(drop)
-}
-
-/// A field of bytes without a meaning.
-fn rest(bytes: Bytes, offset: usize) -> Field {
-    Field {
-        name: "bytes",
-        offset,
-        length: bytes.len(),
-        value: TracedValue::Fixed(bytes),
-    }
 }

@@ -2,10 +2,13 @@
 //!
 //! Invariant: later versions may add keys to the JSON, but remove none.
 
-use lockkeeper_proto::{ErrorCode, OpCode, jute::TracedValue};
-use serde_json::{Map, Value, json};
+use lockkeeper_proto::{
+    ErrorCode, OpCode,
+    jute::{Traced, TracedValue},
+};
+use serde_json::{Value, json};
 
-use super::conversation::{Field, Message};
+use super::conversation::Message;
 use crate::text;
 
 /// Fields whose values let others in.
@@ -13,8 +16,8 @@ const SECRETS: [&str; 5] = [
     "AuthPacket.auth",
     "SaslRequest.token",
     "SaslResponse.token",
-    "RequestBase.password",
-    "ResponseBase.password",
+    "ConnectRequest.password",
+    "ConnectResponse.password",
 ];
 
 /// What is in the place of a secret.
@@ -22,89 +25,73 @@ const HIDDEN: &str = "(not shown)";
 
 /// A line for the message, and one for each of its fields.
 pub(super) fn lines(message: &Message) -> String {
-    let row = |field: &Field| {
+    let row = |field: &Traced| {
         [
             format!("{:>6}", field.offset),
             format!("{:>4}", field.length),
-            field.name.to_owned(),
-            value(field),
+            field.field.to_owned(),
+            value(field, true),
         ]
     };
     let rows: Vec<_> = message.fields.iter().map(row).collect();
-    let table = text::table(&rows);
-    format!("{}{}\n{table}\n", head(message), error(message))
+    format!("{}\n{}\n", summary(message, ""), text::table(&rows))
 }
 
 /// All in one line, with short names of the fields.
 pub(super) fn line(message: &Message, secrets: bool) -> String {
-    let fields = message.fields.iter().skip(1).map(|field| {
-        let name = short(field);
-        let value = if secrets || !SECRETS.contains(&field.name) {
-            value(field)
-        } else {
-            HIDDEN.to_owned()
-        };
-        format!(" {name}={value}")
-    });
-    let fields: String = fields.collect();
-    format!("{}{fields}{}", head(message), error(message))
+    let fields = message.fields.iter().filter(|it| it.offset > 0);
+    let fields = fields.map(|field| format!(" {}={}", short(field), value(field, secrets)));
+    summary(message, &fields.collect::<String>())
 }
 
-fn head(message: &Message) -> String {
-    let Message { side, what, .. } = message;
-    let (length, offset) = (message.bytes.len(), message.offset);
-    format!("{}  {what}, {length} bytes at {offset}", side.name())
+fn summary(message: &Message, fields: &str) -> String {
+    let (side, what, offset) = (message.side.name(), &message.what, message.offset);
+    let error = message.error.as_ref().map(|error| format!(": {error}"));
+    let (length, error) = (message.bytes.len(), error.unwrap_or_default());
+    format!("{side}  {what}, {length} bytes at {offset}{fields}{error}")
 }
 
-fn error(message: &Message) -> String {
-    let error = message.error.as_ref();
-    error.map_or(String::new(), |error| format!(": {error}"))
-}
-
-/// An object. Without `secrets`, it has neither the bytes of a message with secrets, nor the values of these fields.
-pub(super) fn json(message: &Message, secrets: bool) -> Map<String, Value> {
-    let is_secret = |field: &Field| !secrets && SECRETS.contains(&field.name);
-    let fields: Vec<_> = (message.fields.iter())
-        .map(|field| {
-            let end = field.offset + field.length;
-            let bytes = message.bytes.get(field.offset..end).unwrap_or_default();
-            let hidden = is_secret(field);
-            json!({
-                "name": field.name,
-                "offset": field.offset,
-                "bytes": field.length,
-                "value": if hidden { HIDDEN.to_owned() } else { value(field) },
-                "hex": (!hidden).then(|| hex::encode(bytes)),
-            })
+/// An object. Without `secrets`, it has neither the values of secret fields, nor their bytes.
+pub(super) fn json(message: &Message, secrets: bool) -> Value {
+    let field = |field: &Traced| {
+        let bytes = message.bytes.get(field.offset..field.offset + field.length);
+        let shown = bytes.filter(|_| secrets || !is_secret(field));
+        json!({
+            "name": field.field,
+            "offset": field.offset,
+            "bytes": field.length,
+            "value": value(field, secrets),
+            "hex": shown.map(hex::encode),
         })
-        .collect();
-    let object = json!({
+    };
+    json!({
         "from": message.side.name(),
         "what": message.what,
         "offset": message.offset,
         "bytes": message.bytes.len(),
         "error": message.error,
-        "fields": fields,
-    });
-    match object {
-        Value::Object(object) => object,
-        _ => Map::new(),
-    }
+        "fields": message.fields.iter().map(field).collect::<Vec<_>>(),
+    })
+}
+
+fn is_secret(field: &Traced) -> bool {
+    SECRETS.contains(&field.field)
 }
 
 /// The value of a field, in the form that its meaning asks for.
-fn value(field: &Field) -> String {
+fn value(field: &Traced, secrets: bool) -> String {
     match &field.value {
+        _ if !secrets && is_secret(field) => HIDDEN.to_owned(),
         TracedValue::Int(int) if short(field) == "op" => match OpCode(*int).name() {
             Some(name) => format!("{int} ({name})"),
             None => int.to_string(),
         },
         TracedValue::Int(int) if short(field) == "err" => ErrorCode(*int).to_string(),
         TracedValue::Int(int) => int.to_string(),
-        TracedValue::Long(long) if is_id(field.name) => format!("0x{long:x}"),
+        TracedValue::Long(long) if is_id(field.field) => format!("0x{long:x}"),
         TracedValue::Long(long) => long.to_string(),
         TracedValue::Fixed(bytes) => match **bytes {
-            [byte @ 0..=1] if field.name != "bytes" => (byte == 1).to_string(),
+            [byte @ 0..=1] if field.field != "bytes" => (byte == 1).to_string(),
             _ => readable(bytes),
         },
         TracedValue::Buffer(None) | TracedValue::Text(None) | TracedValue::Count(None) => {
@@ -118,9 +105,9 @@ fn value(field: &Field) -> String {
 }
 
 /// The name of a field without that of its record.
-fn short(field: &Field) -> &str {
-    let name = field.name.split_once('.');
-    name.map_or(field.name, |(_, name)| name)
+fn short(field: &Traced) -> &str {
+    let name = field.field.split_once('.');
+    name.map_or(field.field, |(_, name)| name)
 }
 
 /// Whether the number is a transaction or a session, which are written in hexadecimal everywhere.

@@ -2,17 +2,16 @@
 //!
 //! The bytes are passed on as they come, before they are decoded. So a message that cannot be decoded passes, too.
 
-use std::{cell::RefCell, future::pending, rc::Rc, time::Duration};
+use std::{cell::RefCell, future::pending};
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
-use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{
         TcpListener, TcpStream,
         tcp::{ReadHalf, WriteHalf},
     },
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep},
 };
 
 use super::{
@@ -21,6 +20,7 @@ use super::{
     show,
 };
 use crate::{
+    duration::until,
     exit::{self, Failure},
     signals::{ENDING, Signals},
     text,
@@ -63,19 +63,14 @@ async fn connection(args: &SpyArgs, number: usize, mut client: TcpStream) -> Res
     let spy = Spy {
         args,
         number,
-        conversation: Rc::new(RefCell::default()),
+        conversation: RefCell::default(),
         drop_at: args.drop_after.map(|after| Instant::now() + after),
     };
     // Without Nagle's delay, as clients and servers have it.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
-    let cut = async {
-        match args.cut_after {
-            Some(after) => sleep(after).await,
-            None => pending().await,
-        }
-    };
+    let cut = until(args.cut_after.map(|after| Instant::now() + after));
     let ended = tokio::select! {
         ended = spy.relay(Side::Client, from_client, to_server) => ended,
         ended = spy.relay(Side::Server, from_server, to_client) => ended,
@@ -89,7 +84,7 @@ async fn connection(args: &SpyArgs, number: usize, mut client: TcpStream) -> Res
 struct Spy<'a> {
     args: &'a SpyArgs,
     number: usize,
-    conversation: Rc<RefCell<Conversation>>,
+    conversation: RefCell<Conversation>,
     drop_at: Option<Instant>,
 }
 
@@ -113,9 +108,7 @@ impl Spy<'_> {
             if self.drop_at.is_some_and(|at| at <= Instant::now()) {
                 pending::<()>().await;
             }
-            if self.args.delay > Duration::ZERO {
-                sleep_until(Instant::now() + self.args.delay).await;
-            }
+            sleep(self.args.delay).await;
             if to.write_all(bytes).await.is_err() {
                 return Ok(());
             }
@@ -127,19 +120,14 @@ impl Spy<'_> {
         let shown = |message: &Message| {
             if self.args.json {
                 let mut object = show::json(message, self.args.secrets);
-                object.insert("time_ms".to_owned(), text::millis(now).into());
-                object.insert("connection".to_owned(), self.number.into());
-                format!("{}\n", Value::Object(object))
+                object["time_ms"] = text::millis(now).into();
+                object["connection"] = self.number.into();
+                format!("{object}\n")
             } else {
                 let line = show::line(message, self.args.secrets);
                 format!("{}  {}  {line}\n", text::moment(now), self.number)
             }
         };
-        let lines: String = messages.iter().map(shown).collect();
-        if lines.is_empty() {
-            Ok(())
-        } else {
-            text::print(lines)
-        }
+        messages.iter().map(shown).try_for_each(text::print)
     }
 }

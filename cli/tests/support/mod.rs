@@ -1,28 +1,30 @@
 //! Shared by the tests of the command: servers to run against, and the command as a process.
 //!
 //! Each scenario is a function with an [`Arm`] as its argument; [`on_both_arms`] makes two tests of it. Nothing here
-//! sleeps for a fixed time. Functions wait for a condition, and give up after [`CONNECT_TIMEOUT`].
+//! sleeps for a fixed time. Functions wait for a condition, and give up after [`LIMIT`].
 
 #![allow(dead_code, reason = "each test file uses only a part")]
 
 use std::{
     ffi::OsStr,
-    io::{BufRead as _, BufReader, Read as _},
-    os::unix::net::UnixDatagram,
-    path::PathBuf,
+    fs::{self, Permissions},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::{fs::PermissionsExt as _, net::UnixDatagram},
+    path::{Path, PathBuf},
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant, SystemTime},
 };
 
-use lockkeeper::{Client, CreateMode, Guard, client::SessionId, node::Acl};
+use lockkeeper::{Client, CreateMode, Guard, Version, client::SessionId, node::Acl};
 use lockkeeper_server::Server;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tokio::runtime::Runtime;
 
 /// The limit of each wait: far longer than any step takes, even on a busy machine.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// Makes two tests of each scenario: one against the embedded server, one against a real ZooKeeper.
 #[macro_export]
@@ -45,7 +47,7 @@ macro_rules! on_both_arms {
 pub(crate) struct Arm {
     runtime: Runtime,
     pub(crate) connect: String,
-    pub(crate) server: Option<Server>,
+    server: Option<Server>,
     client: Client,
 }
 
@@ -77,14 +79,25 @@ impl Arm {
         }
     }
 
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// The embedded server.
+    pub(crate) fn server(&self) -> &Server {
+        self.server.as_ref().unwrap()
+    }
+
     /// A path that no other test uses.
     pub(crate) fn path(&self) -> String {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos();
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
         let arm = self.server.as_ref().map_or("real", |_| "embedded");
-        let pid = std::process::id();
-        format!("/lockkeeper-cli-test/{arm}-{pid}-{next}-{now}")
+        format!(
+            "/lockkeeper-cli-test/{arm}-{}-{next}-{now}",
+            std::process::id()
+        )
     }
 
     /// The names of the children of a path; none if the path does not exist.
@@ -101,26 +114,23 @@ impl Arm {
         wait_for("the nodes", || self.nodes(path).len() == count);
     }
 
-    /// Creates the node `top`, ten children, and `nodes` nodes below these children.
-    pub(crate) fn create_many(&self, top: &str, nodes: usize) {
-        let create = |path: String| {
-            let created = self.client.create(&path, "", CreateMode::Persistent);
-            self.runtime.block_on(created).unwrap();
-        };
-        create(top.to_owned());
-        (0..10).for_each(|number| create(format!("{top}/{number}")));
-        (0..nodes).for_each(|number| create(format!("{top}/{}/{number}", number % 10)));
-    }
-
     /// Creates a node and the nodes above it.
     pub(crate) fn create(&self, path: &str) {
         let created = self.client.create_all(path, "", CreateMode::Persistent);
         self.runtime.block_on(created).unwrap();
     }
 
+    pub(crate) fn create_with_acl(&self, path: &str, mode: CreateMode, acl: Vec<Acl>) {
+        let created = self.client.create_with_acl(path, "", mode, acl);
+        self.runtime.block_on(created).unwrap();
+    }
+
+    pub(crate) fn create_ephemeral(&self, path: &str) {
+        self.create_with_acl(path, CreateMode::Ephemeral, Acl::OPEN_UNSAFE.to_vec());
+    }
+
     pub(crate) fn set_data(&self, path: &str, data: &str) {
-        let data = data.to_owned();
-        let set = self.client.set_data(path, data, lockkeeper::Version::ANY);
+        let set = self.client.set_data(path, data.to_owned(), Version::ANY);
         self.runtime.block_on(set).unwrap();
     }
 
@@ -131,14 +141,8 @@ impl Arm {
     }
 
     pub(crate) fn delete(&self, path: &str) {
-        let version = lockkeeper::Version::ANY;
-        let deleted = self.runtime.block_on(self.client.delete(path, version));
-        deleted.unwrap();
-    }
-
-    pub(crate) fn create_with_acl(&self, path: &str, mode: CreateMode, acl: Vec<Acl>) {
-        let created = self.client.create_with_acl(path, "", mode, acl);
-        self.runtime.block_on(created).unwrap();
+        let deleted = self.client.delete(path, Version::ANY);
+        self.runtime.block_on(deleted).unwrap();
     }
 
     /// Takes the lock with the client of this arm.
@@ -151,46 +155,108 @@ impl Arm {
         self.runtime.block_on(guard.release()).unwrap();
     }
 
+    /// `lockkeeper ARGUMENTS --connect ..`, on this server.
+    pub(crate) fn on(&self, arguments: &[&str]) -> Command {
+        let mut lockkeeper = lockkeeper(arguments);
+        lockkeeper.args(["--connect", &self.connect]);
+        lockkeeper
+    }
+
+    /// Runs such a command, which must succeed, and returns its stdout.
+    pub(crate) fn said(&self, arguments: &[&str]) -> String {
+        let ended = ended(&mut self.on(arguments));
+        assert_eq!((ended.status, &*ended.stderr), (0, ""), "{arguments:?}");
+        ended.stdout
+    }
+
+    /// Runs such a command, which the server must refuse, and returns its stderr.
+    pub(crate) fn refused(&self, arguments: &[&str]) -> String {
+        ended(&mut self.on(arguments)).is(1, "").stderr
+    }
+
     /// `lockkeeper run OPTIONS PATH -- COMMAND` on this server.
     pub(crate) fn run(&self, options: &[&str], path: &str, command: &[&str]) -> Command {
         let mut run = lockkeeper(&["run", "--connect", &self.connect]);
         run.args(options).arg(path).arg("--").args(command);
         run
     }
+
+    /// Such a run to its end.
+    pub(crate) fn ran(&self, options: &[&str], path: &str, command: &[&str]) -> Ended {
+        ended(&mut self.run(options, path, command))
+    }
+
+    /// Such a run of a script.
+    pub(crate) fn start(&self, options: &[&str], path: &str, script: &str) -> Running {
+        Running::start(&mut self.run(options, path, &["sh", "-c", script]))
+    }
+}
+
+/// A directory of one test. Dropping this value deletes the directory.
+pub(crate) struct Files(PathBuf);
+
+impl Files {
+    pub(crate) fn new(test: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let (pid, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let directory = std::env::temp_dir().join(format!("lockkeeper-{test}-{pid}-{next}"));
+        fs::create_dir_all(&directory).unwrap();
+        Self(directory)
+    }
+
+    /// The path of a file, which need not exist.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// Writes a file that other users may not read.
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        path
+    }
+
+    pub(crate) fn fifo(&self, name: &str) -> String {
+        let path = self.path(name);
+        let made = Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        path
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// A service manager, to which a `run` with `--notify` tells how far it is.
-pub(crate) struct Manager {
-    socket: UnixDatagram,
-    path: PathBuf,
-}
+pub(crate) struct Manager(UnixDatagram, Files);
 
 impl Manager {
-    pub(crate) fn of(arm: &Arm, run: &mut Command) -> Self {
-        let name = format!("{}-notify", arm.path().replace('/', "_"));
-        let path = std::env::temp_dir().join(name);
+    pub(crate) fn of(run: &mut Command) -> Self {
+        let files = Files::new("notify");
+        let path = files.path("socket");
         let socket = UnixDatagram::bind(&path).unwrap();
-        socket.set_read_timeout(Some(CONNECT_TIMEOUT)).unwrap();
+        socket.set_read_timeout(Some(LIMIT)).unwrap();
         run.env("NOTIFY_SOCKET", &path);
-        Self { socket, path }
+        Self(socket, files)
     }
 
     pub(crate) fn heard(&self) -> String {
         let mut text = [0; 500];
-        let length = self.socket.recv(&mut text).unwrap();
+        let length = self.0.recv(&mut text).unwrap();
         String::from_utf8(text[..length].to_vec()).unwrap()
     }
 
-    /// Waits until the `run` knows that its command has begun. If its watchdog is killed before, it ends the command. The
-    /// command itself may have come far by then.
+    /// Waits until the `run` knows that its command has begun. The command itself may have come far by then.
     pub(crate) fn until_begun(&self) {
         while !self.heard().starts_with("READY=1") {}
-    }
-}
-
-impl Drop for Manager {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -198,8 +264,11 @@ impl Drop for Manager {
 pub(crate) fn lockkeeper<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
     command.args(arguments);
-    command.env_remove("LOCKKEEPER_CONNECT");
-    command.env_remove("LOCKKEEPER_AUTH");
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"LOCKKEEPER_") {
+            command.env_remove(name);
+        }
+    }
     command
 }
 
@@ -211,20 +280,84 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
+impl Ended {
+    fn of(status: ExitStatus, stdout: Vec<u8>, stderr: Vec<u8>) -> Self {
+        Self {
+            status: code(status),
+            stdout: String::from_utf8(stdout).unwrap(),
+            stderr: String::from_utf8(stderr).unwrap(),
+        }
+    }
+
+    /// It had this status, and wrote this to stdout.
+    #[track_caller]
+    pub(crate) fn is(self, status: i32, stdout: &str) -> Self {
+        assert_eq!((self.status, &*self.stdout), (status, stdout), "{self:?}");
+        self
+    }
+
+    /// It had this status.
+    #[track_caller]
+    pub(crate) fn ends(self, status: i32) -> Self {
+        assert_eq!(self.status, status, "{self:?}");
+        self
+    }
+
+    /// It wrote nothing to stderr.
+    #[track_caller]
+    pub(crate) fn silently(self) -> Self {
+        assert_eq!(self.stderr, "", "{self:?}");
+        self
+    }
+
+    /// Stderr contains this.
+    #[track_caller]
+    pub(crate) fn says(self, text: &str) -> Self {
+        assert!(self.stderr.contains(text), "{text:?} is missing: {self:?}");
+        self
+    }
+
+    /// Stdout contains this.
+    #[track_caller]
+    pub(crate) fn shows(self, text: &str) -> Self {
+        let stdout = &self.stdout;
+        assert!(stdout.contains(text), "{text:?} is missing: {self:?}");
+        self
+    }
+}
+
 /// Runs a command to its end.
 pub(crate) fn ended(command: &mut Command) -> Ended {
     let output = command.stdin(Stdio::null()).output().unwrap();
-    Ended {
-        status: code(output.status),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    Ended::of(output.status, output.stdout, output.stderr)
+}
+
+/// Runs a command with this stdin to its end.
+pub(crate) fn fed(command: &mut Command, input: &[u8]) -> Ended {
+    let (running, mut stdin) = Running::start_to_write(command);
+    stdin.write_all(input).unwrap();
+    drop(stdin);
+    running.end()
 }
 
 fn code(status: ExitStatus) -> i32 {
     status
         .code()
         .unwrap_or_else(|| panic!("ended by a signal: {status}"))
+}
+
+/// Runs a shell command in a terminal of its own. script(1), of util-linux, makes the terminal.
+pub(crate) fn in_a_terminal(command: &str) -> Ended {
+    let mut script = Command::new("script");
+    let mut ended = ended(script.args(["--quiet", "--return", "--command", command, "/dev/null"]));
+    ended.stdout = ended.stdout.replace('\r', "");
+    ended.ends(0)
+}
+
+/// A JSON object in each line.
+pub(crate) fn objects(lines: &str) -> Vec<Value> {
+    let object = |line| serde_json::from_str(line).expect(line);
+    lines.lines().map(object).collect()
 }
 
 /// A running command. Dropping this value kills it.
@@ -247,12 +380,8 @@ impl Running {
     }
 
     fn with_stdin(command: &mut Command, stdin: Stdio) -> Self {
-        let mut child = command
-            .stdin(stdin)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let command = command.stdin(stdin).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let stderr = BufReader::new(child.stderr.take().unwrap());
         Self {
@@ -262,6 +391,19 @@ impl Running {
         }
     }
 
+    /// Starts `lockkeeper serve` on a free port, and returns its address, too.
+    pub(crate) fn serve(options: &[&str]) -> (Self, String) {
+        Self::serve_at("127.0.0.1:0", options)
+    }
+
+    pub(crate) fn serve_at(address: &str, options: &[&str]) -> (Self, String) {
+        let mut serve = lockkeeper(&["serve", "--listen", address]);
+        let mut serve = Self::start(serve.args(options));
+        let line = serve.line();
+        let address = line.strip_prefix("listening on ");
+        (serve, address.expect(&line).to_owned())
+    }
+
     /// The next line of stdout without its newline; empty at the end of stdout.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
@@ -269,13 +411,27 @@ impl Running {
         line.trim_end().to_owned()
     }
 
+    /// The process ids and other words of the next line.
+    pub(crate) fn words<const N: usize>(&mut self) -> [String; N] {
+        let line = self.line();
+        let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+        words.try_into().unwrap()
+    }
+
+    /// The process id in the next line.
+    pub(crate) fn pid_in_line(&mut self) -> Pid {
+        pid_of(&self.line())
+    }
+
     /// Reads stdout up to the first line that `is_wanted`. Panics if it ends before.
-    pub(crate) fn line_that(&mut self, mut is_wanted: impl FnMut(&str) -> bool) {
-        let mut line = String::new();
-        while line.is_empty() || !is_wanted(line.trim_end()) {
-            line.clear();
+    pub(crate) fn line_that(&mut self, mut is_wanted: impl FnMut(&str) -> bool) -> String {
+        loop {
+            let mut line = String::new();
             let length = self.stdout.read_line(&mut line).unwrap();
             assert!(length > 0, "stdout has ended before this line");
+            if is_wanted(line.trim_end()) {
+                return line.trim_end().to_owned();
+            }
         }
     }
 
@@ -291,28 +447,26 @@ impl Running {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        rustix::process::kill_process(self.pid(), signal).unwrap();
+        kill_process(self.pid(), signal).unwrap();
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
+    /// Closes the reading end of stdout, as `head` does.
+    pub(crate) fn read_no_more(&mut self) {
+        let (reader, _) = std::io::pipe().unwrap();
+        self.stdout = BufReader::new(ChildStdout::from(std::os::fd::OwnedFd::from(reader)));
+    }
+
     /// Waits for the end of the command. Stderr is read to its end, so every process that inherited it must have ended.
     pub(crate) fn end(mut self) -> Ended {
-        let mut status = None;
-        wait_for("the end of the command", || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
-        let (mut stdout, mut stderr) = (String::new(), String::new());
-        self.stdout.read_to_string(&mut stdout).unwrap();
-        self.stderr.read_to_string(&mut stderr).unwrap();
-        Ended {
-            status: code(status.unwrap()),
-            stdout,
-            stderr,
-        }
+        wait_for("the end of the command", || !self.is_running());
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        self.stdout.read_to_end(&mut stdout).unwrap();
+        self.stderr.read_to_end(&mut stderr).unwrap();
+        Ended::of(self.child.wait().unwrap(), stdout, stderr)
     }
 }
 
@@ -324,23 +478,31 @@ impl Drop for Running {
 }
 
 pub(crate) fn pid_of(text: &str) -> Pid {
-    Pid::from_raw(text.parse().unwrap()).unwrap()
+    Pid::from_raw(text.parse().expect(text)).unwrap()
+}
+
+/// The line of a process in `/proc`, from its state on.
+pub(crate) fn state_of(pid: Pid) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.chars().next()
 }
 
 /// Whether a process with this pid exists and is not a zombie.
 pub(crate) fn is_alive(pid: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
-    stat.is_ok_and(|stat| !stat.contains(") Z "))
+    state_of(pid).is_some_and(|state| state != 'Z')
+}
+
+pub(crate) fn until_dead(pid: Pid) {
+    wait_for("the end of a process", || !is_alive(pid));
 }
 
 /// Waits for a condition.
+#[track_caller]
 pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(
-            start.elapsed() < CONNECT_TIMEOUT,
-            "timed out after {CONNECT_TIMEOUT:?}: waited for {what}"
-        );
+        let waited = start.elapsed();
+        assert!(waited < LIMIT, "waited {waited:?} for {what}");
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -348,12 +510,12 @@ pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 /// The watchdog that a `run` has started. For a moment, a new process has no arguments.
 pub(crate) fn watchdog_of(run: Pid) -> Pid {
     let is_watchdog = |pid: &&str| {
-        let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
+        let command = fs::read_to_string(format!("/proc/{pid}/cmdline"));
         command.is_ok_and(|command| command.contains("--watchdog"))
     };
     let mut watchdog = None;
     wait_for("the watchdog", || {
-        let children = std::fs::read_to_string(format!("/proc/{run}/task/{run}/children")).unwrap();
+        let children = fs::read_to_string(format!("/proc/{run}/task/{run}/children")).unwrap();
         watchdog = children.split_whitespace().find(is_watchdog).map(pid_of);
         watchdog.is_some()
     });
@@ -373,19 +535,17 @@ pub(crate) fn is_ignored(signal: Signal) -> bool {
     is_in("self", "SigIgn:", signal)
 }
 
-/// Whether this process does not end by the signal.
-pub(crate) fn handles(pid: Pid, signal: Signal) -> bool {
-    ["SigIgn:", "SigCgt:"]
-        .iter()
-        .any(|set| is_in(&pid.to_string(), set, signal))
-}
-
 /// Whether the signal is in a set of this process.
-fn is_in(pid: &str, set: &str, signal: Signal) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+pub(crate) fn is_in(pid: &str, set: &str, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let set = status
         .lines()
         .find_map(|line| line.strip_prefix(set))
         .map_or(0, |set| u64::from_str_radix(set.trim(), 16).unwrap());
     set >> (signal.as_raw() - 1) & 1 == 1
+}
+
+/// The workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

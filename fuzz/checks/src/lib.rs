@@ -10,6 +10,7 @@
 )]
 
 mod ranks;
+mod script;
 mod server;
 mod session;
 mod wire;

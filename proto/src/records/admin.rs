@@ -3,11 +3,10 @@
 //! Invariant: `Debug` prints no token and no credentials.
 
 use alloc::{string::String, vec::Vec};
-use core::fmt;
 
 use bytes::Bytes;
 
-use crate::jute::{Decode, DecodeError, Encode, Reader, Sink, Writer, record};
+use crate::jute::record;
 
 record! {
     /// Changes the servers of the ensemble.
@@ -35,96 +34,29 @@ record! {
         /// All identities of the connection, in no particular order.
         pub client_info: Vec<ClientInfo>,
     }
-}
 
-/// A token of a SASL exchange.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SaslRequest {
-    /// The token.
-    pub token: Option<Bytes>,
-}
+    /// A token of a SASL exchange, which may contain a password in clear text.
+    pub struct SaslRequest hides token {
+        /// The token.
+        pub token: Option<Bytes>,
+    }
 
-/// A token of a SASL exchange.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SaslResponse {
-    /// The token. A server without SASL sends null.
-    pub token: Option<Bytes>,
-}
+    /// A token of a SASL exchange.
+    pub struct SaslResponse hides token {
+        /// The token. A server without SASL sends null.
+        pub token: Option<Bytes>,
+    }
 
-/// Adds an identity to the connection.
-#[derive(Clone, PartialEq, Eq)]
-pub struct AuthPacket {
-    /// 0; servers ignore it.
-    pub auth_type: i32,
-    /// The scheme, as in an ACL.
-    pub scheme: String,
-    /// The credentials, in clear text.
-    pub auth: Option<Bytes>,
-}
-
-impl Encode for AuthPacket {
-    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
-        self.auth_type.encode(writer);
-        self.scheme.encode(writer);
-        self.auth.encode(writer);
+    /// Adds an identity to the connection.
+    pub struct AuthPacket hides auth {
+        /// 0; servers ignore it.
+        pub auth_type: i32,
+        /// The scheme, as in an ACL.
+        pub scheme: String,
+        /// The credentials, in clear text.
+        pub auth: Option<Bytes>,
     }
 }
-
-impl Decode for AuthPacket {
-    const SMALLEST: usize = 12;
-
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        reader.enter("AuthPacket.auth_type");
-        let auth_type = i32::decode(reader)?;
-        reader.enter("AuthPacket.scheme");
-        let scheme = String::decode(reader)?;
-        reader.enter("AuthPacket.auth");
-        let auth = Decode::decode(reader)?;
-        Ok(Self {
-            auth_type,
-            scheme,
-            auth,
-        })
-    }
-}
-
-/// Leaves the credentials out.
-impl fmt::Debug for AuthPacket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthPacket")
-            .field("scheme", &self.scheme)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Implements the codec and `Debug` of a token. It may contain a password in clear text, so `Debug`
-/// leaves it out.
-macro_rules! token {
-    ($($name:ident)*) => {$(
-        impl Encode for $name {
-            fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
-                self.token.encode(writer);
-            }
-        }
-
-        impl Decode for $name {
-            const SMALLEST: usize = 4;
-
-            fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-                reader.enter(concat!(stringify!($name), ".token"));
-                Ok(Self { token: Decode::decode(reader)? })
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($name)).finish_non_exhaustive()
-            }
-        }
-    )*};
-}
-
-token! { SaslRequest SaslResponse }
 
 #[cfg(test)]
 mod tests {

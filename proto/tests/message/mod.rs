@@ -1,30 +1,25 @@
-//! One type for all kinds of messages, and strategies that make arbitrary messages of each kind.
-//!
-//! [`kinds`] asks the crate which operations it knows. [`Kind::messages`] panics for an operation
-//! without a strategy. So when an operation is added to the crate, the tests either include it or
-//! fail.
+//! All kinds of messages, and the check of one message against the schema.
 
 #![allow(
     dead_code,
     reason = "shared by several test programs; each of them uses a part"
 )]
 
-mod operations;
-mod records;
-
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
     OpCode, Request, Response, WatcherEvent,
     connect::{ConnectRequest, ConnectResponse},
     header::{ReplyHeader, RequestHeader},
-    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer},
+    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, TracedValue, Writer},
 };
 use proptest::{
-    strategy::{BoxedStrategy, Strategy},
+    strategy::Strategy,
     test_runner::{Config, TestCaseResult, TestRunner},
 };
 
 pub(crate) use lockkeeper_test_support::cases::cases;
+
+use crate::schema::{self, Holds};
 
 /// The kind of a message: the type that its bytes are decoded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,18 +35,8 @@ pub(crate) enum Kind {
     Response(OpCode),
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Message {
-    ConnectRequest(ConnectRequest),
-    ConnectResponse(ConnectResponse),
-    RequestHeader(RequestHeader),
-    ReplyHeader(ReplyHeader),
-    WatcherEvent(WatcherEvent),
-    Request(Request),
-    Response(Response),
-}
-
-/// All kinds of messages.
+/// All kinds of messages. [`schema`] panics for an operation that it does not know. So when an
+/// operation is added to the crate, the tests either include it or fail.
 pub(crate) fn kinds() -> Vec<Kind> {
     let mut kinds = vec![
         Kind::ConnectRequest,
@@ -76,89 +61,95 @@ pub(crate) fn kinds() -> Vec<Kind> {
     kinds
 }
 
-/// Checks a property as `proptest!` does, but with a quarter of the configured cases
-/// (`PROPTEST_CASES`).
+/// Checks a property of arbitrary messages as `proptest!` does, but with a quarter of the
+/// configured cases (`PROPTEST_CASES`).
 ///
 /// A test calls this for each of some sixty kinds.
-pub(crate) fn check<S: Strategy>(strategy: &S, property: impl Fn(S::Value) -> TestCaseResult) {
+pub(crate) fn check(kind: Kind, property: impl Fn(Bytes) -> TestCaseResult) {
     let configured = cases();
     let config = Config {
         cases: configured.cases.div_ceil(4),
         failure_persistence: None,
         ..configured
     };
-    let checked = TestRunner::new(config).run(strategy, property);
-    checked.unwrap_or_else(|error| panic!("{error}"));
+    let messages = schema::messages(kind).prop_map(Bytes::from);
+    let checked = TestRunner::new(config).run(&messages, property);
+    checked.unwrap_or_else(|error| panic!("{kind:?}: {error}"));
 }
 
 impl Kind {
-    pub(crate) fn decode(self, reader: &mut Reader) -> Result<Message, DecodeError> {
+    /// Decodes a message, and encodes it again if that is wanted.
+    fn read(self, reader: &mut Reader, again: bool) -> Result<Bytes, DecodeError> {
         Ok(match self {
-            Self::ConnectRequest => Message::ConnectRequest(Decode::decode(reader)?),
-            Self::ConnectResponse => Message::ConnectResponse(Decode::decode(reader)?),
-            Self::RequestHeader => Message::RequestHeader(Decode::decode(reader)?),
-            Self::ReplyHeader => Message::ReplyHeader(Decode::decode(reader)?),
-            Self::WatcherEvent => Message::WatcherEvent(Decode::decode(reader)?),
-            Self::Request(op) => Message::Request(Request::decode(op, reader)?),
-            Self::Response(op) => Message::Response(Response::decode(op, reader)?),
+            Self::ConnectRequest => encoded(&ConnectRequest::decode(reader)?, again),
+            Self::ConnectResponse => encoded(&ConnectResponse::decode(reader)?, again),
+            Self::RequestHeader => encoded(&RequestHeader::decode(reader)?, again),
+            Self::ReplyHeader => encoded(&ReplyHeader::decode(reader)?, again),
+            Self::WatcherEvent => encoded(&WatcherEvent::decode(reader)?, again),
+            Self::Request(op) => {
+                let request = Request::decode(op, reader)?;
+                assert_eq!(request.op(), op);
+                encoded(&request, again)
+            }
+            Self::Response(op) => {
+                let response = Response::decode(op, reader)?;
+                assert_eq!(response.op(), op);
+                encoded(&response, again)
+            }
         })
     }
 
-    /// Decodes a message from `bytes`, with the reader that clients use.
-    pub(crate) fn decode_all(self, bytes: &Bytes) -> Result<Message, DecodeError> {
-        self.decode(&mut Reader::new(bytes.clone()))
+    /// Decodes a message, with the reader that clients use, and drops it.
+    pub(crate) fn decode_all(self, bytes: &Bytes) -> Result<(), DecodeError> {
+        self.read(&mut Reader::new(bytes.clone()), false).map(drop)
     }
 
-    /// Arbitrary messages of this kind.
-    pub(crate) fn messages(self) -> BoxedStrategy<Message> {
-        match self {
-            Self::ConnectRequest => records::connect_request()
-                .prop_map(Message::ConnectRequest)
-                .boxed(),
-            Self::ConnectResponse => records::connect_response()
-                .prop_map(Message::ConnectResponse)
-                .boxed(),
-            Self::RequestHeader => records::request_header()
-                .prop_map(Message::RequestHeader)
-                .boxed(),
-            Self::ReplyHeader => records::reply_header()
-                .prop_map(Message::ReplyHeader)
-                .boxed(),
-            Self::WatcherEvent => records::watcher_event()
-                .prop_map(Message::WatcherEvent)
-                .boxed(),
-            Self::Request(op) => operations::request(op).prop_map(Message::Request).boxed(),
-            Self::Response(op) => operations::response(op).prop_map(Message::Response).boxed(),
-        }
+    /// Decodes a message, and encodes it again.
+    pub(crate) fn recode(self, reader: &mut Reader) -> Result<Bytes, DecodeError> {
+        self.read(reader, true)
+    }
+
+    /// As [`recode`](Self::recode), with the reader that clients use.
+    pub(crate) fn recode_all(self, bytes: &Bytes) -> Result<Bytes, DecodeError> {
+        self.recode(&mut Reader::new(bytes.clone()))
     }
 }
 
-impl Message {
-    pub(crate) fn kind(&self) -> Kind {
-        match self {
-            Self::ConnectRequest(_) => Kind::ConnectRequest,
-            Self::ConnectResponse(_) => Kind::ConnectResponse,
-            Self::RequestHeader(_) => Kind::RequestHeader,
-            Self::ReplyHeader(_) => Kind::ReplyHeader,
-            Self::WatcherEvent(_) => Kind::WatcherEvent,
-            Self::Request(request) => Kind::Request(request.op()),
-            Self::Response(response) => Kind::Response(response.op()),
-        }
+/// Checks that messages of these kinds, one behind the other, are decoded completely, to the fields
+/// of the schema, and that they are encoded to the same bytes.
+pub(crate) fn assert_agree(kinds: &[Kind], bytes: &Bytes) -> Result<(), DecodeError> {
+    let mut reader = Reader::new(bytes.clone()).with_trace();
+    let (mut again, mut places) = (BytesMut::new(), Vec::new());
+    for kind in kinds {
+        let begin = again.len();
+        again.extend_from_slice(&kind.recode(&mut reader)?);
+        let read = &bytes[begin..bytes.len() - reader.left()];
+        let in_all = |place: schema::Place| (place.field, begin + place.offset, place.holds);
+        places.extend(schema::places(*kind, read).into_iter().map(in_all));
     }
+    assert_eq!(again, bytes, "{kinds:?}");
+    let fields = reader.trace().iter().map(|read| {
+        let holds = match &read.value {
+            TracedValue::Fixed(_) => Holds::Bool,
+            TracedValue::Int(_) => Holds::Int,
+            TracedValue::Long(_) => Holds::Long,
+            TracedValue::Buffer(_) | TracedValue::Text(_) => Holds::Length,
+            TracedValue::Count(_) => Holds::Count,
+        };
+        let (_, name) = read.field.split_once('.').unwrap();
+        (name.to_owned(), read.offset, holds)
+    });
+    assert_eq!(fields.collect::<Vec<_>>(), places);
+    Ok(())
+}
 
-    pub(crate) fn encoded(&self) -> Bytes {
-        let mut out = BytesMut::new();
-        let mut writer = Writer::new(&mut out);
-        match self {
-            Self::ConnectRequest(it) => it.encode(&mut writer),
-            Self::ConnectResponse(it) => it.encode(&mut writer),
-            Self::RequestHeader(it) => it.encode(&mut writer),
-            Self::ReplyHeader(it) => it.encode(&mut writer),
-            Self::WatcherEvent(it) => it.encode(&mut writer),
-            Self::Request(it) => it.encode(&mut writer),
-            Self::Response(it) => it.encode(&mut writer),
-        }
-        writer.finish().unwrap();
-        out.freeze()
+fn encoded(message: &impl Encode, again: bool) -> Bytes {
+    if !again {
+        return Bytes::new();
     }
+    let mut out = BytesMut::new();
+    let mut writer = Writer::new(&mut out);
+    message.encode(&mut writer);
+    writer.finish().unwrap();
+    out.freeze()
 }

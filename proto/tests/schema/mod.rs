@@ -1,29 +1,33 @@
-//! An independent description of the layout of every message: the schema as text, and a walk over
-//! the bytes of a message.
+//! An independent description of the layout of every message: the schema as text, a walk over the
+//! bytes of a message, and arbitrary messages.
 //!
-//! Invariant: nothing here uses the crate's records or its reader.
+//! Invariant: nothing here uses the crate's records, its reader or its writer.
 //! Source of the schema: `zookeeper.jute`, `ZooDefs.OpCode` and `MultiOperationRecord`.
+
+use proptest::{collection::vec, option, prelude::*, strategy::Union};
 
 use crate::message::Kind;
 
+/// A field is `type name`, or `type name:other` if the crate has another name for it. A value
+/// whose type has a `?` may be null.
 const RECORDS: &str = "
     Id                           {str scheme; str id}
     ACL                          {i32 perms; Id id}
     Stat                         {i64 czxid; i64 mzxid; i64 ctime; i64 mtime; i32 version; i32 cversion; i32 aversion;
                                   i64 ephemeralOwner; i32 dataLength; i32 numChildren; i64 pzxid}
     ClientInfo                   {str authScheme; str user}
-    ConnectRequest               {i32 protocolVersion; i64 lastZxidSeen; i32 timeOut; i64 sessionId; buf passwd; rest readOnly}
-    ConnectResponse              {i32 protocolVersion; i32 timeOut; i64 sessionId; buf passwd; rest readOnly}
-    RequestHeader                {i32 xid; i32 type}
+    ConnectRequest               {i32 protocolVersion; i64 lastZxidSeen; i32 timeOut:timeout_ms; i64 sessionId; buf? passwd:password; rest readOnly}
+    ConnectResponse              {i32 protocolVersion; i32 timeOut:timeout_ms; i64 sessionId; buf? passwd:password; rest readOnly}
+    RequestHeader                {i32 xid; i32 type:op}
     ReplyHeader                  {i32 xid; i64 zxid; i32 err}
-    MultiHeader                  {i32 type; bool done; i32 err}
-    WatcherEvent                 {i32 type; i32 state; str path}
+    MultiHeader                  {i32 type:op; bool done; i32 err}
+    WatcherEvent                 {i32 type:event_type; i32 state; str path}
     ErrorResponse                {i32 err}
-    AuthPacket                   {i32 type; str scheme; buf auth}
-    GetSASLRequest               {buf token}
-    SetSASLResponse              {buf token}
-    CreateRequest                {str path; buf data; vec<ACL> acl; i32 flags}
-    CreateTTLRequest             {str path; buf data; vec<ACL> acl; i32 flags; i64 ttl}
+    AuthPacket                   {i32 type:auth_type; str scheme; buf? auth}
+    GetSASLRequest               {buf? token}
+    SetSASLResponse              {buf? token}
+    CreateRequest                {str path; buf? data; vec<ACL>? acl; i32 flags}
+    CreateTTLRequest             {str path; buf? data; vec<ACL>? acl; i32 flags; i64 ttl:ttl_ms}
     CreateResponse               {str path}
     Create2Response              {str path; Stat stat}
     DeleteRequest                {str path; i32 version}
@@ -31,12 +35,12 @@ const RECORDS: &str = "
     ExistsRequest                {str path; bool watch}
     ExistsResponse               {Stat stat}
     GetDataRequest               {str path; bool watch}
-    GetDataResponse              {buf data; Stat stat}
-    SetDataRequest               {str path; buf data; i32 version}
+    GetDataResponse              {buf? data; Stat stat}
+    SetDataRequest               {str path; buf? data; i32 version}
     SetDataResponse              {Stat stat}
     GetACLRequest                {str path}
     GetACLResponse               {vec<ACL> acl; Stat stat}
-    SetACLRequest                {str path; vec<ACL> acl; i32 version}
+    SetACLRequest                {str path; vec<ACL>? acl; i32 version}
     SetACLResponse               {Stat stat}
     GetChildrenRequest           {str path; bool watch}
     GetChildrenResponse          {vec<str> children}
@@ -44,7 +48,7 @@ const RECORDS: &str = "
     GetChildren2Response         {vec<str> children; Stat stat}
     GetAllChildrenNumberRequest  {str path}
     GetAllChildrenNumberResponse {i32 totalNumber}
-    GetEphemeralsRequest         {str prefixPath}
+    GetEphemeralsRequest         {str? prefixPath}
     GetEphemeralsResponse        {vec<str> ephemerals}
     SyncRequest                  {str path}
     SyncResponse                 {str path}
@@ -52,9 +56,9 @@ const RECORDS: &str = "
     SetWatches2                  {i64 relativeZxid; vec<str> dataWatches; vec<str> existWatches; vec<str> childWatches;
                                   vec<str> persistentWatches; vec<str> persistentRecursiveWatches}
     AddWatchRequest              {str path; i32 mode}
-    CheckWatchesRequest          {str path; i32 type}
-    RemoveWatchesRequest         {str path; i32 type}
-    ReconfigRequest              {str joiningServers; str leavingServers; str newMembers; i64 curConfigId}
+    CheckWatchesRequest          {str path; i32 type:watcher_type}
+    RemoveWatchesRequest         {str path; i32 type:watcher_type}
+    ReconfigRequest              {str? joiningServers; str? leavingServers; str? newMembers; i64 curConfigId}
     WhoAmIResponse               {vec<ClientInfo> clientInfo}
     -                            {}
 ";
@@ -95,8 +99,10 @@ const OPERATIONS: &str = "
 ";
 
 /// The place of a primitive value in a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Place {
+    /// The crate's name of the field.
+    pub(crate) field: String,
     pub(crate) offset: usize,
     pub(crate) holds: Holds,
 }
@@ -120,23 +126,43 @@ pub(crate) fn places(kind: Kind, bytes: &[u8]) -> Vec<Place> {
         offset: 0,
         places: Vec::new(),
     };
-    match kind {
-        Kind::ConnectRequest => walk.over_type("ConnectRequest"),
-        Kind::ConnectResponse => walk.over_type("ConnectResponse"),
-        Kind::RequestHeader => walk.over_type("RequestHeader"),
-        Kind::ReplyHeader => walk.over_type("ReplyHeader"),
-        Kind::WatcherEvent => walk.over_type("WatcherEvent"),
-        Kind::Request(op) => walk.over_body(op.0, Direction::Request),
-        Kind::Response(op) => walk.over_body(op.0, Direction::Response),
+    match body(kind) {
+        Body::Record(record) => walk.over_type(record, ""),
+        Body::List(side, _) => walk.over_list(side),
     }
     assert_eq!(walk.offset, bytes.len(), "{kind:?}: bytes left over");
     walk.places
 }
 
-#[derive(Clone, Copy)]
-enum Direction {
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
     Request,
     Response,
+}
+
+/// What a message consists of.
+enum Body {
+    Record(&'static str),
+    /// A list of parts of these operations.
+    List(Side, &'static [i32]),
+}
+
+fn body(kind: Kind) -> Body {
+    let (op, side) = match kind {
+        Kind::ConnectRequest => return Body::Record("ConnectRequest"),
+        Kind::ConnectResponse => return Body::Record("ConnectResponse"),
+        Kind::RequestHeader => return Body::Record("RequestHeader"),
+        Kind::ReplyHeader => return Body::Record("ReplyHeader"),
+        Kind::WatcherEvent => return Body::Record("WatcherEvent"),
+        Kind::Request(op) => (op.0, Side::Request),
+        Kind::Response(op) => (op.0, Side::Response),
+    };
+    match (op, side) {
+        (14, Side::Request) => Body::List(side, &[1, 2, 5, 13, 15, 19, 21]),
+        (22, Side::Request) => Body::List(side, &[4, 8]),
+        (14 | 22, Side::Response) => Body::List(side, &[1, 2, 4, 5, 8, 13, 15, -1]),
+        _ => Body::Record(record(op, side)),
+    }
 }
 
 struct Walk<'a> {
@@ -146,56 +172,37 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn over_body(&mut self, op: i32, direction: Direction) {
-        let (request, response) = operation(op);
-        let body = match direction {
-            Direction::Request => request,
-            Direction::Response => response,
-        };
-        if body != "multi" {
-            return self.over_type(body);
-        }
+    fn over_list(&mut self, side: Side) {
         loop {
             let header = self.offset;
-            self.over_type("MultiHeader");
-            let op = self.int_at(header);
+            self.over_type("MultiHeader", "");
             if self.bytes[header + 4] != 0 {
                 return;
             }
-            self.over_body(op, direction);
+            self.over_type(record(self.int_at(header), side), "");
         }
     }
 
-    fn over_type(&mut self, name: &str) {
-        if let Some(element) = name
-            .strip_prefix("vec<")
-            .and_then(|it| it.strip_suffix('>'))
-        {
-            for _ in 0..self.take(Holds::Count, 4) {
-                self.over_type(element);
-            }
-            return;
-        }
-        match name {
-            "bool" => {
-                self.take(Holds::Bool, 1);
-            }
-            "i32" => {
-                self.take(Holds::Int, 4);
-            }
-            "i64" => {
-                self.take(Holds::Long, 8);
-            }
-            "str" | "buf" => {
-                let length = self.take(Holds::Length, 4);
-                self.offset += usize::try_from(length).unwrap_or(0);
+    fn over_type(&mut self, name: &str, field: &str) {
+        let name = name.strip_suffix('?').unwrap_or(name);
+        match (name, element(name)) {
+            (_, Some(element)) => {
+                for _ in 0..self.take(field, Holds::Count, 4) {
+                    self.over_type(element, field);
+                }
             }
             // The optional last byte.
-            "rest" if self.offset == self.bytes.len() => {}
-            "rest" => self.over_type("bool"),
-            record => {
-                for field in fields(record) {
-                    self.over_type(field);
+            ("rest", _) if self.offset == self.bytes.len() => {}
+            ("rest" | "bool", _) => drop(self.take(field, Holds::Bool, 1)),
+            ("i32", _) => drop(self.take(field, Holds::Int, 4)),
+            ("i64", _) => drop(self.take(field, Holds::Long, 8)),
+            ("str" | "buf", _) => {
+                let length = self.take(field, Holds::Length, 4);
+                self.offset += usize::try_from(length).unwrap_or(0);
+            }
+            (record, _) => {
+                for (kind, field) in fields(record) {
+                    self.over_type(kind, &field);
                 }
             }
         }
@@ -203,11 +210,15 @@ impl Walk<'_> {
 
     /// Steps over a value of `width` bytes. Returns the value if it has four bytes, and 0
     /// otherwise.
-    fn take(&mut self, holds: Holds, width: usize) -> i32 {
-        let offset = self.offset;
-        self.places.push(Place { offset, holds });
+    fn take(&mut self, field: &str, holds: Holds, width: usize) -> i32 {
+        let (field, offset) = (field.to_owned(), self.offset);
         self.offset += width;
-        assert!(self.offset <= self.bytes.len(), "{holds:?} at {offset}");
+        assert!(self.offset <= self.bytes.len(), "{field} at {offset}");
+        self.places.push(Place {
+            field,
+            offset,
+            holds,
+        });
         if width == 4 { self.int_at(offset) } else { 0 }
     }
 
@@ -217,26 +228,133 @@ impl Walk<'_> {
     }
 }
 
-/// The types of a record's fields.
-fn fields(record: &str) -> impl Iterator<Item = &'static str> {
+/// The type of a vector's elements.
+fn element(name: &str) -> Option<&str> {
+    name.strip_prefix("vec<")?.strip_suffix('>')
+}
+
+/// The fields of a record: the type of each, and the crate's name.
+fn fields(record: &str) -> impl Iterator<Item = (&'static str, String)> {
     let body = RECORDS
         .split('}')
         .filter_map(|line| line.split_once('{'))
         .find_map(|(name, body)| (name.trim() == record).then_some(body));
     let body = body.unwrap_or_else(|| panic!("no record {record}"));
     let fields = body.split(';').map(str::trim).filter(|it| !it.is_empty());
-    fields.map(|field| field.split_once(' ').map_or(field, |(kind, _)| kind))
+    fields.map(|field| {
+        let (kind, name) = field.split_once(' ').unwrap();
+        let name = name
+            .split_once(':')
+            .map_or_else(|| snake(name), |(_, it)| it.to_owned());
+        (kind, name)
+    })
 }
 
-/// The types of an operation's request and reply.
-fn operation(op: i32) -> (&'static str, &'static str) {
-    let mut lines = OPERATIONS.lines().map(|line| {
-        let mut words = line.split_whitespace();
-        (words.next(), words.next(), words.next())
-    });
-    let op = op.to_string();
-    match lines.find(|(code, _, _)| *code == Some(&*op)) {
-        Some((_, Some(request), Some(response))) => (request, response),
-        _ => panic!("no operation {op}"),
+/// `readOnly` as `read_only`.
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    for character in name.chars() {
+        if character.is_uppercase() {
+            snake.push('_');
+        }
+        snake.extend(character.to_lowercase());
     }
+    snake
+}
+
+/// The record of an operation's request or reply.
+fn record(op: i32, side: Side) -> &'static str {
+    let op = op.to_string();
+    let mut lines = OPERATIONS.lines().map(str::split_whitespace);
+    let line = lines.find_map(|mut words| (words.next()? == op).then_some(words));
+    let mut line = line.unwrap_or_else(|| panic!("no operation {op}"));
+    let index = usize::from(side == Side::Response);
+    line.nth(index).unwrap()
+}
+
+type Part = BoxedStrategy<Vec<u8>>;
+
+/// Arbitrary messages of a kind.
+///
+/// The values are small, so that a test has time to cut a message at each of its bytes.
+pub(crate) fn messages(kind: Kind) -> Part {
+    match body(kind) {
+        Body::Record(record) => of_type(record),
+        Body::List(side, ops) => {
+            let parts = ops.iter().map(|op| part(*op, side));
+            let end = header(-1, true, -1);
+            let list = vec(Union::new(parts), 0..5);
+            list.prop_map(move |parts| [&parts.concat()[..], &end].concat())
+                .boxed()
+        }
+    }
+}
+
+/// A request or a result in a list.
+fn part(op: i32, side: Side) -> Part {
+    let err = match (op, side) {
+        (-1, _) => any::<i32>().boxed(),
+        (_, Side::Request) => Just(-1).boxed(),
+        (_, Side::Response) => Just(0).boxed(),
+    };
+    let body = of_type(record(op, side));
+    let part = (err, body).prop_map(move |(err, body)| {
+        // The header of an error and its body have the same code.
+        let body = if op == -1 {
+            err.to_be_bytes().to_vec()
+        } else {
+            body
+        };
+        [&header(op, false, err)[..], &body].concat()
+    });
+    part.boxed()
+}
+
+fn header(op: i32, done: bool, err: i32) -> Vec<u8> {
+    [&op.to_be_bytes()[..], &[done.into()], &err.to_be_bytes()].concat()
+}
+
+fn of_type(name: &str) -> Part {
+    if let Some(name) = name.strip_suffix('?') {
+        let null = (-1_i32).to_be_bytes().to_vec();
+        let value = option::of(of_type(name));
+        return value
+            .prop_map(move |it| it.unwrap_or_else(|| null.clone()))
+            .boxed();
+    }
+    match (name, element(name)) {
+        (_, Some(element)) => vec(of_type(element), 0..4)
+            .prop_map(|each| counted(each.len(), &each.concat()))
+            .boxed(),
+        ("bool", _) => any::<bool>().prop_map(|it| vec![it.into()]).boxed(),
+        ("rest", _) => vec(of_type("bool"), 0..2)
+            .prop_map(|it| it.concat())
+            .boxed(),
+        ("i32", _) => any::<i32>()
+            .prop_map(|it| it.to_be_bytes().to_vec())
+            .boxed(),
+        ("i64", _) => any::<i64>()
+            .prop_map(|it| it.to_be_bytes().to_vec())
+            .boxed(),
+        // Text that looks like a path, or text of arbitrary characters.
+        ("str", _) => Union::new([
+            "(/[a-z.]{0,3}){0,4}".boxed(),
+            vec(any::<char>(), 0..6).prop_map(String::from_iter).boxed(),
+        ])
+        .prop_map(|text| counted(text.len(), text.as_bytes()))
+        .boxed(),
+        ("buf", _) => vec(any::<u8>(), 0..20)
+            .prop_map(|bytes| counted(bytes.len(), &bytes))
+            .boxed(),
+        (record, _) => {
+            let each: Vec<Part> = fields(record).map(|(kind, _)| of_type(kind)).collect();
+            each.prop_map(|each| each.concat()).boxed()
+        }
+    }
+}
+
+/// Bytes behind a length or a count.
+fn counted(count: usize, bytes: &[u8]) -> Vec<u8> {
+    let count = i32::try_from(count).unwrap();
+    [&count.to_be_bytes()[..], bytes].concat()
 }

@@ -1,33 +1,269 @@
-//! The guard of a held lock: its fencing token, its lease, and how to release it.
+//! An attempt to get a lock and, when it succeeds, the guard of the held lock: its fencing token, its
+//! lease, and how it ends. The attempt and the hold are one span in the log (`docs/logging.md`).
 //!
-//! Not here: writes that happen only while the lock is held (`transaction`), waiting for its loss
+//! Not here: writes that happen only while the lock is held (`transaction`), what tells of its loss
 //! (`lost`).
 
 use std::{
     fmt,
     future::Future,
     pin::pin,
-    sync::Arc,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use futures::future::{Either, select};
 use lockkeeper_proto::SessionId;
-use lockkeeper_session::{Client, Error as SessionError};
-
-use super::{
-    FencingToken, LockState,
-    hold::{Attempt, Hold, HoldEnd},
-    lost::lost,
+use lockkeeper_session::{
+    Client,
+    sync::{
+        notify::Notify,
+        select::{Either, select},
+    },
 };
+
+use super::lost::{LockState, lost};
 use crate::{
     error::{LockError, Loss},
-    node::lock_node::LockNode,
+    node::{identity::Directory, lock_node::LockNode},
     order::{name, rank},
 };
 
 /// With fewer sequence numbers left than this, a tenth of all, each grant is a warning in the log.
 const SCARCE: u32 = 0x7fff_ffff / 10;
+
+/// A number that grows from holder to holder of a lock, across the whole ensemble. It grows also
+/// when the lock's directory was deleted and made again.
+///
+/// It is the `czxid` of the lock node: the number of the transaction that created it.
+///
+/// A former holder may have been paused, and not know yet that it has lost the lock. A resource is
+/// safe from it if it remembers the highest token it has seen, and refuses lower ones. The order
+/// breaks only when the ensemble is rebuilt from nothing, or restored from an older backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An attempt to get a lock. If it is dropped before the grant, it counts as given up.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    directory: Arc<Directory>,
+    since: Instant,
+    is_settled: bool,
+    span: tracing::Span,
+}
+
+impl Attempt {
+    pub(crate) fn new(directory: &Arc<Directory>) -> Self {
+        directory.count(|it| it.waiting.add());
+        let (path, kind) = directory.names();
+        Self {
+            directory: directory.clone(),
+            since: directory.clock.running(),
+            is_settled: false,
+            span: tracing::debug_span!("lock", path, kind),
+        }
+    }
+
+    /// The first look showed a contender ahead.
+    pub(crate) fn contended(&self) {
+        self.directory.count(|it| it.contended.add());
+        tracing::debug!(parent: &self.span, "waiting for contenders ahead");
+    }
+
+    /// The lock is granted, with this fencing token.
+    fn granted(mut self, token: FencingToken) -> Hold {
+        self.is_settled = true;
+        let since = self.directory.clock.running();
+        let waited = since.saturating_duration_since(self.since);
+        self.directory.count(|it| {
+            it.acquired.add();
+            it.wait.record(waited);
+            it.held.add();
+        });
+        tracing::debug!(parent: &self.span, token = token.0, ?waited, "granted");
+        Hold {
+            state: Mutex::new((Stage::Held { as_reader: false }, None)),
+            changed: Notify::default(),
+            directory: self.directory.clone(),
+            since,
+            is_in_doubt: AtomicBool::new(false),
+            token,
+            span: self.span.clone(),
+        }
+    }
+
+    /// The guard of a node whose turn has come. Without a node it was a try, and another contender
+    /// has the lock.
+    pub(crate) fn ended(
+        self,
+        node: Result<Option<LockNode>, LockError>,
+    ) -> Result<Option<Guard>, LockError> {
+        let directory = self.directory.clone();
+        let guard = match node {
+            Ok(Some(node)) => Guard::new(node, self).map(Some),
+            Ok(None) => {
+                self.refused();
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        };
+        guard.map_err(|error| error.at(&directory.path))
+    }
+
+    pub(crate) fn refused(mut self) {
+        self.is_settled = true;
+        self.directory.count(|it| it.refused.add());
+        tracing::debug!(parent: &self.span, "held by another contender, not waiting");
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.directory.count(|it| it.waiting.remove());
+        if !self.is_settled {
+            self.directory.count(|it| it.given_up.add());
+            let waited = self.directory.since(self.since);
+            tracing::debug!(parent: &self.span, ?waited, "given up");
+        }
+    }
+}
+
+/// What became of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Held {
+        /// Whether a reader's node has taken the place of the writer's, whose deletion then means
+        /// nothing.
+        as_reader: bool,
+    },
+    /// The holder gives it up: its node is the guard's to delete.
+    Released,
+    /// It is lost for good: the guard must not delete its node. Another contender, or the limit of
+    /// the hold, does or has.
+    Lost(Loss),
+}
+
+/// Since when a hold is limited, and for how long it may last from then on.
+type Limit = (Instant, Duration);
+
+/// A hold, from the grant to the release. The futures of [`Guard::lost`] share it, and outlive it.
+///
+/// Whoever ends it tells the users first, and alone may delete the node after that. All holders of
+/// a plain lock use one name, so a second delete, or a transaction after the delete, could hit the
+/// node of the next holder.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    state: Mutex<(Stage, Option<Limit>)>,
+    changed: Notify,
+    directory: Arc<Directory>,
+    since: Instant,
+    /// Whether the log says already that the lease has ended.
+    is_in_doubt: AtomicBool,
+    token: FencingToken,
+    span: tracing::Span,
+}
+
+impl Hold {
+    fn state(&self) -> MutexGuard<'_, (Stage, Option<Limit>)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stage(&self) -> Stage {
+        self.state().0
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.stage(), Stage::Held { .. })
+    }
+
+    /// How the lock was lost, if it is known to be lost.
+    fn loss(&self) -> Option<Loss> {
+        match self.stage() {
+            Stage::Lost(loss) => Some(loss),
+            Stage::Held { .. } | Stage::Released => None,
+        }
+    }
+
+    /// What somebody is told who relies on a hold that has left its stage.
+    pub(super) fn why(&self) -> Loss {
+        self.loss().unwrap_or(Loss::Deleted)
+    }
+
+    /// Enters a stage, unless the hold has left this one, or is lost.
+    fn enter(&self, from: Stage, to: Stage) -> bool {
+        let mut state = self.state();
+        let is_entered = state.0 == from && !matches!(from, Stage::Lost(_));
+        if is_entered {
+            state.0 = to;
+        }
+        drop(state);
+        if is_entered {
+            self.changed.notify_waiters();
+        }
+        is_entered
+    }
+
+    /// Ends when the hold has left this stage or, if there is one, has another limit than this.
+    async fn left(&self, stage: Stage, limit: Option<Limit>) {
+        loop {
+            let changed = self.changed.notified();
+            let now = *self.state();
+            let is_replaced = limit.is_some() && now.1 != limit;
+            if now.0 != stage || !self.is_held() || is_replaced {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// The holder gives the lock up. False if it is lost: then the node is not the holder's to
+    /// delete.
+    fn release(&self) -> bool {
+        self.enter(self.stage(), Stage::Released);
+        self.stage() == Stage::Released
+    }
+
+    /// The lock is lost for good. The first call decides how: returns what it said.
+    fn lost(&self, loss: Loss) -> Loss {
+        self.lost_as(self.stage(), loss);
+        self.loss().unwrap_or(loss)
+    }
+
+    /// The lock is lost for good, unless the hold has left this stage.
+    fn lost_as(&self, stage: Stage, loss: Loss) -> bool {
+        let is_lost = self.enter(stage, Stage::Lost(loss));
+        if is_lost {
+            self.directory.count(|it| it.lost.add());
+            let ((path, kind), token) = (self.directory.names(), self.token.0);
+            tracing::warn!(parent: &self.span, path, kind, token, %loss, "lock lost");
+        }
+        is_lost
+    }
+
+    /// The lease has ended. It may be renewed.
+    fn elapsed(&self) {
+        if self.is_held() && !self.is_in_doubt.swap(true, Ordering::Relaxed) {
+            let ((path, kind), token) = (self.directory.names(), self.token.0);
+            tracing::warn!(parent: &self.span, path, kind, token, "lease has run out, lock in doubt");
+        }
+    }
+}
 
 /// A held lock. Dropping the guard releases the lock in the background.
 ///
@@ -39,9 +275,8 @@ const SCARCE: u32 = 0x7fff_ffff / 10;
 /// to the resource that the lock protects, or write through [`transaction`](Self::transaction).
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
-    hold: Hold,
+    hold: Arc<Hold>,
     node: LockNode,
-    token: FencingToken,
     session_id: SessionId,
 }
 
@@ -52,16 +287,15 @@ impl Guard {
         let Some(tag) = node.node().map(|node| node.tag) else {
             return Err(LockError::lost(Loss::Deleted));
         };
-        let token = u64::try_from(tag.czxid.0).unwrap_or(0);
+        let token = FencingToken(u64::try_from(tag.czxid.0).unwrap_or(0));
         let guard = Self {
-            token: FencingToken::new(token),
             session_id: tag.session_id,
-            hold: attempt.granted(token),
+            hold: Arc::new(attempt.granted(token)),
             node,
         };
         let headroom = guard.headroom();
         if headroom < SCARCE {
-            let path: &str = &guard.node.directory().path;
+            let path = guard.lock_path();
             tracing::warn!(
                 path,
                 headroom,
@@ -74,7 +308,7 @@ impl Guard {
     /// The number with which a resource can refuse former holders.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
-        self.token
+        self.hold.token
     }
 
     /// The path of the lock node.
@@ -95,7 +329,7 @@ impl Guard {
     /// it. It does so after a wait for the lock, and while [`lost`](Self::lost) is polled.
     #[must_use]
     pub fn state(&self) -> LockState {
-        if let Some(loss) = self.node.session_loss().or_else(|| self.known_loss()) {
+        if let Some(loss) = self.loss() {
             return LockState::Lost(loss);
         }
         let lease = self.client().lease();
@@ -110,7 +344,7 @@ impl Guard {
     /// Whether no other client can hold the lock now. Local: asks no server.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        matches!(self.state(), LockState::Held | LockState::Suspended { .. })
+        self.state().loss().is_none()
     }
 
     /// Waits until the lease of the session is valid, or the session is over. Returns whether it is
@@ -144,26 +378,20 @@ impl Guard {
     pub async fn confirm(&self) -> Result<(), LockError> {
         self.refuse_if_lost()?;
         let confirmed = self.node.confirm().await;
-        self.of_own_node(confirmed.map(|is_there| is_there.then_some(())))
+        self.of_own_node(confirmed)
     }
 
     pub(super) fn refuse_if_lost(&self) -> Result<(), LockError> {
-        let loss = self.node.session_loss().or_else(|| self.known_loss());
+        let loss = self.loss();
         loss.map_or(Ok(()), |loss| Err(self.named(LockError::lost(loss))))
     }
 
-    /// The result of a request about the lock node. `None` says that the node is gone.
-    pub(super) fn of_own_node<T>(
-        &self,
-        result: Result<Option<T>, SessionError>,
-    ) -> Result<T, LockError> {
-        let error = match result {
-            Ok(Some(result)) => return Ok(result),
-            Ok(None) => LockError::lost(self.node.session_loss().unwrap_or(Loss::Deleted)),
-            Err(error) => LockError::from(error),
-        };
-        let loss = self.failed(&error);
-        Err(self.named(loss.map_or(error, LockError::lost)))
+    /// The result of a request about the lock node.
+    pub(super) fn of_own_node<T>(&self, result: Result<T, LockError>) -> Result<T, LockError> {
+        result.map_err(|error| {
+            let loss = self.failed(&error);
+            self.named(loss.map_or(error, LockError::lost))
+        })
     }
 
     /// Waits until the lock can no longer be relied on, and returns why. [`Loss::Elapsed`] comes
@@ -176,25 +404,25 @@ impl Guard {
     /// The future may be dropped, and the method called again.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
         let (client, path) = (self.client().raw().downgrade(), self.path());
-        let (session_id, end) = (self.session_id, self.hold.end().clone());
+        let (session_id, hold) = (self.session_id, self.hold.clone());
         // It may have been deleted: the watch has told this client.
         self.known_loss();
-        let stage = end.stage();
+        let stage = hold.stage();
         async move {
-            let left = pin!(end.left(stage));
+            let left = pin!(hold.left(stage, None));
             // What this process has given up is told first: the servers tell of it when it is too
             // late.
             match select(left, pin!(lost(&client, &path, session_id))).await {
                 // A lease that has ended may be renewed.
-                Either::Right((Loss::Elapsed, _)) => {
-                    end.elapsed();
+                Either::Right(Loss::Elapsed) => {
+                    hold.elapsed();
                     Loss::Elapsed
                 }
-                Either::Right((loss, _)) => {
-                    end.lost_as(stage, loss);
-                    end.why()
+                Either::Right(loss) => {
+                    hold.lost_as(stage, loss);
+                    hold.why()
                 }
-                Either::Left(_) => end.why(),
+                Either::Left(()) => hold.why(),
             }
         }
     }
@@ -206,36 +434,34 @@ impl Guard {
     /// From then on others may get the lock, whatever the holder does. As after any loss, only the
     /// fencing token and [`transaction`](Self::transaction) stop its late writes.
     pub fn limit_hold(&self, limit: Duration) {
-        self.limit_from(self.client().now(), limit);
+        self.limit_from((self.client().now(), limit));
     }
 
-    fn limit_from(&self, begin: Instant, limit: Duration) {
-        let stopped = self.hold.limit_from(begin, limit);
+    fn limit_from(&self, limit: Limit) {
         let Some(delete) = self.node.delete_for_limit() else {
             return;
         };
-        let (path, end) = (self.path(), Arc::downgrade(self.hold.end()));
-        let stage = self.hold.end().stage();
-        let left = limit.saturating_sub(self.client().now().saturating_duration_since(begin));
+        let (hold, path) = (self.hold.clone(), self.path());
+        let stage = {
+            let mut state = hold.state();
+            state.1 = Some(limit);
+            state.0
+        };
+        hold.changed.notify_waiters();
+        let (begin, length) = limit;
+        let left = length.saturating_sub(self.client().now().saturating_duration_since(begin));
         let timer = self.client().raw().sleep(left);
         self.client().raw().run_in_background(async move {
-            if let Either::Left(_) = select(stopped, timer).await {
+            if let Either::Left(()) = select(pin!(hold.left(stage, Some(limit))), timer).await {
                 return;
             }
             // The users are told before the delete is sent. If the guard deletes the node itself,
             // nothing else does.
-            let end = end.upgrade();
-            if end.is_some_and(|end| end.lost_as(stage, Loss::Overdue)) {
-                tracing::debug!(path, ?limit, "held for too long, deleting the node");
+            if hold.lost_as(stage, Loss::Overdue) {
+                tracing::debug!(path, limit = ?length, "held for too long, deleting the node");
                 delete.await;
             }
         });
-    }
-
-    /// How long the lock has been held.
-    #[must_use]
-    pub fn held_for(&self) -> Duration {
-        self.hold.held_for()
     }
 
     /// How many more contenders the lock's directory can number. After that they are refused with
@@ -277,13 +503,13 @@ impl Guard {
 
     /// Ends the hold, and tells its users, before the node is deleted. Fails if the lock is lost.
     pub(super) fn give_up(&self) -> Result<(), LockError> {
-        if let Some(loss) = self.node.session_loss().or_else(|| self.known_loss()) {
-            self.hold.end().lost(loss);
+        if let Some(loss) = self.loss() {
+            self.hold.lost(loss);
         }
-        if self.hold.end().release() {
+        if self.hold.release() {
             return Ok(());
         }
-        Err(self.named(LockError::lost(self.hold.end().why())))
+        Err(self.named(LockError::lost(self.hold.why())))
     }
 
     /// The error with the path of the lock.
@@ -298,16 +524,16 @@ impl Guard {
 
     /// Becomes a reader, with the token of the writer.
     pub(crate) async fn downgrade(mut self) -> Result<Self, LockError> {
-        if !self.hold.end().downgrade() {
-            return Err(self.named(LockError::lost(self.hold.end().why())));
+        let [writer, reader] = [false, true].map(|as_reader| Stage::Held { as_reader });
+        if !self.hold.enter(writer, reader) {
+            return Err(self.named(LockError::lost(self.hold.why())));
         }
-        if let Err(error) = self.node.downgrade().await {
-            let loss = self.failed(&error);
-            return Err(self.named(loss.map_or(error, LockError::lost)));
-        }
+        let downgraded = self.node.downgrade().await;
+        self.of_own_node(downgraded)?;
         // The limit so far was for the writer's node.
-        if let Some((begin, limit)) = self.hold.limit() {
-            self.limit_from(begin, limit);
+        let limit = self.hold.state().1;
+        if let Some(limit) = limit {
+            self.limit_from(limit);
         }
         Ok(self)
     }
@@ -326,28 +552,31 @@ impl Guard {
         self.node.forget();
     }
 
+    /// How the lock was lost, if it was.
+    fn loss(&self) -> Option<Loss> {
+        self.node.session_loss().or_else(|| self.known_loss())
+    }
+
     /// How the lock was lost, as far as this client has been told.
-    pub(crate) fn known_loss(&self) -> Option<Loss> {
-        let end = self.hold.end();
+    pub(super) fn known_loss(&self) -> Option<Loss> {
         if self.node.saw_deletion() {
-            self.failed(&LockError::lost(Loss::Deleted));
+            self.hold.lost(Loss::Deleted);
         }
-        end.loss()
+        self.hold.loss()
     }
 
     /// Notes that an operation under the lock has failed, perhaps because the lock is lost. Returns
     /// how it was lost.
-    pub(crate) fn failed(&self, error: &LockError) -> Option<Loss> {
-        error.loss().map(|loss| self.hold.end().lost(loss))
+    pub(super) fn failed(&self, error: &LockError) -> Option<Loss> {
+        error.loss().map(|loss| self.hold.lost(loss))
     }
 
-    /// How the hold ends.
-    pub(super) fn end(&self) -> &HoldEnd {
-        self.hold.end()
+    pub(super) fn hold(&self) -> &Hold {
+        &self.hold
     }
 
     /// The reply to a transaction that releases the lock was lost.
-    pub(crate) fn may_be_released(&mut self) {
+    pub(super) fn may_be_released(&mut self) {
         self.node.may_be_deleted();
     }
 }
@@ -355,8 +584,17 @@ impl Guard {
 /// Tells the users of the lock, then lets the node be deleted, unless that is not ours to do.
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.hold.end().release() {
+        if !self.hold.release() {
             self.node.forget();
+        }
+        let (directory, since) = (&self.hold.directory, self.hold.since);
+        let held = directory.since(since);
+        directory.count(|it| {
+            it.hold.record(held);
+            it.held.remove();
+        });
+        if self.hold.loss().is_none() {
+            tracing::debug!(parent: &self.hold.span, ?held, "released");
         }
     }
 }
@@ -365,7 +603,7 @@ impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
             .field("path", &self.path())
-            .field("token", &self.token.get())
+            .field("token", &self.fencing_token().0)
             .field("state", &self.state())
             .finish_non_exhaustive()
     }

@@ -1,18 +1,54 @@
-//! Waiting for the loss of a lock.
+//! How sure a holder can be of its lock, and what tells it of the loss: the deletion of its node, and
+//! the ends of its session and of its lease.
 
-use std::{pin::pin, time::Duration};
+use std::{
+    pin::pin,
+    time::{Duration, Instant},
+};
 
-use futures::future::{Either, select};
 use lockkeeper_proto::{EventType, SessionId};
-use lockkeeper_session::Client;
+use lockkeeper_session::{
+    Client,
+    sync::select::{Either, select},
+};
 
 use crate::{backoff::Rounds, error::Loss, node::lock_node::session_loss};
 
 /// How late a holder hears of the end of its lease, at most, after the computer has slept.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
+/// How sure a holder can be of its lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockState {
+    /// The client is connected, and its lease is valid.
+    Held,
+    /// The connection is lost. No other client can get the lock before `until`, on the clock of
+    /// [`Instant::now`].
+    Suspended {
+        /// The end of the lease.
+        until: Instant,
+    },
+    /// The lease has ended, and no server has renewed it: stop. It may turn out later that the lock
+    /// was never lost.
+    Elapsed,
+    /// The lock is lost for good.
+    Lost(Loss),
+}
+
+impl LockState {
+    /// Why the lock cannot be relied on, if it cannot.
+    pub(crate) fn loss(self) -> Option<Loss> {
+        match self {
+            Self::Held | Self::Suspended { .. } => None,
+            Self::Elapsed => Some(Loss::Elapsed),
+            Self::Lost(loss) => Some(loss),
+        }
+    }
+}
+
 /// Waits for the deletion of a node, the end of its session, or the end of the session's lease.
-pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
+pub(crate) async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
     let mut watcher = None;
     // Not earlier: somebody may change the data of the node all the time, or the server may set no
     // watch.
@@ -50,7 +86,7 @@ pub(super) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
         let (event, changed, elapsed) = (pin!(event), pin!(changed), pin!(elapsed));
         let other = select(changed, elapsed);
         match select(event, other).await {
-            Either::Left((Ok(event), _)) if event.event_type == EventType::NODE_DELETED => {
+            Either::Left(Ok(event)) if event.event_type == EventType::NODE_DELETED => {
                 return session_loss(client, session_id).unwrap_or(Loss::Deleted);
             }
             // The data changed, or the watch has ended: look again.

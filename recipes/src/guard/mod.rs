@@ -2,19 +2,15 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `lock_guard` | the guard: its fencing token, its lease, and how to release it |
-//! | `state` | the fencing token, and how sure a holder can be of its lock |
-//! | `lost` | waiting for the loss of a lock |
+//! | `lock_guard` | attempts and guards: the fencing token, the lease, and how a hold ends |
+//! | `lost` | how sure a holder can be of its lock, and what tells it of the loss |
 //! | `transaction` | writes that happen only while a lock is held |
-//! | `data` | the data of the lock node |
-//! | `hold` | how long attempts and holds took, and how they ended |
 
-mod data;
-pub(crate) mod hold;
 mod lock_guard;
 mod lost;
-mod state;
 pub(crate) mod transaction;
 
-pub use lock_guard::Guard;
-pub use state::{FencingToken, LockState};
+pub(crate) use lock_guard::Attempt;
+pub use lock_guard::{FencingToken, Guard};
+pub use lost::LockState;
+pub(crate) use lost::lost;

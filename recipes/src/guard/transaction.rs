@@ -1,6 +1,8 @@
-//! Writes that happen only while a lock, or several, are held.
+//! Writes that happen only while a lock, or several, are held: transactions, and the data of the
+//! lock node, which the holder reads and updates for people who look at it.
 //!
-//! Not here: the other methods of a guard (`lock_guard`).
+//! Not here: the other methods of a guard (`lock_guard`), the data of a new node (`with_data` of each
+//! kind of lock), reading the data of others (`inspect`).
 
 use std::slice;
 
@@ -10,7 +12,7 @@ use lockkeeper_session::{Effect, Error as SessionError, OpResult, Transaction};
 
 use crate::{
     error::{LockError, Loss},
-    guard::{Guard, hold::HoldEnd},
+    guard::{Guard, lock_guard::Hold},
 };
 
 /// A transaction under one lock or several: all its operations happen while the locks are held, or
@@ -89,24 +91,24 @@ impl<'a> GuardedTransaction<'a> {
     /// # Cancel safety
     /// Once polled, the transaction may be applied, whether the future is awaited or dropped.
     pub async fn commit(self) -> Result<Vec<OpResult>, LockError> {
-        self.send(HoldEnd::is_held).await
+        self.send(Hold::is_held).await
     }
 
     /// As [`commit`](Self::commit), if `may_send` says so of each hold when the transaction is
     /// queued.
     async fn send(
         self,
-        may_send: impl Fn(&HoldEnd) -> bool + Sync,
+        may_send: impl Fn(&Hold) -> bool + Sync,
     ) -> Result<Vec<OpResult>, LockError> {
         let Some(inner) = self.inner else {
             return Err(LockError::SeveralSessions);
         };
-        let ended = |guard: &Guard| Err(guard.named(LockError::lost(guard.end().why())));
+        let ended = |guard: &Guard| Err(guard.named(LockError::lost(guard.hold().why())));
         // After a loss, a node with the same fixed name may belong to another contender.
         if let Some(guard) = self.guards.iter().find(|it| it.known_loss().is_some()) {
             return ended(guard);
         }
-        let refuses = |guard: &&Guard| !may_send(guard.end());
+        let refuses = |guard: &&Guard| !may_send(guard.hold());
         // The limit of a hold may begin its delete meanwhile: nothing is queued behind that.
         let committed = inner.commit_if(|| !self.guards.iter().any(|it| refuses(&it)));
         match committed.await {
@@ -115,33 +117,25 @@ impl<'a> GuardedTransaction<'a> {
                 Some(guard) => ended(guard),
                 None => Ok(Vec::new()),
             },
-            Err(SessionError::TransactionRefused { index, code, peer }) => {
-                match index.checked_sub(self.checks) {
-                    None if code == ErrorCode::NO_NODE => {
-                        let deleted = LockError::lost(Loss::Deleted);
-                        let Some(guard) = self.guards.get(index) else {
-                            return Err(deleted);
-                        };
-                        // The limit of the hold may have deleted the node. Then the loss is
-                        // `Overdue`.
-                        guard.failed(&deleted);
-                        ended(guard)
-                    }
-                    of_users => {
-                        let index = of_users.unwrap_or(0);
-                        Err(SessionError::TransactionRefused { index, code, peer }.into())
-                    }
+            Err(SessionError::TransactionRefused { index, code, .. })
+                if index < self.checks && code == ErrorCode::NO_NODE =>
+            {
+                // The limit of the hold may have deleted the node. Then the loss is `Overdue`.
+                let deleted = LockError::lost(Loss::Deleted);
+                match self.guards.get(index) {
+                    Some(guard) => guard.of_own_node(Err(deleted)),
+                    None => Err(deleted),
                 }
             }
-            // The locks belong to one session, which is lost with the first of them.
-            Err(error) => {
-                let error = LockError::from(error);
-                let first = self.guards.first();
-                Err(match first {
-                    Some(first) => first.named(error),
-                    None => error,
-                })
+            Err(SessionError::TransactionRefused { index, code, peer }) => {
+                let index = index.saturating_sub(self.checks);
+                Err(SessionError::TransactionRefused { index, code, peer }.into())
             }
+            // The locks belong to one session, which is lost with the first of them.
+            Err(error) => Err(match self.guards.first() {
+                Some(first) => first.named(error.into()),
+                None => error.into(),
+            }),
         }
     }
 }
@@ -167,6 +161,66 @@ impl Guard {
         build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
     ) -> Result<Vec<OpResult>, LockError> {
         release_with(slice::from_mut(&mut self), build).await
+    }
+
+    /// Reads the data of the lock node; `None` for null data. One round trip.
+    ///
+    /// They are those of `with_data`, until [`set_data`](Self::set_data) or another client changes
+    /// them.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] when the lock is lost: the data of another holder are never returned.
+    /// [`LockError::Session`] when the request fails.
+    ///
+    /// # Cancel safety
+    /// Safe: the method changes nothing.
+    pub async fn data(&self) -> Result<Option<Bytes>, LockError> {
+        self.refuse_if_lost()?;
+        let read = self.node().read().await;
+        self.of_own_node(read).map(|(data, _)| data)
+    }
+
+    /// Sets the data of the lock node, so that others see for instance how far the holder is: with
+    /// [`inspect`](crate::inspect()), and with `lockkeeper queue`.
+    ///
+    /// One round trip, two for a [`PlainMutex`](crate::PlainMutex). The request is sent only in the
+    /// session that holds the lock, and names a node that only this client has ever had. With a
+    /// `PlainMutex`, whose nodes all have one name, the client looks first whether the node is its
+    /// own, and writes only if it has not changed since. So the node of another holder is hit only
+    /// if an operator deletes ours between these two requests.
+    ///
+    /// The contender that is next is woken, and lists the queue again: do not call this many times
+    /// a second. The data also replace a request to release the lock ([`revoke`](crate::revoke))
+    /// that [`revoked`](Self::revoked) has not seen yet. A
+    /// [downgrade](crate::WriteGuard::downgrade) creates a new node, which has the data of
+    /// `with_data` again.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] when the lock is lost. [`LockError::Session`] when the request fails;
+    /// "bad version" when others go on changing the data of a plain lock's node for seconds.
+    ///
+    /// # Cancel safety
+    /// Once polled, the data may be set, whether the future is awaited or dropped.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// # use lockkeeper_recipes as lockkeeper;
+    /// let mutex = lockkeeper::Mutex::new(&client, "/jobs/import")?.with_data("host-7");
+    /// let guard = mutex.lock().await?;
+    /// guard.set_data("host-7: 40 of 100 files").await?;
+    /// let holder = &lockkeeper::inspect(&client, "/jobs/import").await?[0];
+    /// assert_eq!(holder.data.as_deref(), Some(&b"host-7: 40 of 100 files"[..]));
+    /// assert_eq!(guard.data().await?, holder.data);
+    /// # Ok(()) }
+    /// ```
+    pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<(), LockError> {
+        self.refuse_if_lost()?;
+        let is_held = || self.hold().is_held();
+        let set = self.node().set_data(data.into(), is_held).await;
+        self.of_own_node(set)
     }
 }
 

@@ -4,19 +4,21 @@
 
 use std::{fmt, future::Future, pin::pin, time::Duration};
 
-use bytes::Bytes;
-use futures::future::{Either, select};
 use lockkeeper_proto::path::PathError;
-use lockkeeper_session::Client;
-use tokio::sync::{oneshot, watch};
+use lockkeeper_session::{
+    Changes, Client,
+    sync::{
+        changes::Teller,
+        oneshot,
+        select::{Either, select},
+    },
+};
 
 use crate::{
     backoff::Rounds,
     error::{LockError, Loss},
     guard::{FencingToken, Guard, LockState},
-    metrics::{LockMeter, LockMetrics},
-    order::rank::Kind,
-    participants::Participant,
+    order::name::Kind,
     queue::lock_queue::LockQueue,
 };
 
@@ -35,7 +37,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// `LeaderSelector` is a mutex: use [`Mutex`](crate::Mutex) with it.)
 #[derive(Clone, Debug)]
 pub struct Election {
-    queue: LockQueue,
+    pub(super) queue: LockQueue,
 }
 
 impl Election {
@@ -45,35 +47,6 @@ impl Election {
     /// [`PathError`] for an invalid path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         LockQueue::new(client, path, Kind::Latch).map(|queue| Self { queue })
-    }
-
-    /// The same election. The contender's node has `id` as its data, which others see in
-    /// [`participants`](Self::participants).
-    #[must_use]
-    pub fn with_id(self, id: impl Into<Bytes>) -> Self {
-        Self {
-            queue: self.queue.with_data(id.into()),
-        }
-    }
-
-    /// The same election, but this meter counts: see [`LockMeter`](crate::LockMeter).
-    #[must_use]
-    pub fn with_meter(self, meter: &LockMeter) -> Self {
-        Self {
-            queue: self.queue.with_meter(meter),
-        }
-    }
-
-    /// The path of the election.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        self.queue.path()
-    }
-
-    /// What this election has cost its users in this process, over all its clones.
-    #[must_use]
-    pub fn metrics(&self) -> LockMetrics {
-        self.queue.metrics()
     }
 
     /// Waits until this contender is the leader, runs `work`, and resigns when the work is done.
@@ -144,7 +117,7 @@ impl Election {
     ) -> Result<Option<LeadOutcome<T>>, LockError> {
         let guard = match select(pin!(shutdown), pin!(self.elect())).await {
             Either::Left(_) => return Ok(None),
-            Either::Right((elected, _)) => elected?,
+            Either::Right(elected) => elected?,
         };
         Ok(Some(lead_under(guard, work).await))
     }
@@ -194,28 +167,18 @@ impl Election {
     ///
     /// The work runs in the client's own task, so the method may be called outside a runtime.
     pub fn latch(&self) -> Latch {
-        let (leadership, receiver) = watch::channel(Leadership::Follower);
+        let leadership = Follower(Teller::new(None));
+        let changes = leadership.0.changes();
         let (stop, stopped) = oneshot::channel();
-        let (queue, teller) = (self.queue.clone().detached(), Teller(leadership));
-        self.queue.client().raw().run_in_background(async move {
-            let work = run_latch(queue, &teller);
-            select(pin!(stopped), pin!(work)).await;
+        let queue = self.queue.detached();
+        self.queue.client.raw().run_in_background(async move {
+            select(stopped, pin!(run_latch(queue, &leadership))).await;
         });
         Latch {
-            path: self.path().to_owned(),
-            leadership: receiver,
-            client: self.queue.client().clone(),
+            election: self.clone(),
+            leadership: changes,
             _stop: stop,
         }
-    }
-
-    /// The contenders in the order of the queue: first the leader, then those that wait. Their data
-    /// are their ids.
-    ///
-    /// # Errors
-    /// [`LockError::Session`] when a request fails.
-    pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        self.queue.participants().await
     }
 }
 
@@ -233,23 +196,12 @@ pub struct LeadOutcome<T> {
     pub loss: Option<Loss>,
 }
 
-/// Whether a latch is the leader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Leadership {
-    /// It is not: another contender is the leader, or none is.
-    Follower,
-    /// It is the leader, with this fencing token.
-    Leader(FencingToken),
-}
-
 /// A contender of an election in the background. Made by [`Election::latch`]. Dropping it resigns.
 #[must_use = "dropping the latch resigns"]
 pub struct Latch {
-    path: String,
-    leadership: watch::Receiver<Leadership>,
     /// Keeps the session open.
-    client: Client,
+    election: Election,
+    leadership: Changes<Option<FencingToken>>,
     _stop: oneshot::Sender<()>,
 }
 
@@ -265,17 +217,15 @@ impl Latch {
     /// no server.
     #[must_use]
     pub fn token(&self) -> Option<FencingToken> {
-        match *self.leadership.borrow() {
-            // The task that updates `leadership` may not have run yet, so the lease is checked
-            // here, too.
-            Leadership::Leader(token) if self.client.lease().is_valid => Some(token),
-            _ => None,
-        }
+        // The task that updates `leadership` may not have run yet, so the lease is checked here, too.
+        let token = self.leadership.latest();
+        token.filter(|_| self.election.queue.client.lease().is_valid)
     }
 
-    /// A receiver of each change of the leadership.
+    /// A receiver of each change of the leadership: the fencing token, or `None` while this latch is
+    /// not the leader.
     #[must_use]
-    pub fn changes(&self) -> watch::Receiver<Leadership> {
+    pub fn changes(&self) -> Changes<Option<FencingToken>> {
         self.leadership.clone()
     }
 
@@ -289,11 +239,10 @@ impl Latch {
     /// meanwhile.
     pub async fn elected(&self) -> Result<FencingToken, LockError> {
         let mut changes = self.changes();
-        let leads = |now: &Leadership| matches!(now, Leadership::Leader(_));
-        match changes.wait_for(leads).await.as_deref() {
+        match changes.wait_for(Option::is_some).await {
             // The task that updates `leadership` may not have ended yet.
-            Ok(Leadership::Leader(token)) if !self.client.is_closed() => Ok(*token),
-            _ => Err(LockError::lost(Loss::Closed).at(&self.path)),
+            Ok(Some(token)) if !self.election.queue.client.is_closed() => Ok(token),
+            _ => Err(LockError::lost(Loss::Closed).at(self.election.path())),
         }
     }
 }
@@ -301,65 +250,62 @@ impl Latch {
 impl fmt::Debug for Latch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Latch")
-            .field("leadership", &*self.leadership.borrow())
+            .field("leadership", &self.leadership.latest())
             .finish_non_exhaustive()
     }
 }
 
 /// Runs the work of a leader, and resigns. The work is dropped upon a loss.
 async fn lead_under<T>(guard: Guard, work: impl AsyncFnOnce(&Guard) -> T) -> LeadOutcome<T> {
-    let led = {
-        // The loss first: no work is done when it is known.
-        match select(pin!(guard.lost()), pin!(work(&guard))).await {
-            Either::Left((why, _)) => Err(why),
-            Either::Right((output, _)) => Ok(output),
+    // The loss first: no work is done when it is known.
+    let output = match select(pin!(guard.lost()), pin!(work(&guard))).await {
+        Either::Left(loss) => {
+            let (output, loss) = (None, Some(loss));
+            return LeadOutcome { output, loss };
         }
+        Either::Right(output) => Some(output),
     };
-    let (output, loss) = match led {
-        Err(loss) => (None, Some(loss)),
-        Ok(output) => match guard.release().await {
-            Ok(()) => (Some(output), None),
-            Err(LockError::Lost { loss, .. }) => (Some(output), Some(loss)),
-            // No server has said whether the leadership was held until now.
-            Err(_) => (Some(output), Some(Loss::Elapsed)),
-        },
-    };
+    let released = guard.release().await;
+    // Or else no server has said whether the leadership was held until now.
+    let loss = released
+        .err()
+        .map(|error| error.loss().unwrap_or(Loss::Elapsed));
     LeadOutcome { output, loss }
 }
 
 /// What a latch tells its users. The client drops it when it ends: the latch follows then.
-struct Teller(watch::Sender<Leadership>);
+struct Follower(Teller<Option<FencingToken>>);
 
-impl Drop for Teller {
+impl Drop for Follower {
     fn drop(&mut self) {
-        self.0.send_replace(Leadership::Follower);
+        self.0.set(None, true);
     }
 }
 
 /// Enters the election, leads, and enters it again after each loss, until the client ends.
-async fn run_latch(queue: LockQueue, Teller(leadership): &Teller) {
+async fn run_latch(queue: LockQueue, Follower(leadership): &Follower) {
+    let (client, path) = (&queue.client, &*queue.directory.path);
     let mut rounds = Rounds::default();
     loop {
-        rounds.pause(queue.client()).await;
+        rounds.pause(client).await;
         let guard = match queue.lock().await {
             Ok(guard) => guard,
-            Err(_) if queue.client().is_closed() => return,
+            Err(_) if client.is_closed() => return,
             Err(error) => {
-                let path = queue.path();
                 if matches!(error, LockError::OtherKind { .. }) {
                     tracing::warn!(path, %error, "no election here, another kind of lock is used at the path");
                 } else {
                     tracing::debug!(path, %error, "could not enter the election, retrying after a pause");
                 }
-                queue.client().raw().sleep(PAUSE).await;
+                client.raw().sleep(PAUSE).await;
                 continue;
             }
         };
         loop {
-            leadership.send_replace(Leadership::Leader(guard.fencing_token()));
+            leadership.set(Some(guard.fencing_token()), false);
             let loss = guard.lost().await;
-            leadership.send_replace(Leadership::Follower);
-            tracing::info!(path = queue.path(), %loss, "leadership lost");
+            leadership.set(None, false);
+            tracing::info!(path, %loss, "leadership lost");
             // A lease that has ended may be renewed. Then the latch still leads.
             while guard.state() == LockState::Elapsed && guard.lease_renewed().await {}
             if !guard.is_valid() {

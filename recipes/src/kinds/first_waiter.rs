@@ -5,10 +5,11 @@
 
 use std::{pin::pin, sync::atomic::Ordering};
 
-use bytes::Bytes;
-use futures::future::{Either, select};
 use lockkeeper_proto::{Response, records::GetChildren2Response};
-use lockkeeper_session::{Error as SessionError, Watcher};
+use lockkeeper_session::{
+    Error as SessionError, Watcher,
+    sync::select::{Either, select},
+};
 
 use super::{
     lease_turn::{LeaseTurn, Next, Out},
@@ -17,27 +18,28 @@ use super::{
 use crate::{
     backoff::{Backoff, Rounds},
     error::{LockError, Loss},
-    guard::{Guard, hold::Attempt},
-    node::{directory::Directory, identity::Naming, life::Facts, lock_node::LockNode},
-    order::{name, recipe::Recipe},
+    guard::{Attempt, Guard, lost},
+    node::{life::Facts, lock_node::LockNode},
+    order::name::Kind,
     queue::other_kinds,
 };
 
 impl Semaphore {
     /// Creates leases, as the first waiter of the queue, and waits until they are within the limit.
-    /// Then it leaves the queue. One that does not wait gets none if the limit was lowered
+    /// Then it leaves the queue. One that does not wait is refused if the limit was lowered
     /// meanwhile.
     pub(super) async fn lease(
         &self,
-        place: Guard,
+        mut place: LockNode,
         count: usize,
         attempt: Attempt,
         waits: bool,
-    ) -> Result<Vec<Guard>, LockError> {
+    ) -> Result<Option<Vec<Guard>>, LockError> {
+        place.keep_lease();
         let (mut nodes, first) = self.create_leases(count).await?;
         self.look_above(first.as_ref()).await?;
-        let mut known = nodes.iter().filter_map(LockNode::node);
-        if !known.all(|node| node.tag.session_id == place.session_id()) {
+        let mut sessions = nodes.iter().map(LockNode::session_id);
+        if !sessions.all(|session| session == place.session_id()) {
             // The place in the queue has gone with its session, and another waiter may be the first
             // one by now.
             return Err(LockError::lost(Loss::Expired));
@@ -62,7 +64,7 @@ impl Semaphore {
                 }
                 Ok(Next::List) => match self.list_leases().await {
                     Err(error) if error.is_transient() => {
-                        backoff.after(&self.client, &error).await;
+                        backoff.after(self.client(), &error).await;
                     }
                     // An operator deleted the directory. Our leases are gone with it.
                     Err(error) if error.is_no_node() => {
@@ -78,8 +80,7 @@ impl Semaphore {
                 },
                 Ok(Next::ReadLimit) => {
                     let limit;
-                    (limit, limit_changed) =
-                        self.limit.read(&self.client, self.queue.counters()).await?;
+                    (limit, limit_changed) = self.limit.read(self.client(), &self.leases).await?;
                     let own = nodes.iter().map(LockNode::name);
                     match turn.counted(leases.iter().map(String::as_str), own, limit) {
                         Ok(()) => {}
@@ -96,24 +97,23 @@ impl Semaphore {
                 }
                 Ok(Next::Wait) if !waits => {
                     attempt.refused();
-                    return Ok(Vec::new());
+                    return Ok(None);
                 }
                 Ok(Next::Wait) => {
                     if let Some(changed) = changed.take() {
                         wait_for_change(&place, changed, limit_changed.take()).await?;
                     }
-                    rounds.pause(&self.client).await;
+                    rounds.pause(self.client()).await;
                     turn.changed();
                 }
             }
         }
         drop((changed, limit_changed, place));
         let mut attempts = vec![attempt];
-        attempts.resize_with(nodes.len(), || Attempt::new(&self.recorder));
+        attempts.resize_with(nodes.len(), || Attempt::new(&self.leases));
         let granted = nodes.into_iter().zip(attempts);
-        granted
-            .map(|(node, attempt)| Guard::new(node, attempt))
-            .collect()
+        let guards = granted.map(|(node, attempt)| Guard::new(node, attempt));
+        guards.collect::<Result<_, _>>().map(Some)
     }
 
     /// Creates leases, all of them before it waits for the first reply. Returns them with the
@@ -124,8 +124,7 @@ impl Semaphore {
     ) -> Result<(Vec<LockNode>, Option<GetChildren2Response>), LockError> {
         let mut nodes = Vec::new();
         for _ in 0..count {
-            let naming = Naming::Sequential(name::LEASE);
-            let mut node = LockNode::new(&self.client, self.leases.clone(), naming);
+            let mut node = LockNode::new(self.client(), self.leases.clone(), Kind::Semaphore);
             node.begin().await;
             nodes.push(node);
         }
@@ -155,19 +154,17 @@ impl Semaphore {
         if directory != 0 && self.looked_at.load(Ordering::Relaxed) == directory {
             return Ok(());
         }
-        let counters = self.queue.counters().clone();
-        let above = Directory::new(&self.client, &self.path, Bytes::new(), counters);
         let mut backoff = Backoff::default();
         let children = loop {
-            above.count_listing();
-            match self.client.get_children(&self.path).await {
-                Err(error) if error.is_transient() => backoff.after(&self.client, &error).await,
+            self.leases.count_listing();
+            match self.client().get_children(self.path()).await {
+                Err(error) if error.is_transient() => backoff.after(self.client(), &error).await,
                 Err(error) if error.is_no_node() => return Ok(()),
                 listed => break listed?,
             }
         };
         let children = children.iter().map(String::as_str);
-        other_kinds::refuse(&self.client, &above, Recipe::Semaphore, children).await?;
+        other_kinds::refuse(self.client(), &self.leases, Kind::Semaphore, children).await?;
         self.looked_at.store(directory, Ordering::Relaxed);
         Ok(())
     }
@@ -175,7 +172,9 @@ impl Semaphore {
     /// The leases now, and a watcher of their next change.
     async fn list_leases(&self) -> Result<(Vec<String>, Watcher), SessionError> {
         self.leases.count_listing();
-        self.client.get_children_and_watch(&self.leases.path).await
+        self.client()
+            .get_children_and_watch(&self.leases.parent)
+            .await
     }
 }
 
@@ -183,7 +182,7 @@ impl Semaphore {
 /// the next listing shows what is wrong. The end of the session's lease is none: nothing can be
 /// granted until it is renewed.
 async fn wait_for_change(
-    place: &Guard,
+    place: &LockNode,
     leases: Watcher,
     limit: Option<Watcher>,
 ) -> Result<(), LockError> {
@@ -193,18 +192,22 @@ async fn wait_for_change(
             None => std::future::pending().await,
         }
     };
+    let (client, path) = (place.client(), place.path());
     let lost = async {
+        let Some(session_id) = place.session_id() else {
+            return Ok(());
+        };
         loop {
-            match place.lost().await {
+            match lost(client, &path, session_id).await {
                 // The session is over: the next listing shows it.
-                Loss::Elapsed if !place.lease_renewed().await => return Ok(()),
+                Loss::Elapsed if !place.lease_renewed(session_id).await => return Ok(()),
                 Loss::Elapsed => {}
                 loss => return Err(LockError::lost(loss)),
             }
         }
     };
     match select(leases, select(pin!(limit), pin!(lost))).await {
-        Either::Right((Either::Right((lost, _)), _)) => lost,
+        Either::Right(Either::Right(lost)) => lost,
         _ => Ok(()),
     }
 }

@@ -2,13 +2,11 @@
 //!
 //! Not here: counting the leases (`lease_turn`).
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use lockkeeper_proto::{CreateMode, Version, path};
+use lockkeeper_proto::{CreateMode, Version};
 use lockkeeper_session::{Client, Watcher};
 
-use crate::{backoff::Backoff, error::LockError, metrics::Counters, node::directory::Directory};
+use crate::{backoff::Backoff, error::LockError, node::identity::Directory};
 
 /// How often a shared limit is set, and its node made. More than once is needed only while others
 /// make or delete the node, too.
@@ -30,12 +28,12 @@ impl Limit {
         &self,
         client: &Client,
         asked: usize,
-        counters: &Counters,
+        directory: &Directory,
     ) -> Result<(), LockError> {
         if asked == 1 && matches!(self, Self::Shared(_)) {
             return Ok(());
         }
-        match self.read(client, counters).await? {
+        match self.read(client, directory).await? {
             (limit, _) if asked > limit => Err(LockError::OverLimit { asked, limit }),
             _ => Ok(()),
         }
@@ -45,7 +43,7 @@ impl Limit {
     pub(super) async fn read(
         &self,
         client: &Client,
-        counters: &Counters,
+        directory: &Directory,
     ) -> Result<(usize, Option<Watcher>), LockError> {
         let path = match self {
             Self::Fixed(limit) => return Ok((*limit, None)),
@@ -53,7 +51,7 @@ impl Limit {
         };
         let mut backoff = Backoff::default();
         loop {
-            counters.requests.count();
+            directory.count_request();
             match client.get_data_and_watch(path).await {
                 Err(error) if error.is_transient() => backoff.after(client, &error).await,
                 read => {
@@ -70,13 +68,8 @@ impl Limit {
     }
 }
 
-/// Sets the shared limit in this node. Makes the node if it is missing.
-pub(super) async fn set(
-    client: &Client,
-    path: &str,
-    limit: usize,
-    counters: &Arc<Counters>,
-) -> Result<(), LockError> {
+/// Sets the shared limit in this node. Makes the node, and those above it, if it is missing.
+pub(super) async fn set(client: &Client, path: &str, limit: usize) -> Result<(), LockError> {
     let count = i32::try_from(limit).map_err(|_| LockError::OverLimit {
         asked: limit,
         limit: i32::MAX.unsigned_abs() as usize,
@@ -85,42 +78,17 @@ pub(super) async fn set(
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let is_last = attempts == ATTEMPTS;
         match client.set_data(path, data.clone(), Version::ANY).await {
             Err(error) if error.is_no_node() => {}
-            Err(error) => return Err(error.into()),
-            Ok(_) => return Ok(()),
+            set => return set.map(drop).map_err(LockError::from),
         }
-        let create = client.create(path, data.clone(), CreateMode::Persistent);
-        match create.await {
+        match client
+            .create_all(path, data.clone(), CreateMode::Persistent)
+            .await
+        {
             // Another client has made the node meanwhile, perhaps with another limit.
-            Err(error) if error.is_node_exists() && !is_last => {}
-            Err(error) if error.is_no_node() && !is_last => {
-                make_parent_of(client, path, counters).await?;
-            }
-            Err(error) => return Err(error.into()),
-            Ok(_) => return Ok(()),
+            Err(error) if error.is_node_exists() && attempts < ATTEMPTS => {}
+            made => return made.map(drop).map_err(LockError::from),
         }
     }
-}
-
-/// Makes the nodes above this one, as containers.
-async fn make_parent_of(
-    client: &Client,
-    node: &str,
-    counters: &Arc<Counters>,
-) -> Result<(), LockError> {
-    let parent = path::parent(node).unwrap_or(path::ROOT);
-    let parent = Directory::new(client, parent, Bytes::new(), counters.clone());
-    let raw = client.raw();
-    for made in raw
-        .submit_all_with_backpressure(parent.make_requests())
-        .await
-    {
-        match made.await {
-            Err(error) if !error.is_node_exists() => return Err(error.into()),
-            _ => {}
-        }
-    }
-    Ok(())
 }

@@ -3,25 +3,29 @@
 //! Not here: transactions under several locks (`guard::transaction`).
 
 use std::{
-    fmt,
+    future::poll_fn,
     pin::pin,
-    sync::Arc,
+    task::Poll,
     time::{Duration, Instant},
 };
 
-use futures::future::{BoxFuture, Either, FutureExt, select, select_all};
-use lockkeeper_session::{Client, OpResult};
+use lockkeeper_session::{
+    Client, OpResult,
+    sync::{
+        BoxFuture,
+        select::{Either, select},
+    },
+};
 
+use super::{mutex::Mutex, plain::PlainMutex, rw_lock::RwLock, semaphore::Semaphore};
 use crate::{
+    backoff::timeout,
     error::{LockError, Loss},
-    guard::transaction::{GuardedTransaction, release_with},
-    guard::{Guard, LockState},
-    kinds::mutex::Mutex,
-    kinds::plain::PlainMutex,
-    kinds::rw_lock::RwLock,
-    kinds::semaphore::Semaphore,
+    guard::{
+        Guard, LockState,
+        transaction::{GuardedTransaction, release_with},
+    },
     queue::lock_queue::LockQueue,
-    timeout::{timed_out, timeout},
 };
 
 /// How long a multi-lock waits for its next lock before it watches those that it holds: longer than
@@ -30,85 +34,79 @@ const SHORT_WAIT: Duration = Duration::from_millis(100);
 
 /// One of the locks of a [`MultiLock`]. Made from a lock with `From`, or with [`read`](Self::read)
 /// and [`write`](Self::write).
-#[derive(Clone)]
-pub struct Member(Arc<dyn Lockable>);
+#[derive(Clone, Debug)]
+pub struct Member(Lock);
 
-/// What a multi-lock needs of each of its locks.
-trait Lockable: Send + Sync {
-    fn client(&self) -> &Client;
-    fn path(&self) -> &str;
-    fn lock(&self) -> BoxFuture<'_, Result<Guard, LockError>>;
-    fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, LockError>>;
-}
-
-macro_rules! lockable {
-    ($($lock:ty: $acquire:ident, $try_acquire:ident;)*) => {$(
-        impl Lockable for $lock {
-            fn client(&self) -> &Client {
-                self.client()
-            }
-
-            fn path(&self) -> &str {
-                self.path()
-            }
-
-            fn lock(&self) -> BoxFuture<'_, Result<Guard, LockError>> {
-                self.$acquire().boxed()
-            }
-
-            fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, LockError>> {
-                self.$try_acquire().boxed()
-            }
-        }
-    )*};
-}
-
-lockable! {
-    LockQueue: lock, try_lock;
-    PlainMutex: lock, try_lock;
-    Semaphore: acquire, try_acquire;
+#[derive(Clone, Debug)]
+enum Lock {
+    Queue(LockQueue),
+    Plain(PlainMutex),
+    Semaphore(Semaphore),
 }
 
 impl Member {
-    /// The path on the servers, chroot included.
-    fn server_path(&self) -> String {
-        self.0.client().raw().server_path(self.0.path())
-    }
-
     /// The lock as a reader.
     #[must_use]
     pub fn read(lock: &RwLock) -> Self {
-        Self(Arc::new(lock.readers.clone()))
+        Self(Lock::Queue(lock.readers.clone()))
     }
 
     /// The lock as a writer.
     #[must_use]
     pub fn write(lock: &RwLock) -> Self {
-        Self(Arc::new(lock.writers.clone()))
+        Self(Lock::Queue(lock.writers.clone()))
+    }
+
+    fn client_and_path(&self) -> (&Client, &str) {
+        match &self.0 {
+            Lock::Queue(queue) => (&queue.client, &queue.directory.path),
+            Lock::Plain(lock) => (&lock.client, lock.path()),
+            Lock::Semaphore(lock) => (lock.client(), lock.path()),
+        }
+    }
+
+    fn path(&self) -> &str {
+        self.client_and_path().1
+    }
+
+    /// The path on the servers, chroot included.
+    fn server_path(&self) -> String {
+        let (client, path) = self.client_and_path();
+        client.raw().server_path(path)
+    }
+
+    fn lock(&self) -> BoxFuture<'_, Result<Guard, LockError>> {
+        match &self.0 {
+            Lock::Queue(lock) => lock.lock(),
+            Lock::Plain(lock) => Box::pin(lock.lock()),
+            Lock::Semaphore(lock) => Box::pin(lock.acquire()),
+        }
+    }
+
+    fn try_lock(&self) -> BoxFuture<'_, Result<Option<Guard>, LockError>> {
+        match &self.0 {
+            Lock::Queue(lock) => Box::pin(lock.try_lock()),
+            Lock::Plain(lock) => Box::pin(lock.try_lock()),
+            Lock::Semaphore(lock) => Box::pin(lock.try_acquire()),
+        }
     }
 }
 
 impl From<&Mutex> for Member {
     fn from(mutex: &Mutex) -> Self {
-        Self(Arc::new(mutex.queue.clone()))
+        Self(Lock::Queue(mutex.queue.clone()))
     }
 }
 
 impl From<&PlainMutex> for Member {
     fn from(mutex: &PlainMutex) -> Self {
-        Self(Arc::new(mutex.clone()))
+        Self(Lock::Plain(mutex.clone()))
     }
 }
 
 impl From<&Semaphore> for Member {
     fn from(semaphore: &Semaphore) -> Self {
-        Self(Arc::new(semaphore.clone()))
-    }
-}
-
-impl fmt::Debug for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Member").field(&self.0.path()).finish()
+        Self(Lock::Semaphore(semaphore.clone()))
     }
 }
 
@@ -136,9 +134,8 @@ impl MultiLock {
             if let [one, other] = pair
                 && one.server_path() == other.server_path()
             {
-                return Err(LockError::SelfDeadlock {
-                    path: one.0.path().to_owned(),
-                });
+                let path = one.path().to_owned();
+                return Err(LockError::SelfDeadlock { path });
             }
         }
         Ok(Self { members })
@@ -156,27 +153,7 @@ impl MultiLock {
     /// The future may be dropped at any time. The client then deletes its nodes, so that they block
     /// no other contender.
     pub async fn lock(&self) -> Result<MultiGuard, LockError> {
-        self.lock_reporting(&mut 0).await
-    }
-
-    /// As [`lock`](Self::lock). Counts the locks that are held.
-    async fn lock_reporting(&self, count: &mut usize) -> Result<MultiGuard, LockError> {
-        let mut held = MultiGuard {
-            guards: Vec::with_capacity(self.members.len()),
-        };
-        for member in &self.members {
-            match held.and(member.0.lock()).await {
-                Ok(guard) => {
-                    held.guards.push(guard);
-                    *count = held.guards.len();
-                }
-                Err(error) => {
-                    held.release_quietly().await;
-                    return Err(error);
-                }
-            }
-        }
-        held.if_valid().await
+        self.all(&mut 0).await
     }
 
     /// As [`lock`](Self::lock), for at most `wait`: one deadline for all the locks.
@@ -190,12 +167,10 @@ impl MultiLock {
         let Some(first) = self.members.first() else {
             return self.lock().await;
         };
-        let (client, mut held) = (first.0.client(), 0);
-        let all = timeout(client, wait, Box::pin(self.lock_reporting(&mut held))).await;
-        all.unwrap_or_else(|| {
-            let waiting_for = self.members.get(held).unwrap_or(first);
-            Err(timed_out(client, waiting_for.0.path(), wait, None))
-        })
+        let (client, mut held) = (first.client_and_path().0, 0);
+        let all = timeout(client, "", wait, Box::pin(self.all(&mut held))).await;
+        let waiting_for = self.members.get(held).unwrap_or(first);
+        all.map_err(|error| error.at(waiting_for.path()))
     }
 
     /// Takes all the locks if each of them is free; otherwise returns `None`.
@@ -206,11 +181,34 @@ impl MultiLock {
     /// # Cancel safety
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Option<MultiGuard>, LockError> {
-        let mut held = MultiGuard {
-            guards: Vec::with_capacity(self.members.len()),
-        };
+        self.acquired(&mut 0, false).await
+    }
+
+    /// Waits for all the locks, and counts those that are held.
+    async fn all(&self, count: &mut usize) -> Result<MultiGuard, LockError> {
+        loop {
+            // Who waits is not refused.
+            if let Some(held) = self.acquired(count, true).await? {
+                return Ok(held);
+            }
+        }
+    }
+
+    /// Acquires all the locks. It `waits` for them, or is refused if one of them is not free.
+    async fn acquired(
+        &self,
+        count: &mut usize,
+        waits: bool,
+    ) -> Result<Option<MultiGuard>, LockError> {
+        let mut held = MultiGuard { guards: Vec::new() };
         for member in &self.members {
-            match member.0.try_lock().await {
+            *count = held.guards.len();
+            let next = if waits {
+                held.and(member.lock()).await.map(Some)
+            } else {
+                member.try_lock().await
+            };
+            match next {
                 Ok(Some(guard)) => held.guards.push(guard),
                 refused => {
                     held.release_quietly().await;
@@ -273,18 +271,12 @@ impl MultiGuard {
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
-        let all: Vec<_> = self
-            .guards
-            .iter()
-            .map(|guard| guard.lost().boxed())
-            .collect();
-        async move {
-            if all.is_empty() {
-                return std::future::pending().await;
-            }
-            let all = pin!(select_all(all));
-            all.await.0
-        }
+        let lost = |guard: &Guard| -> BoxFuture<'static, Loss> { Box::pin(guard.lost()) };
+        let mut all: Vec<_> = self.guards.iter().map(lost).collect();
+        poll_fn(move |cx| {
+            let mut losses = all.iter_mut().map(|lost| lost.as_mut().poll(cx));
+            losses.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        })
     }
 
     /// Starts a transaction that happens only if all the locks are still held: it begins with a
@@ -342,18 +334,16 @@ impl MultiGuard {
             }
         };
         match select(pin!(known), next).await {
-            Either::Left((loss, _)) => Err(LockError::lost(loss).at(&self.lost_path())),
-            Either::Right((next, _)) => next,
+            Either::Left(loss) => Err(LockError::lost(loss).at(&self.lost_path())),
+            Either::Right(next) => next,
         }
     }
 
     /// The guard itself if all the locks are held. The session of the first ones may have ended
     /// while the last one was acquired.
     async fn if_valid(self) -> Result<Self, LockError> {
-        let loss = match self.state() {
-            LockState::Held | LockState::Suspended { .. } => return Ok(self),
-            LockState::Elapsed => Loss::Elapsed,
-            LockState::Lost(loss) => loss,
+        let Some(loss) = self.state().loss() else {
+            return Ok(self);
         };
         let path = self.lost_path();
         self.release_quietly().await;

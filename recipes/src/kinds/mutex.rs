@@ -4,17 +4,14 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use lockkeeper_proto::path::PathError;
 use lockkeeper_session::Client;
 
 use crate::{
     error::LockError,
     guard::Guard,
-    metrics::{LockMeter, LockMetrics},
-    order::rank::Kind,
-    participants::Participant,
-    queue::{lock_queue::LockQueue, ticket::Ticket},
+    order::name::Kind,
+    queue::lock_queue::{Finish, LockQueue, Ticket},
 };
 
 /// A fair lock: one contender holds it at a time, in the order in which the contenders arrived. Not
@@ -66,39 +63,6 @@ impl Mutex {
     /// [`PathError`] for an invalid path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         LockQueue::new(client, path, Kind::Mutex).map(|queue| Self { queue })
-    }
-
-    /// The same mutex. Its nodes have `data`, so that people who look at a node see who the
-    /// contender is.
-    #[must_use]
-    pub fn with_data(self, data: impl Into<Bytes>) -> Self {
-        Self {
-            queue: self.queue.with_data(data.into()),
-        }
-    }
-
-    /// The same mutex, but this meter counts: see [`LockMeter`](crate::LockMeter).
-    #[must_use]
-    pub fn with_meter(self, meter: &LockMeter) -> Self {
-        Self {
-            queue: self.queue.with_meter(meter),
-        }
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        self.queue.client()
-    }
-
-    /// The path of the mutex.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        self.queue.path()
-    }
-
-    /// What this mutex has cost its users in this process, over all its clones.
-    #[must_use]
-    pub fn metrics(&self) -> LockMetrics {
-        self.queue.metrics()
     }
 
     /// Waits for the lock.
@@ -153,15 +117,6 @@ impl Mutex {
     /// # Cancel safety
     /// As [`lock`](Self::lock).
     pub async fn enqueue(&self) -> Result<Ticket, LockError> {
-        self.queue.enqueue().await
-    }
-
-    /// The contenders in the order of the queue: first the holder, then the waiters. Includes those
-    /// of Curator, go-zk and kazoo.
-    ///
-    /// # Errors
-    /// [`LockError::Session`] when a request fails.
-    pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        self.queue.participants().await
+        self.queue.enqueue(Finish::Guard(|guard| guard)).await
     }
 }

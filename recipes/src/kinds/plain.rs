@@ -4,24 +4,18 @@
 
 use std::{mem, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use lockkeeper_proto::path::{self, PathError};
 use lockkeeper_session::{Client, Error as SessionError};
 
 use super::plain_turn::{Next, PlainTurn};
 use crate::{
-    backoff::Rounds,
+    backoff::{Rounds, timeout},
     error::LockError,
-    guard::{Guard, hold::Attempt},
-    metrics::{LockMeter, LockMetrics, Recorder},
-    node::{directory::Directory, identity::Naming, lock_node::LockNode},
-    order::{
-        name::{self, Protection},
-        recipe::Recipe,
-    },
-    participants::{Participant, children, participants},
+    guard::{Attempt, Guard},
+    inspect::children,
+    node::{identity::Directory, lock_node::LockNode},
+    order::name::{self, Kind},
     queue::other_kinds,
-    timeout::{timed_out, timeout},
 };
 
 /// A lock without a queue: the client that creates the ephemeral node `lock` under its path holds
@@ -36,6 +30,9 @@ use crate::{
 /// Each release wakes all of them, each sends a create, and all but one fail, after a round of
 /// agreement among the servers each. Serving `n` waiters takes about `n²/2` creates, and a waiter
 /// may be overtaken any number of times.
+///
+/// # The data of the node
+/// The data of [`with_data`](Self::with_data) stand behind 40 bytes that identify the attempt.
 ///
 /// # Deleting the node by hand
 /// All contenders use the same name, and ZooKeeper deletes by name. A delete of this client never
@@ -56,9 +53,8 @@ use crate::{
 /// that is taken while another kind is held is granted.
 #[derive(Clone, Debug)]
 pub struct PlainMutex {
-    client: Client,
-    directory: Arc<Directory>,
-    recorder: Arc<Recorder>,
+    pub(super) client: Client,
+    pub(super) directory: Arc<Directory>,
 }
 
 impl PlainMutex {
@@ -68,56 +64,10 @@ impl PlainMutex {
     /// # Errors
     /// [`PathError`] for an invalid path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
-        path::check(path).map_err(|problem| PathError::new(path, problem))?;
-        let directory = Directory::new(client, path, Bytes::new(), Arc::default());
-        let counters = directory.counters.clone();
-        let recorder = Arc::new(Recorder::of(
-            client,
-            &directory.path,
-            "plain mutex",
-            counters,
-        ));
         Ok(Self {
             client: client.without_deadline(),
-            directory: Arc::new(directory),
-            recorder,
+            directory: Directory::new(client, path, None, Kind::Plain)?,
         })
-    }
-
-    /// The same lock. Its node has `data`, behind 40 bytes that identify the attempt. People who
-    /// look at the node see who holds the lock.
-    #[must_use]
-    pub fn with_data(self, data: impl Into<Bytes>) -> Self {
-        Self {
-            directory: Arc::new(self.directory.with_data(data.into())),
-            ..self
-        }
-    }
-
-    /// The same lock, but this meter counts: see [`LockMeter`](crate::LockMeter).
-    #[must_use]
-    pub fn with_meter(self, meter: &LockMeter) -> Self {
-        Self {
-            directory: Arc::new(self.directory.counted_by(meter.counters().clone())),
-            recorder: Arc::new(self.recorder.metered(meter)),
-            ..self
-        }
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// The path of the lock: the parent of its node.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.directory.path
-    }
-
-    /// What this lock has cost its users in this process, over all its clones.
-    #[must_use]
-    pub fn metrics(&self) -> LockMetrics {
-        self.recorder.counters.snapshot()
     }
 
     /// Waits for the lock.
@@ -131,34 +81,15 @@ impl PlainMutex {
     /// # Cancel safety
     /// Dropped at any time, it leaves no node behind.
     pub async fn lock(&self) -> Result<Guard, LockError> {
-        self.lock_reporting(&mut false).await
+        self.granted(&mut false).await
     }
 
     /// As [`lock`](Self::lock). Sets `contended` when another contender had the lock at first.
-    async fn lock_reporting(&self, contended: &mut bool) -> Result<Guard, LockError> {
-        let granted = self.granted(contended).await;
-        granted.map_err(|error| error.at(self.path()))
-    }
-
     async fn granted(&self, contended: &mut bool) -> Result<Guard, LockError> {
-        let attempt = Attempt::new(&self.recorder);
-        let (mut turn, mut node) = (PlainTurn::default(), self.node());
-        let mut rounds = Rounds::default();
         loop {
-            match turn.next(&node.facts()) {
-                Err(_) => return Err(node.gone()),
-                Ok(Next::Grant) => return Guard::new(node, attempt),
-                Ok(Next::Create) => turn.created(node.create().await?),
-                Ok(Next::Wait) => {
-                    if !mem::replace(contended, true) {
-                        attempt.contended();
-                    }
-                    self.wait_for_event().await?;
-                    rounds.pause(&self.client).await;
-                    turn.event();
-                    node = self.node();
-                }
-                Ok(Next::Renew) => node.renew_lease().await?,
+            // Who waits is not refused.
+            if let Some(guard) = self.attempt(Some(&mut *contended)).await? {
+                return Ok(guard);
             }
         }
     }
@@ -173,10 +104,9 @@ impl PlainMutex {
     /// As [`lock`](Self::lock).
     pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
         let mut contended = false;
-        let lock = Box::pin(self.lock_reporting(&mut contended));
-        let granted = timeout(&self.client, wait, lock).await;
-        let ahead = contended.then_some(1);
-        granted.unwrap_or_else(|| Err(timed_out(&self.client, self.path(), wait, ahead)))
+        let granted = Box::pin(self.granted(&mut contended));
+        let granted = timeout(&self.client, self.path(), wait, granted).await;
+        granted.map_err(|error| error.behind(contended.then_some(1)))
     }
 
     /// Takes the lock if no client has it. It reads before it creates anything: a refused try costs
@@ -188,62 +118,63 @@ impl PlainMutex {
     /// # Cancel safety
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
-        self.tried().await.map_err(|error| error.at(self.path()))
+        self.attempt(None).await
     }
 
-    async fn tried(&self) -> Result<Option<Guard>, LockError> {
-        let attempt = Attempt::new(&self.recorder);
-        self.directory.count_listing();
-        let children = children(&self.client, self.path()).await?;
-        let is_taken = children.iter().any(|child| child == name::PLAIN);
-        let (mut turn, mut node) = (PlainTurn::default(), self.node());
-        if is_taken {
-            turn.created(false);
-        } else {
+    /// Takes the lock. Without `contended` it is a try, which is refused if another contender has
+    /// the lock.
+    async fn attempt(&self, contended: Option<&mut bool>) -> Result<Option<Guard>, LockError> {
+        let attempt = Attempt::new(&self.directory);
+        let node = self.turn(&attempt, contended).await;
+        attempt.ended(node)
+    }
+
+    async fn turn(
+        &self,
+        attempt: &Attempt,
+        mut contended: Option<&mut bool>,
+    ) -> Result<Option<LockNode>, LockError> {
+        let (client, directory) = (&self.client, &self.directory);
+        if contended.is_none() {
+            directory.count_listing();
+            let children = children(client, self.path()).await?;
+            if children.iter().any(|child| child == name::PLAIN) {
+                return Ok(None);
+            }
             let children = children.iter().map(String::as_str);
-            other_kinds::refuse(&self.client, &self.directory, Recipe::Plain, children).await?;
+            other_kinds::refuse(client, directory, Kind::Plain, children).await?;
         }
+        let new_node = || LockNode::new(client, directory.clone(), Kind::Plain);
+        let (mut turn, mut node, mut rounds) =
+            (PlainTurn::default(), new_node(), Rounds::default());
         loop {
             match turn.next(&node.facts()) {
                 Err(_) => return Err(node.gone()),
-                Ok(Next::Grant) => return Guard::new(node, attempt).map(Some),
+                Ok(Next::Grant) => return Ok(Some(node)),
                 Ok(Next::Create) => turn.created(node.create().await?),
-                Ok(Next::Wait) => {
-                    attempt.refused();
-                    return Ok(None);
-                }
                 Ok(Next::Renew) => node.renew_lease().await?,
+                Ok(Next::Wait) => {
+                    let Some(contended) = &mut contended else {
+                        return Ok(None);
+                    };
+                    if !mem::replace(contended, true) {
+                        attempt.contended();
+                    }
+                    self.wait_for_event().await?;
+                    rounds.pause(client).await;
+                    node = new_node();
+                    turn.event();
+                }
             }
         }
     }
 
-    /// The holder of the lock; `None` when it is free.
-    ///
-    /// # Errors
-    /// [`LockError::Session`].
-    pub async fn holder(&self) -> Result<Option<Participant>, LockError> {
-        let names = vec![name::PLAIN.to_owned()];
-        let mut holder = participants(&self.client, self.path(), names).await?.pop();
-        if let Some(data) = holder.as_mut().and_then(|holder| holder.data.as_mut()) {
-            *data = Protection::unmarked(data);
-        }
-        Ok(holder)
-    }
-
-    fn node_path(&self) -> String {
-        path::join(self.path(), name::PLAIN)
-    }
-
-    /// A node that is to be created.
-    fn node(&self) -> LockNode {
-        LockNode::new(&self.client, self.directory.clone(), Naming::Fixed)
-    }
-
     /// Waits until the node of the other contender was deleted or changed, or its watch has ended.
     async fn wait_for_event(&self) -> Result<(), LockError> {
-        self.directory.count();
+        self.directory.count_request();
+        let node = path::join(self.path(), name::PLAIN);
         // The watch begins at the reply that said that the node exists, so nothing is missed.
-        for watcher in self.client.raw().watch_nodes(&[&self.node_path()])? {
+        for watcher in self.client.raw().watch_nodes(&[&node])? {
             match watcher.await {
                 Err(SessionError::SessionExpired { .. }) if !self.client.is_closed() => {}
                 event => drop(event.map_err(LockError::from)?),

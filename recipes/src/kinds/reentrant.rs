@@ -8,22 +8,17 @@
 use std::{
     collections::HashMap,
     ops::Deref,
-    sync::{Arc, Mutex as StdMutex, MutexGuard as StdGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex as StdMutex, MutexGuard as StdGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use bytes::Bytes;
 use lockkeeper_proto::path::PathError;
-use lockkeeper_session::Client;
-use tokio::sync::Mutex as AsyncMutex;
+use lockkeeper_session::{Client, sync::notify::Notify};
 
-use crate::{
-    error::{LockError, Loss},
-    guard::{Guard, LockState},
-    kinds::mutex::Mutex,
-    metrics::LockMeter,
-    timeout::{timed_out, timeout},
-};
+use crate::{backoff::timeout, error::LockError, guard::Guard, kinds::mutex::Mutex};
 
 /// A [`Mutex`] that its owner may lock again while it holds it. The owner's last guard releases the
 /// lock.
@@ -33,7 +28,7 @@ use crate::{
 /// one contends with the same key of the other.
 #[derive(Clone, Debug)]
 pub struct ReentrantMutex {
-    mutex: Mutex,
+    pub(super) mutex: Mutex,
     owners: Arc<StdMutex<HashMap<String, Arc<Owner>>>>,
 }
 
@@ -41,10 +36,44 @@ pub struct ReentrantMutex {
 #[derive(Debug, Default)]
 struct Owner {
     /// Locked by the call that acquires the lock for the owner.
-    acquiring: AsyncMutex<()>,
+    acquiring: Gate,
     /// The hold, if there is one. Locked while a call looks at the guard. So the look does not
     /// count as a guard of the owner.
     hold: StdMutex<Weak<Guard>>,
+}
+
+/// Lets one call in at a time.
+#[derive(Debug, Default)]
+struct Gate {
+    is_taken: AtomicBool,
+    left: Notify,
+}
+
+/// A call that is in. Dropping it lets the others try.
+struct Inside<'a>(&'a Gate);
+
+impl Gate {
+    async fn enter(&self) -> Inside<'_> {
+        loop {
+            let left = self.left.notified();
+            match self.try_enter() {
+                Some(inside) => return inside,
+                None => left.await,
+            }
+        }
+    }
+
+    fn try_enter(&self) -> Option<Inside<'_>> {
+        let was_taken = self.is_taken.swap(true, Ordering::AcqRel);
+        (!was_taken).then(|| Inside(self))
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.is_taken.store(false, Ordering::Release);
+        self.0.left.notify_waiters();
+    }
 }
 
 impl Owner {
@@ -56,15 +85,11 @@ impl Owner {
     fn again(self: &Arc<Self>) -> Option<Result<ReentrantGuard, LockError>> {
         let hold = self.hold();
         let guard = hold.upgrade()?;
-        let loss = match guard.state() {
-            LockState::Held | LockState::Suspended { .. } => {
-                let owner = self.clone();
-                return Some(Ok(ReentrantGuard { guard, owner }));
-            }
-            LockState::Elapsed => Loss::Elapsed,
-            LockState::Lost(loss) => loss,
-        };
-        Some(Err(guard.named(LockError::lost(loss))))
+        if let Some(loss) = guard.state().loss() {
+            return Some(Err(guard.named(LockError::lost(loss))));
+        }
+        let owner = self.clone();
+        Some(Ok(ReentrantGuard { guard, owner }))
     }
 
     /// The first guard of a new hold.
@@ -87,32 +112,6 @@ impl ReentrantMutex {
         })
     }
 
-    /// The same mutex, with owners of its own. Its nodes have `data`, so that people who look at a
-    /// node see who the contender is.
-    #[must_use]
-    pub fn with_data(self, data: impl Into<Bytes>) -> Self {
-        Self {
-            mutex: self.mutex.with_data(data),
-            owners: Arc::default(),
-        }
-    }
-
-    /// The same mutex, with the same owners, but this meter counts: see
-    /// [`LockMeter`](crate::LockMeter).
-    #[must_use]
-    pub fn with_meter(self, meter: &LockMeter) -> Self {
-        Self {
-            mutex: self.mutex.with_meter(meter),
-            ..self
-        }
-    }
-
-    /// The [`Mutex`] behind it, with its path, participants and metrics.
-    #[must_use]
-    pub fn mutex(&self) -> &Mutex {
-        &self.mutex
-    }
-
     /// Waits until the owner holds the lock. If the owner holds it already, the call sends nothing.
     ///
     /// # Errors
@@ -124,7 +123,7 @@ impl ReentrantMutex {
     /// As [`Mutex::lock`].
     pub async fn lock(&self, owner: &str) -> Result<ReentrantGuard, LockError> {
         let slot = self.slot(owner);
-        let _acquiring = slot.acquiring.lock().await;
+        let _acquiring = slot.acquiring.enter().await;
         match slot.again() {
             Some(again) => again,
             None => Ok(slot.begin(self.mutex.lock().await?)),
@@ -143,9 +142,13 @@ impl ReentrantMutex {
         owner: &str,
         wait: Duration,
     ) -> Result<ReentrantGuard, LockError> {
-        let client = self.mutex.client();
-        let held = timeout(client, wait, Box::pin(self.lock(owner))).await;
-        held.unwrap_or_else(|| Err(timed_out(client, self.mutex.path(), wait, None)))
+        timeout(
+            &self.mutex.queue.client,
+            self.path(),
+            wait,
+            Box::pin(self.lock(owner)),
+        )
+        .await
     }
 
     /// Takes the lock if the owner holds it, or if no contender holds it or waits for it; otherwise
@@ -164,7 +167,7 @@ impl ReentrantMutex {
     pub async fn try_lock(&self, owner: &str) -> Result<Option<ReentrantGuard>, LockError> {
         let slot = self.slot(owner);
         // Another call is acquiring the lock for this owner, and does not have it yet.
-        let Ok(_acquiring) = slot.acquiring.try_lock() else {
+        let Some(_acquiring) = slot.acquiring.try_enter() else {
             return Ok(None);
         };
         match slot.again() {
@@ -233,6 +236,7 @@ mod tests {
     use lockkeeper_server::Server;
 
     use super::*;
+    use crate::Loss;
 
     /// The look of another call counted as a guard of the owner: the last guard of a lost lock was
     /// released with `Ok`.

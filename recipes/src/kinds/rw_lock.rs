@@ -4,18 +4,14 @@
 
 use std::{ops::Deref, time::Duration};
 
-use bytes::Bytes;
 use lockkeeper_proto::path::PathError;
 use lockkeeper_session::{Client, OpResult};
 
 use crate::{
     error::LockError,
-    guard::Guard,
-    guard::transaction::GuardedTransaction,
-    metrics::{LockMeter, LockMetrics},
-    order::rank::Kind,
-    participants::Participant,
-    queue::{lock_queue::LockQueue, ticket::Ticket},
+    guard::{Guard, transaction::GuardedTransaction},
+    order::name::Kind,
+    queue::lock_queue::{Finish, LockQueue, Ticket},
 };
 
 /// A fair lock that many readers or one writer hold at a time, in the order in which they arrived.
@@ -47,44 +43,6 @@ impl RwLock {
         let readers = LockQueue::new(client, path, Kind::Read)?;
         let writers = LockQueue::new(client, path, Kind::Write)?;
         Ok(Self { readers, writers })
-    }
-
-    /// The same lock. Its nodes have `data`, so that people who look at a node see who the
-    /// contender is.
-    #[must_use]
-    pub fn with_data(self, data: impl Into<Bytes>) -> Self {
-        let data = data.into();
-        Self {
-            readers: self.readers.with_data(data.clone()),
-            writers: self.writers.with_data(data),
-        }
-    }
-
-    /// The same lock, but this meter counts: see [`LockMeter`](crate::LockMeter).
-    #[must_use]
-    pub fn with_meter(self, meter: &LockMeter) -> Self {
-        Self {
-            readers: self.readers.with_meter(meter),
-            writers: self.writers.with_meter(meter),
-        }
-    }
-
-    /// The path of the lock.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        self.readers.path()
-    }
-
-    /// What reading has cost the users of this lock in this process, over all its clones.
-    #[must_use]
-    pub fn read_metrics(&self) -> LockMetrics {
-        self.readers.metrics()
-    }
-
-    /// What writing has cost the users of this lock in this process, over all its clones.
-    #[must_use]
-    pub fn write_metrics(&self) -> LockMetrics {
-        self.writers.metrics()
     }
 
     /// Waits for the lock as a reader.
@@ -131,7 +89,7 @@ impl RwLock {
     /// # Cancel safety
     /// As [`read`](Self::read).
     pub async fn enqueue_read(&self) -> Result<Ticket, LockError> {
-        self.readers.enqueue().await
+        self.readers.enqueue(Finish::Guard(|guard| guard)).await
     }
 
     /// Waits for the lock as the writer.
@@ -179,15 +137,7 @@ impl RwLock {
     /// # Cancel safety
     /// As [`write`](Self::write).
     pub async fn enqueue_write(&self) -> Result<Ticket<WriteGuard>, LockError> {
-        self.writers.enqueue().await
-    }
-
-    /// The contenders, readers and writers, in the order of the queue.
-    ///
-    /// # Errors
-    /// [`LockError::Session`] when a request fails.
-    pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        self.writers.participants().await
+        self.writers.enqueue(Finish::Guard(WriteGuard)).await
     }
 }
 
@@ -244,19 +194,6 @@ impl WriteGuard {
     /// The same hold as a plain [`Guard`], which cannot become a reader.
     pub fn into_guard(self) -> Guard {
         self.0
-    }
-}
-
-impl Ticket<WriteGuard> {
-    /// Waits until the write lock is granted.
-    ///
-    /// # Errors
-    /// As [`RwLock::write`].
-    ///
-    /// # Cancel safety
-    /// Dropping the future leaves the queue.
-    pub async fn wait(self) -> Result<WriteGuard, LockError> {
-        self.granted(&mut None).await.map(WriteGuard)
     }
 }
 

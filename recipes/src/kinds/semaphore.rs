@@ -11,23 +11,21 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use lockkeeper_proto::path::{self, PathError};
-use lockkeeper_session::Client;
+use lockkeeper_session::{Client, sync::BoxFuture};
 
 use super::limit::{self, Limit};
 use crate::{
+    backoff::timeout,
     error::LockError,
-    guard::{Guard, hold::Attempt},
-    metrics::{Counters, LockMeter, LockMetrics, Recorder},
-    node::directory::Directory,
+    guard::{Attempt, Guard},
+    inspect::children,
+    node::identity::Directory,
     order::{
-        name,
-        rank::{self, Kind},
+        name::{self, Kind},
+        rank,
     },
-    participants::{Participant, children, participants, remove_pending_lease},
-    queue::{lock_queue::LockQueue, ticket::Ticket},
-    timeout::{timed_out, timeout},
+    queue::lock_queue::{Finish, LockQueue, Ticket},
 };
 
 /// A fair lock with a limited number of leases. A holder has one lease or several. Leases are
@@ -46,15 +44,12 @@ use crate::{
 /// lease.
 #[derive(Clone, Debug)]
 pub struct Semaphore {
-    pub(super) client: Client,
-    pub(super) path: String,
     pub(super) queue: LockQueue,
     pub(super) leases: Arc<Directory>,
     /// The transaction that created the directory of the leases when this semaphore last looked
     /// above it; 0 before.
     pub(super) looked_at: Arc<AtomicI64>,
     pub(super) limit: Limit,
-    pub(super) recorder: Arc<Recorder>,
 }
 
 impl Semaphore {
@@ -79,67 +74,22 @@ impl Semaphore {
         path: &str,
         limit_path: &str,
     ) -> Result<Self, PathError> {
-        path::check(limit_path).map_err(|problem| PathError::new(limit_path, problem))?;
+        path::check(limit_path)?;
         Self::with_limit(client, path, Limit::Shared(limit_path.to_owned()))
     }
 
     fn with_limit(client: &Client, path: &str, limit: Limit) -> Result<Self, PathError> {
-        path::check(path).map_err(|problem| PathError::new(path, problem))?;
-        let counters: Arc<Counters> = Arc::default();
-        let queue = LockQueue::new(client, &path::join(path, name::LOCKS), Kind::Mutex)?;
-        let queue = queue.requests_counted_by(counters.clone());
-        let leases = path::join(path, name::LEASES);
-        let leases = Directory::new(client, &leases, Bytes::new(), counters.clone());
-        let recorder = Recorder::of(client, &path.into(), "semaphore", counters);
-        let (client, path) = (client.without_deadline(), path.to_owned());
+        let queue = Directory::new(client, path, Some(name::LOCKS), Kind::Semaphore)?;
         Ok(Self {
-            client,
-            path,
-            queue,
-            leases: Arc::new(leases),
+            queue: LockQueue::at(client, queue, Kind::Mutex),
+            leases: Directory::new(client, path, Some(name::LEASES), Kind::Semaphore)?,
             looked_at: Arc::default(),
             limit,
-            recorder: Arc::new(recorder),
         })
     }
 
-    /// The same semaphore. Its nodes have `data`, so that people who look at a node see who the
-    /// contender is.
-    #[must_use]
-    pub fn with_data(self, data: impl Into<Bytes>) -> Self {
-        let data = data.into();
-        Self {
-            leases: Arc::new(self.leases.with_data(data.clone())),
-            queue: self.queue.with_data(data),
-            ..self
-        }
-    }
-
-    /// The same semaphore, but this meter counts: see [`LockMeter`](crate::LockMeter).
-    #[must_use]
-    pub fn with_meter(self, meter: &LockMeter) -> Self {
-        Self {
-            leases: Arc::new(self.leases.counted_by(meter.counters().clone())),
-            queue: self.queue.requests_counted_by(meter.counters().clone()),
-            recorder: Arc::new(self.recorder.metered(meter)),
-            ..self
-        }
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// The path of the semaphore.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// What this semaphore has cost its users in this process, over all its clones.
-    #[must_use]
-    pub fn metrics(&self) -> LockMetrics {
-        self.recorder.counters.snapshot()
+    pub(super) fn client(&self) -> &Client {
+        &self.queue.client
     }
 
     /// Waits for one lease.
@@ -166,24 +116,44 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, count: usize) -> Result<Vec<Guard>, LockError> {
-        if count == 0 {
-            return Ok(Vec::new());
+        loop {
+            // Who waits is not refused.
+            if let Some(leases) = self.leased(count, true).await? {
+                return Ok(leases);
+            }
         }
-        let acquired = self.acquired(count).await;
-        acquired.map_err(|error| error.at(&self.path))
     }
 
-    async fn acquired(&self, count: usize) -> Result<Vec<Guard>, LockError> {
-        // Checked before it waits: with too high a count it would wait for ever.
-        self.limit
-            .allow(&self.client, count, self.queue.counters())
-            .await?;
-        let attempt = Attempt::new(&self.recorder);
-        let place = self.queue.enter::<Guard>().await?;
-        if place.position() > 0 {
-            attempt.contended();
+    /// Gets all of these leases. It `waits` for them, or it is a try, which is refused if some are
+    /// not free.
+    async fn leased(&self, count: usize, waits: bool) -> Result<Option<Vec<Guard>>, LockError> {
+        if count == 0 {
+            return Ok(Some(Vec::new()));
         }
-        self.lease(place.wait().await?, count, attempt, true).await
+        let leased = async {
+            // Checked before it waits: with too high a count it would wait for ever.
+            self.limit.allow(self.client(), count, &self.leases).await?;
+            let attempt = Attempt::new(&self.leases);
+            let place = if waits {
+                Some(self.queue.turn(&attempt, &mut None).await?)
+            } else if self.available().await? < count {
+                None
+            } else {
+                self.queue.try_turn().await?
+            };
+            match place {
+                // Of a try, some may have been taken since the first look. We are the first waiter,
+                // so no other contender can take a lease now.
+                Some(place) if waits || self.available().await? >= count => {
+                    self.lease(place, count, attempt, waits).await
+                }
+                _ => {
+                    attempt.refused();
+                    Ok(None)
+                }
+            }
+        };
+        leased.await.map_err(|error| error.at(self.path()))
     }
 
     /// As [`acquire`](Self::acquire), for at most `wait`: one deadline for everything.
@@ -209,8 +179,8 @@ impl Semaphore {
         count: usize,
         wait: Duration,
     ) -> Result<Vec<Guard>, LockError> {
-        let leases = timeout(&self.client, wait, Box::pin(self.acquire_many(count))).await;
-        leases.unwrap_or_else(|| Err(timed_out(&self.client, self.path(), wait, None)))
+        let leases = Box::pin(self.acquire_many(count));
+        timeout(self.client(), self.path(), wait, leases).await
     }
 
     /// Takes a lease if one is free and no contender waits; otherwise returns `None`. A try that
@@ -222,7 +192,10 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        self.try_acquire_many(1).await?.map(one).transpose()
+        Ok(self
+            .try_acquire_many(1)
+            .await?
+            .and_then(|mut leases| leases.pop()))
     }
 
     /// Takes several leases if all of them are free and no contender waits; otherwise returns
@@ -234,35 +207,7 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire_many(&self, count: usize) -> Result<Option<Vec<Guard>>, LockError> {
-        if count == 0 {
-            return Ok(Some(Vec::new()));
-        }
-        self.tried(count)
-            .await
-            .map_err(|error| error.at(&self.path))
-    }
-
-    async fn tried(&self, count: usize) -> Result<Option<Vec<Guard>>, LockError> {
-        self.limit
-            .allow(&self.client, count, self.queue.counters())
-            .await?;
-        let attempt = Attempt::new(&self.recorder);
-        if self.available().await? < count {
-            attempt.refused();
-            return Ok(None);
-        }
-        let Some(place) = self.queue.try_lock().await? else {
-            attempt.refused();
-            return Ok(None);
-        };
-        // We are the first waiter, so no other contender can take a lease now. Some may have been
-        // taken since the first look.
-        if self.available().await? < count {
-            attempt.refused();
-            return Ok(None);
-        }
-        let leases = self.lease(place, count, attempt, false).await?;
-        Ok((!leases.is_empty()).then_some(leases))
+        self.leased(count, false).await
     }
 
     /// Enters the queue, and returns a ticket as soon as the place in the queue is known.
@@ -272,14 +217,16 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub async fn enqueue(&self) -> Result<SemaphoreTicket, LockError> {
-        let attempt = Attempt::new(&self.recorder);
-        let ticket = self.queue.enqueue().await?;
-        Ok(SemaphoreTicket {
-            semaphore: self.clone(),
-            ticket,
-            attempt,
-        })
+    pub async fn enqueue(&self) -> Result<Ticket, LockError> {
+        let semaphore = self.clone();
+        let finish = Box::new(|place, attempt| {
+            let lease = async move {
+                let leases = semaphore.lease(place, 1, attempt, true).await?;
+                one(leases.unwrap_or_default())
+            };
+            Box::pin(lease) as BoxFuture<'static, _>
+        });
+        self.queue.enqueue(Finish::Then(finish)).await
     }
 
     /// How many leases are free, as far as the server of this client knows.
@@ -287,11 +234,11 @@ impl Semaphore {
     /// # Errors
     /// [`LockError::Session`] when a request fails, or the node of a shared limit does not exist.
     pub async fn available(&self) -> Result<usize, LockError> {
-        let (limit, _) = self.limit.read(&self.client, self.queue.counters()).await?;
+        let (limit, _) = self.limit.read(self.client(), &self.leases).await?;
         self.leases.count_listing();
-        let children = children(&self.client, &self.leases.path).await?;
+        let children = children(self.client(), &self.leases.parent).await?;
         let taken = rank::leases(children.iter().map(String::as_str));
-        Ok(limit.saturating_sub(taken.count()))
+        Ok(limit.saturating_sub(taken))
     }
 
     /// Sets a shared limit, for all clients. Makes the node of the limit if it is missing.
@@ -306,78 +253,15 @@ impl Semaphore {
     /// Once polled, the limit may be set, whether the future is awaited or dropped.
     pub async fn set_limit(&self, limit: usize) -> Result<(), LockError> {
         let Limit::Shared(path) = &self.limit else {
-            let path = self.path.clone();
+            let path = self.path().to_owned();
             return Err(LockError::FixedLimit { path });
         };
-        limit::set(&self.client, path, limit, self.queue.counters()).await
-    }
-
-    /// The holders of leases. A holder of several leases appears once for each.
-    ///
-    /// # Errors
-    /// [`LockError::Session`] when a request fails.
-    pub async fn holders(&self) -> Result<Vec<Participant>, LockError> {
-        let children = children(&self.client, &self.leases.path).await?;
-        let leases = rank::leases(children.iter().map(String::as_str));
-        let names = leases.map(str::to_owned).collect();
-        let mut holders = participants(&self.client, &self.leases.path, names).await?;
-        if let Some(first) = self.waiters().await?.first() {
-            remove_pending_lease(&mut holders, first);
-        }
-        Ok(holders)
-    }
-
-    /// The waiters, in the order of the queue. The first one may be about to get its lease.
-    ///
-    /// # Errors
-    /// [`LockError::Session`] when a request fails.
-    pub async fn waiters(&self) -> Result<Vec<Participant>, LockError> {
-        self.queue.participants().await
+        limit::set(self.client(), path, limit).await
     }
 }
 
 /// The only lease of a request for one.
 fn one(mut leases: Vec<Guard>) -> Result<Guard, LockError> {
-    leases
-        .pop()
-        .ok_or(LockError::OverLimit { asked: 1, limit: 0 })
-}
-
-/// A place in the queue of a semaphore. Dropping it leaves the queue.
-#[derive(Debug)]
-#[must_use = "dropping the ticket leaves the queue"]
-pub struct SemaphoreTicket {
-    semaphore: Semaphore,
-    ticket: Ticket,
-    attempt: Attempt,
-}
-
-impl SemaphoreTicket {
-    /// How many contenders were ahead when the queue was last listed; 0 for the first waiter.
-    #[must_use]
-    pub fn position(&self) -> usize {
-        self.ticket.position()
-    }
-
-    /// The path of our node in the queue.
-    #[must_use]
-    pub fn path(&self) -> String {
-        self.ticket.path()
-    }
-
-    /// Waits for one lease.
-    ///
-    /// # Errors
-    /// As [`Semaphore::acquire`].
-    ///
-    /// # Cancel safety
-    /// Dropping the future leaves the queue.
-    pub async fn wait(self) -> Result<Guard, LockError> {
-        let semaphore = &self.semaphore;
-        let leased = async {
-            let place = self.ticket.wait().await?;
-            one(semaphore.lease(place, 1, self.attempt, true).await?)
-        };
-        leased.await.map_err(|error| error.at(&semaphore.path))
-    }
+    let (asked, limit) = (1, 0);
+    leases.pop().ok_or(LockError::OverLimit { asked, limit })
 }

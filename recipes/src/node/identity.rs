@@ -1,64 +1,188 @@
-//! What identifies a lock node before its name is known, and the requests about it.
+//! What identifies a lock node before its name is known, the directory of its lock, and the requests
+//! about both.
+//!
+//! Each method that makes a request also counts it for [`LockMetrics`](crate::LockMetrics).
 //!
 //! Not here: when they are sent (`life`), sending them (`task`).
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, Request, Response, SessionId, Stat, Version, Zxid,
-    multi::{MultiOp, MultiRequest, MultiResult},
-    path,
-    records::{Create2Response, GetDataRequest, GetDataResponse, SetDataRequest},
+    Acl, Acls, CreateMode, ErrorCode, Request, Response, SessionId, Stat, Version, Zxid,
+    multi::MultiRequest,
+    path::{self, PathError},
+    records::{
+        CreateRequest, DeleteRequest, GetChildrenRequest, GetDataRequest, GetDataResponse,
+        SetDataRequest,
+    },
 };
-use lockkeeper_session::{Client, Effect, Error as SessionError};
+use lockkeeper_session::{Client, Clock, Effect, Error as SessionError};
 
-use super::{
-    directory::Directory,
-    life::{Failure, Node, Seen},
+use super::life::{Failure, Node, Seen};
+use crate::{
+    error::Loss,
+    metrics::Counters,
+    order::name::{self, Kind, Protection},
 };
-use crate::order::name::{self, Protection};
+
+/// A directory whose children are the nodes of contenders, and what these have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Directory {
+    /// The path of the lock, for errors and the log. Kept also while nothing listens to the log:
+    /// whoever subscribes later must see which lock is lost.
+    pub(crate) path: Arc<str>,
+    /// What kind of lock that is.
+    kind: Kind,
+    /// The path of the directory, as the caller names it.
+    pub(crate) parent: Arc<str>,
+    /// The same, as the server names it: with the chroot.
+    pub(crate) server_path: String,
+    /// The data of each new node.
+    pub(crate) data: Bytes,
+    pub(crate) clock: Clock,
+    /// Those of the meter, if there is one.
+    pub(crate) counters: Option<Arc<Counters>>,
+}
+
+impl Directory {
+    /// The directory of the lock at this path: the path or, with a name, the node `below` it.
+    pub(crate) fn new(
+        client: &Client,
+        path: &str,
+        below: Option<&str>,
+        kind: Kind,
+    ) -> Result<Arc<Self>, PathError> {
+        path::check(path)?;
+        let path: Arc<str> = path.into();
+        let parent = below.map_or(path.clone(), |below| path::join(&path, below).into());
+        Ok(Arc::new(Self {
+            path,
+            kind,
+            server_path: client.raw().server_path(&parent),
+            parent,
+            data: Bytes::new(),
+            clock: client.raw().clock(),
+            counters: None,
+        }))
+    }
+
+    /// The path and the kind of the lock, for the log.
+    pub(crate) fn names(&self) -> (&str, &'static str) {
+        (&self.path, self.kind.name())
+    }
+
+    /// The time since then.
+    pub(crate) fn since(&self, since: Instant) -> Duration {
+        self.clock.running().saturating_duration_since(since)
+    }
+
+    pub(crate) fn count(&self, count: impl FnOnce(&Counters)) {
+        if let Some(counters) = &self.counters {
+            count(counters);
+        }
+    }
+
+    /// Counts a request that another module makes.
+    pub(crate) fn count_request(&self) {
+        self.count(|it| it.requests.add());
+    }
+
+    /// Counts a listing that another module requests.
+    pub(crate) fn count_listing(&self) {
+        self.count_request();
+        self.count(|it| it.listings.add());
+    }
+
+    pub(crate) fn list_request(&self) -> Request {
+        self.count_listing();
+        let path = self.server_path.clone();
+        Request::GetChildren(GetChildrenRequest { path, watch: false })
+    }
+
+    fn create_request(&self, name: &str, mode: CreateMode, data: Bytes) -> Request {
+        self.count_request();
+        Request::Create2(open_to_all(path::join(&self.server_path, name), mode, data))
+    }
+
+    /// The requests that make the directory: one for each level of the path, the highest first. A
+    /// request for a level that exists fails, which does no harm.
+    pub(crate) fn make_requests(&self) -> Vec<Request> {
+        let make = |level: &str| {
+            self.count_request();
+            let create = open_to_all(level.to_owned(), CreateMode::Container, Bytes::new());
+            Request::CreateContainer(create)
+        };
+        let mut levels: Vec<_> = path::levels(&self.server_path).map(make).collect();
+        levels.reverse();
+        levels
+    }
+
+    pub(crate) fn delete_request(&self, name: &str) -> Request {
+        self.count_request();
+        Request::Delete(DeleteRequest {
+            path: path::join(&self.server_path, name),
+            version: Version::ANY,
+        })
+    }
+}
+
+fn open_to_all(path: String, mode: CreateMode, data: Bytes) -> CreateRequest {
+    CreateRequest {
+        path,
+        data: Some(data),
+        acl: Some(Acls::Borrowed(Acl::OPEN_UNSAFE)),
+        flags: mode.flags(),
+    }
+}
 
 /// What the client knows of a lock node, beside its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
-    /// The transaction that created the node.
+    /// The transaction that created the node. It is the token of a lock: the data of the node may
+    /// have been changed since.
     pub(crate) czxid: Zxid,
     /// The session that owns the node.
     pub(crate) session_id: SessionId,
 }
 
+impl From<&Stat> for Tag {
+    fn from(stat: &Stat) -> Self {
+        Self {
+            czxid: stat.czxid,
+            session_id: stat.ephemeral_owner,
+        }
+    }
+}
+
 /// A lock node of this client that exists.
 pub(crate) type OwnNode = Node<Arc<str>, Tag>;
-
-/// How a node is named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Naming {
-    /// A protection, this marker, and a number from the server: one of many nodes in a queue.
-    Sequential(&'static str),
-    /// A fixed name, so that there is only one. Its data begin with the protection.
-    Fixed,
-}
 
 /// What identifies a node of ours.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeIdentity {
     pub(crate) client: Client,
     pub(crate) directory: Arc<Directory>,
-    pub(super) protection: Protection,
-    pub(super) naming: Naming,
+    protection: Protection,
+    /// How the node is named: a protection, the marker of this kind, and a number from the server.
+    /// Or it is a plain lock's, which has a fixed name, so that there is only one. Its data begin
+    /// with the protection.
+    kind: Kind,
     /// Whether a listing goes out behind the create.
     pub(super) lists: bool,
 }
 
 impl NodeIdentity {
-    pub(crate) fn new(client: &Client, directory: Arc<Directory>, naming: Naming) -> Self {
+    pub(crate) fn new(client: &Client, directory: Arc<Directory>, kind: Kind) -> Self {
         Self {
             client: client.clone(),
             directory,
             protection: Protection::random(client),
-            naming,
-            lists: naming != Naming::Fixed,
+            kind,
+            lists: kind != Kind::Plain,
         }
     }
 
@@ -75,56 +199,80 @@ impl NodeIdentity {
         self.protection = Protection::random(&self.client);
     }
 
-    /// Whether the name is fixed, and others use it too.
-    pub(crate) fn is_fixed(&self) -> bool {
-        self.naming == Naming::Fixed
+    /// Takes the identity of the reader's node that replaces this writer's.
+    pub(crate) fn become_reader(&mut self) {
+        self.kind = Kind::Read;
+        self.renew();
     }
 
-    /// Creates the node.
-    pub(crate) fn create_request(&self) -> Request {
-        let (directory, protection) = (&self.directory, &self.protection);
-        match self.naming {
-            Naming::Sequential(marker) => directory.create_request(
-                &protection.name(marker),
-                CreateMode::EphemeralSequential,
-                directory.data.clone(),
-            ),
-            Naming::Fixed => directory.create_request(
-                name::PLAIN,
-                CreateMode::Ephemeral,
-                protection.mark(&directory.data),
-            ),
+    /// Whether the name is fixed, and others use it too.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.kind == Kind::Plain
+    }
+
+    /// The data of the node that has this in its user's part.
+    fn marked(&self, data: &Bytes) -> Bytes {
+        if self.is_fixed() {
+            self.protection.mark(data)
+        } else {
+            data.clone()
         }
+    }
+
+    /// The user's part of the data of our node.
+    pub(crate) fn unmarked(&self, data: Bytes) -> Bytes {
+        if self.is_fixed() {
+            Protection::unmarked(&data)
+        } else {
+            data
+        }
+    }
+
+    /// How the names of the nodes that may be ours begin.
+    pub(super) fn prefix(&self) -> String {
+        if self.is_fixed() {
+            name::PLAIN.to_owned()
+        } else {
+            self.protection.name(self.kind.marker())
+        }
+    }
+
+    /// Whether the node with this name, which has our prefix, may be ours.
+    pub(super) fn may_be(&self, name: &str) -> bool {
+        name == name::PLAIN || name::parse(name).is_some_and(|(kind, _)| kind == self.kind)
+    }
+
+    pub(crate) fn create_request(&self) -> Request {
+        let mode = if self.is_fixed() {
+            CreateMode::Ephemeral
+        } else {
+            CreateMode::EphemeralSequential
+        };
+        let data = self.marked(&self.directory.data);
+        self.directory.create_request(&self.prefix(), mode, data)
     }
 
     /// The listing behind the create. That of leases tells whether their directory is a new one.
     pub(crate) fn list_request(&self) -> Request {
-        match self.naming {
-            Naming::Sequential(name::LEASE) => self.directory.list_with_stat_request(),
-            _ => self.directory.list_request(),
+        match self.directory.list_request() {
+            Request::GetChildren(list) if self.kind == Kind::Semaphore => {
+                Request::GetChildren2(list)
+            }
+            list => list,
         }
     }
 
-    /// The name of the reader's node that takes the place of this writer's: the same number, so the
-    /// same place in the queue.
-    fn reader_name(&self, writer: &str) -> String {
-        let number = name::parse(writer, &[name::WRITE]).map_or(0, |(_, number)| number);
-        format!("{}{number:010}", self.protection.name(name::READ))
-    }
-
-    /// Creates the reader's node and deletes the writer's, in one transaction.
+    /// Creates the reader's node and deletes the writer's, in one transaction. Both have the same
+    /// number, so the same place in the queue.
     pub(crate) fn replace_request(&self, writer: &str) -> Request {
-        let (reader, data) = (self.reader_name(writer), self.directory.data.clone());
-        let create = self
-            .directory
-            .create_request(&reader, CreateMode::Ephemeral, data);
-        let delete = self.directory.delete_request(writer);
-        let op = |request| match request {
-            Request::Create2(create) => Some(MultiOp::Create2(create)),
-            Request::Delete(delete) => Some(MultiOp::Delete(delete)),
-            _ => None,
-        };
-        let ops = [create, delete].into_iter().filter_map(op).collect();
+        let number = name::number(writer).unwrap_or(0);
+        let (reader, data) = (
+            format!("{}{number:010}", self.prefix()),
+            self.directory.data.clone(),
+        );
+        let mode = CreateMode::Ephemeral;
+        let create = self.directory.create_request(&reader, mode, data);
+        let ops = vec![create, self.directory.delete_request(writer)];
         Request::Multi(MultiRequest { ops })
     }
 
@@ -136,47 +284,19 @@ impl NodeIdentity {
 
     /// Reads a node that may be ours.
     pub(crate) fn check_request(&self, name: &str) -> Request {
-        self.directory.count();
+        self.directory.count_request();
         let path = path::join(&self.directory.server_path, name);
         Request::GetData(GetDataRequest { path, watch: false })
     }
 
     /// Sets the data of our node.
     pub(crate) fn set_data_request(&self, name: &str, data: &Bytes, version: Version) -> Request {
-        self.directory.count();
-        let data = match self.naming {
-            Naming::Sequential(_) => data.clone(),
-            Naming::Fixed => self.protection.mark(data),
-        };
+        self.directory.count_request();
         Request::SetData(SetDataRequest {
             path: path::join(&self.directory.server_path, name),
-            data: Some(data),
+            data: Some(self.marked(data)),
             version,
         })
-    }
-
-    /// The user's part of the data of our node.
-    pub(crate) fn unmarked(&self, data: Bytes) -> Bytes {
-        match self.naming {
-            Naming::Sequential(_) => data,
-            Naming::Fixed => Protection::unmarked(&data),
-        }
-    }
-
-    /// How the names of the nodes that may be ours begin.
-    pub(super) fn prefix(&self) -> String {
-        match self.naming {
-            Naming::Sequential(marker) => self.protection.name(marker),
-            Naming::Fixed => name::PLAIN.to_owned(),
-        }
-    }
-
-    /// Whether the node with this name may be ours. Its name has our prefix.
-    pub(super) fn may_be(&self, name: &str) -> bool {
-        match self.naming {
-            Naming::Sequential(marker) => name::parse(name, &[marker]).is_some(),
-            Naming::Fixed => name == name::PLAIN,
-        }
     }
 
     /// What a read says of a node that may be ours, or that is this known one. `None` if its
@@ -196,16 +316,20 @@ impl NodeIdentity {
                 Some(node) => node.tag.czxid == stat.czxid,
                 None => data.is_some_and(|data| self.protection.marks(data)),
             },
-            tag: tag(stat),
+            tag: stat.into(),
         })
     }
 
     /// What a failed request means for decisions.
     pub(crate) fn failure(&self, error: &SessionError) -> Failure {
         match error {
-            SessionError::SessionExpired { .. } | SessionError::Closed(_) => Failure::SessionOver {
-                closed: self.client.is_closed(),
-            },
+            SessionError::SessionExpired { .. } | SessionError::Closed(_) => {
+                Failure::SessionOver(if self.client.is_closed() {
+                    Loss::Closed
+                } else {
+                    Loss::Expired
+                })
+            }
             // The retry waits for capacity.
             SessionError::TooManyRequests { .. } => Failure::NotApplied,
             error if error.is_no_node() => Failure::NoNode,
@@ -218,30 +342,17 @@ impl NodeIdentity {
     }
 }
 
-/// What a node's metadata tell the client. The token of a lock is the transaction that *created*
-/// its node: its data may have been changed since.
-fn tag(stat: &Stat) -> Tag {
-    Tag {
-        czxid: stat.czxid,
-        session_id: stat.ephemeral_owner,
-    }
-}
-
-/// The node that a reply says was created.
-pub(crate) fn created_node(created: &Create2Response) -> OwnNode {
-    Node {
+/// The node that a reply says was created, perhaps by a transaction.
+pub(crate) fn created_node(response: &Response) -> Option<OwnNode> {
+    let created = match response {
+        Response::Multi(transaction) => transaction.results.first()?.as_ref().ok()?,
+        created => created,
+    };
+    let Response::Create2(created) = created else {
+        return None;
+    };
+    Some(Node {
         name: path::name(&created.path).into(),
-        tag: tag(&created.stat),
-    }
-}
-
-/// The reader's node, if a reply says that it was created.
-pub(crate) fn replacement(response: &Response) -> Option<OwnNode> {
-    match response {
-        Response::Multi(response) => match response.results.first()? {
-            MultiResult::Create2(created) => Some(created_node(created)),
-            _ => None,
-        },
-        _ => None,
-    }
+        tag: (&created.stat).into(),
+    })
 }

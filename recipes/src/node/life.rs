@@ -60,11 +60,9 @@ pub enum Failure {
     Throttled,
     /// The reply was lost. The request may have been applied, or may still be.
     Unknown,
-    /// The session is over.
-    SessionOver {
-        /// Whether the client was closed. Otherwise it goes on with another session.
-        closed: bool,
-    },
+    /// The session is over: it has expired, and the client goes on with another one, or the client
+    /// was closed.
+    SessionOver(Loss),
     /// A server refused the request for another reason, or no server was reached in time.
     Refused,
 }
@@ -88,7 +86,7 @@ pub enum Next<N, T> {
 }
 
 /// A request about a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ask<N, T> {
     /// Create the node.
     Create {
@@ -142,8 +140,6 @@ pub struct Facts {
     pub session_loss: Option<Loss>,
     /// Whether the lease of that session is valid now.
     pub is_lease_valid: bool,
-    /// The number of the present connection.
-    pub connection: u64,
 }
 
 impl Facts {
@@ -151,7 +147,6 @@ impl Facts {
     pub const NONE: Self = Self {
         session_loss: None,
         is_lease_valid: false,
-        connection: 0,
     };
 
     /// Whether a contender whose turn has come may take the lock.
@@ -181,47 +176,27 @@ pub enum End {
     /// Another client has deleted it.
     Gone,
     /// Its session is over.
-    SessionOver {
-        /// Whether the client was closed.
-        closed: bool,
-    },
+    SessionOver(Loss),
 }
 
 /// What a lost request was to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Goal<N, T> {
-    /// Create the node.
     Create,
     /// Put a reader's node in the place of this writer's.
     Replace(Node<N, T>),
-    /// Delete this node, whose name others use too.
+    /// Delete this node.
     Delete(Node<N, T>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Stage<N, T> {
-    /// The create, or the replacement of a writer's node.
-    Create { renamed: bool, directory: bool },
-    /// The look for a node whose create, or delete, may have been applied.
-    Find,
-    /// The same, for the next node that may be ours.
-    FindNext,
-    /// The look at a node that may be ours.
-    Check(N),
+    /// This request, or its reply, comes next.
+    Ask(Ask<N, T>),
     /// The node is there.
     Live(Node<N, T>),
-    /// The delete. `is_repeated` says that a delete whose reply was lost may have been applied.
-    Delete { node: Node<N, T>, is_repeated: bool },
     /// Nothing is left to do.
     Settled(End),
-}
-
-impl<N, T> Stage<N, T> {
-    /// The create under another name.
-    const CREATE_AGAIN: Self = Self::Create {
-        renamed: true,
-        directory: false,
-    };
 }
 
 /// The life of one lock node.
@@ -243,10 +218,10 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
     #[must_use]
     pub fn new(is_fixed: bool) -> Self {
         Self {
-            stage: Stage::Create {
+            stage: Stage::Ask(Ask::Create {
                 renamed: false,
                 directory: false,
-            },
+            }),
             goal: Goal::Create,
             is_sent: false,
             is_abandoned: false,
@@ -265,22 +240,19 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
 
     /// What to do next.
     pub fn next(&self) -> Next<N, T> {
-        let ask = match &self.stage {
-            Stage::Live(_) | Stage::Settled(_) => return Next::Rest,
-            _ if self.is_sent => return Next::Await,
-            Stage::Create { renamed, directory } => match &self.goal {
-                Goal::Replace(writer) => Ask::Replace(writer.clone()),
-                _ => Ask::Create {
-                    renamed: *renamed,
-                    directory: *directory,
-                },
-            },
-            Stage::Find => Ask::Find,
-            Stage::FindNext => Ask::FindNext,
-            Stage::Check(name) => Ask::Check(name.clone()),
-            Stage::Delete { node, .. } => Ask::Delete(node.clone()),
-        };
-        Next::Send(ask)
+        match self.asked() {
+            Some(_) if self.is_sent => Next::Await,
+            Some(ask) => Next::Send(ask.clone()),
+            None => Next::Rest,
+        }
+    }
+
+    /// The request that comes next, or whose reply does.
+    pub(crate) fn asked(&self) -> Option<&Ask<N, T>> {
+        match &self.stage {
+            Stage::Ask(ask) => Some(ask),
+            Stage::Live(_) | Stage::Settled(_) => None,
+        }
     }
 
     /// The request that [`next`](Self::next) named was sent.
@@ -291,7 +263,7 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
     /// The node, while it is there or being deleted.
     pub fn node(&self) -> Option<&Node<N, T>> {
         match &self.stage {
-            Stage::Live(node) | Stage::Delete { node, .. } => Some(node),
+            Stage::Live(node) | Stage::Ask(Ask::Delete(node)) => Some(node),
             _ => None,
         }
     }
@@ -309,9 +281,11 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
     #[doc(hidden)]
     pub fn rename(&mut self, mut change: impl FnMut(&mut N)) {
         match &mut self.stage {
-            Stage::Check(name) => change(name),
-            Stage::Live(node) | Stage::Delete { node, .. } => change(&mut node.name),
-            Stage::Create { .. } | Stage::Find | Stage::FindNext | Stage::Settled(_) => {}
+            Stage::Ask(Ask::Check(name)) => change(name),
+            Stage::Live(node) | Stage::Ask(Ask::Delete(node) | Ask::Replace(node)) => {
+                change(&mut node.name);
+            }
+            Stage::Ask(_) | Stage::Settled(_) => {}
         }
         match &mut self.goal {
             Goal::Create => {}
@@ -335,10 +309,7 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
     /// Deletes the node.
     pub fn release(&mut self) {
         if let Stage::Live(node) = &self.stage {
-            self.enter(Stage::Delete {
-                node: node.clone(),
-                is_repeated: false,
-            });
+            self.ask(Ask::Delete(node.clone()));
         }
     }
 
@@ -346,14 +317,14 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
     pub fn replace(&mut self) {
         if let Stage::Live(writer) = &self.stage {
             self.goal = Goal::Replace(writer.clone());
-            self.enter(Stage::CREATE_AGAIN);
+            self.create_again();
         }
     }
 
     /// The caller has gone: deletes what there is, and what may yet be created.
     pub fn abandon(&mut self) {
         self.is_abandoned = true;
-        if let Stage::Create { .. } = self.stage
+        if let Stage::Ask(Ask::Create { .. } | Ask::Replace(_)) = self.stage
             && !self.is_sent
         {
             self.never_created();
@@ -374,28 +345,37 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
     pub fn answered(&mut self, answer: Answer<N, T>) -> Result<(), Failure> {
         self.is_sent = false;
         match answer {
-            Answer::Created(result) => self.created(result),
-            Answer::Found(Ok(Some(name))) => {
-                self.enter(Stage::Check(name));
-                Ok(())
-            }
+            Answer::Created(result) => return self.created(result),
+            Answer::Deleted(result) => return self.deleted(result),
+            Answer::Found(Ok(Some(name))) => self.ask(Ask::Check(name)),
             Answer::Found(Ok(None) | Err(Failure::NoNode))
-            | Answer::Checked(Err(Failure::NoNode)) => {
-                self.not_found();
-                Ok(())
+            | Answer::Checked(Err(Failure::NoNode)) => self.not_found(),
+            Answer::Checked(Ok(seen)) => self.checked(seen),
+            Answer::Found(Err(failure)) | Answer::Checked(Err(failure)) => {
+                return self.not_seen(failure);
             }
-            Answer::Checked(Ok(seen)) => {
-                self.checked(seen);
-                Ok(())
-            }
-            Answer::Found(Err(failure)) | Answer::Checked(Err(failure)) => self.not_seen(failure),
-            Answer::Deleted(result) => self.deleted(result),
         }
+        Ok(())
     }
 
     fn enter(&mut self, stage: Stage<N, T>) {
         self.stage = stage;
         self.is_sent = false;
+    }
+
+    fn ask(&mut self, ask: Ask<N, T>) {
+        self.enter(Stage::Ask(ask));
+    }
+
+    /// Creates the node under another name.
+    fn create_again(&mut self) {
+        self.ask(match &self.goal {
+            Goal::Replace(writer) => Ask::Replace(writer.clone()),
+            _ => Ask::Create {
+                renamed: true,
+                directory: false,
+            },
+        });
     }
 
     /// The node is known to be there.
@@ -411,20 +391,20 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
         let replaces = matches!(self.goal, Goal::Replace(_));
         match result {
             Ok(node) => self.enter_live(node),
-            Err(Failure::Unknown) => self.enter(Stage::Find),
+            Err(Failure::Unknown) => self.ask(Ask::Find),
             Err(Failure::Throttled) if !self.is_abandoned => {}
             Err(Failure::NoNode) if replaces => self.settle(End::Gone),
             Err(Failure::NoNode)
                 if !self.is_abandoned && self.directory_attempts < DIRECTORY_ATTEMPTS =>
             {
                 self.directory_attempts += 1;
-                self.enter(Stage::Create {
+                self.ask(Ask::Create {
                     renamed: false,
                     directory: true,
                 });
             }
             Err(Failure::NodeExists) => self.settle(End::Taken),
-            Err(Failure::SessionOver { closed }) => return self.session_over(closed),
+            Err(Failure::SessionOver(loss)) => return self.session_over(loss),
             Err(_) if self.is_abandoned => self.never_created(),
             Err(failure) => {
                 self.never_created();
@@ -439,26 +419,15 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
         // A node of another session is not ours. A node of a former session of this client goes
         // with that session.
         let is_ours = seen.is_of_session && (seen.is_marked || !self.is_fixed);
-        let Stage::Check(name) = &self.stage else {
+        let Stage::Ask(Ask::Check(name)) = &self.stage else {
             return;
         };
-        if !is_ours && self.is_fixed {
-            return self.not_found();
-        }
-        if !is_ours {
-            return self.enter(Stage::FindNext);
-        }
-        let node = Node {
-            name: name.clone(),
-            tag: seen.tag,
-        };
-        if let Goal::Delete(_) = self.goal {
-            self.enter(Stage::Delete {
-                node,
-                is_repeated: true,
-            });
-        } else {
-            self.enter_live(node);
+        let (name, tag) = (name.clone(), seen.tag);
+        match self.goal {
+            Goal::Delete(_) if is_ours => self.ask(Ask::Delete(Node { name, tag })),
+            _ if is_ours => self.enter_live(Node { name, tag }),
+            _ if self.is_fixed => self.not_found(),
+            _ => self.ask(Ask::FindNext),
         }
     }
 
@@ -467,16 +436,16 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
         match self.goal {
             Goal::Delete(_) => self.settle(End::DeletedOrGone),
             _ if self.is_abandoned => self.never_created(),
-            _ => self.enter(Stage::CREATE_AGAIN),
+            _ => self.create_again(),
         }
     }
 
     /// The look failed.
     fn not_seen(&mut self, failure: Failure) -> Result<(), Failure> {
-        self.enter(Stage::Find);
+        self.ask(Ask::Find);
         match failure {
             failure if failure.is_transient() => Ok(()),
-            Failure::SessionOver { closed } => self.session_over(closed),
+            Failure::SessionOver(loss) => self.session_over(loss),
             failure => Err(failure),
         }
     }
@@ -486,25 +455,22 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
             Ok(()) => self.settle(End::Deleted),
             // After a lost reply, this client has deleted a missing node, or another one has
             // before.
-            Err(Failure::NoNode) => self.settle(match self.stage {
-                Stage::Delete {
-                    is_repeated: true, ..
-                } => End::DeletedOrGone,
+            Err(Failure::NoNode) => self.settle(match self.goal {
+                Goal::Delete(_) => End::DeletedOrGone,
                 _ => End::Gone,
             }),
             Err(Failure::NotApplied | Failure::Throttled) => {}
             Err(Failure::Unknown) => {
-                let Stage::Delete { node, is_repeated } = &mut self.stage else {
+                let Stage::Ask(Ask::Delete(node)) = &self.stage else {
                     return Ok(());
                 };
-                *is_repeated = true;
+                self.goal = Goal::Delete(node.clone());
                 // The next holder may have created a node with the same fixed name.
                 if self.is_fixed {
-                    self.goal = Goal::Delete(node.clone());
-                    self.enter(Stage::Find);
+                    self.ask(Ask::Find);
                 }
             }
-            Err(Failure::SessionOver { closed }) => self.settle(End::SessionOver { closed }),
+            Err(Failure::SessionOver(loss)) => self.settle(End::SessionOver(loss)),
             // To be repeated: the session may live for long, and the node blocks others.
             Err(failure) => return Err(failure),
         }
@@ -523,18 +489,17 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
 
     /// The session is over. An attempt whose node was not known yet starts again in the next
     /// session.
-    fn session_over(&mut self, closed: bool) -> Result<(), Failure> {
-        let starts_again = matches!(self.goal, Goal::Create) && !self.is_abandoned && !closed;
-        if starts_again {
-            self.enter(Stage::CREATE_AGAIN);
-            return Ok(());
-        }
-        self.settle(End::SessionOver { closed });
-        if self.is_abandoned {
-            Ok(())
+    fn session_over(&mut self, loss: Loss) -> Result<(), Failure> {
+        let is_unknown = matches!(self.goal, Goal::Create) && !self.is_abandoned;
+        if is_unknown && loss != Loss::Closed {
+            self.create_again();
         } else {
-            Err(Failure::SessionOver { closed })
+            self.settle(End::SessionOver(loss));
+            if !self.is_abandoned {
+                return Err(Failure::SessionOver(loss));
+            }
         }
+        Ok(())
     }
 }
 
@@ -566,8 +531,8 @@ mod tests {
     /// There is no next session. Each further create would fail at once.
     #[test]
     fn an_attempt_of_a_closed_client_ends() {
-        for closed in [false, true] {
-            let over = Failure::SessionOver { closed };
+        for loss in [Loss::Expired, Loss::Closed] {
+            let (over, closed) = (Failure::SessionOver(loss), loss == Loss::Closed);
             let mut looking = creating(false);
             looking
                 .answered(Answer::Created(Err(Failure::Unknown)))

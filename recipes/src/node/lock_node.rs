@@ -14,8 +14,7 @@ use lockkeeper_session::{
 };
 
 use super::{
-    directory::Directory,
-    identity::{Naming, NodeIdentity, OwnNode},
+    identity::{Directory, NodeIdentity, OwnNode},
     life::{Answer, End, Facts, Failure, Next, NodeLife},
     task::NodeTask,
 };
@@ -24,7 +23,7 @@ use crate::{
     error::{LockError, Loss},
     order::{
         crowd::{Crowd, Member},
-        name,
+        name::Kind,
     },
 };
 
@@ -46,8 +45,8 @@ pub(crate) struct LockNode {
 
 impl LockNode {
     /// A node that is to be created.
-    pub(crate) fn new(client: &Client, directory: Arc<Directory>, naming: Naming) -> Self {
-        let identity = NodeIdentity::new(client, directory, naming);
+    pub(crate) fn new(client: &Client, directory: Arc<Directory>, kind: Kind) -> Self {
+        let identity = NodeIdentity::new(client, directory, kind);
         let life = NodeLife::new(identity.is_fixed());
         Self {
             task: Box::new(NodeTask::new(identity, life)),
@@ -106,9 +105,19 @@ impl LockNode {
         self.task.life.node()
     }
 
+    /// The same, for who needs it.
+    fn own(&self) -> Result<&OwnNode, LockError> {
+        self.node().ok_or(LockError::lost(Loss::Deleted))
+    }
+
     /// The name of the node; empty while it is not known.
     pub(crate) fn name(&self) -> &str {
         self.node().map_or("", |node| &node.name)
+    }
+
+    /// The session that owns the node.
+    pub(crate) fn session_id(&self) -> Option<SessionId> {
+        self.node().map(|node| node.tag.session_id)
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -121,7 +130,7 @@ impl LockNode {
 
     /// The path of the node, as the client names it.
     pub(crate) fn path(&self) -> String {
-        path::join(&self.directory().path, self.name())
+        path::join(&self.directory().parent, self.name())
     }
 
     /// Watches nodes of the directory with one request, and gives up the watches on others.
@@ -133,7 +142,7 @@ impl LockNode {
             return;
         }
         let directory = self.task.identity.directory.clone();
-        directory.count();
+        directory.count_request();
         let client = &self.task.identity.client;
         let watches = self
             .watches
@@ -170,11 +179,9 @@ impl LockNode {
     /// What a contender knows of its session now.
     pub(crate) fn facts(&self) -> Facts {
         let lease = self.client().lease();
-        let is_ours = |node: &OwnNode| node.tag.session_id == lease.session_id;
         Facts {
             session_loss: self.session_loss(),
-            is_lease_valid: lease.is_valid && self.node().is_some_and(is_ours),
-            connection: self.client().snapshot().connections,
+            is_lease_valid: lease.is_valid && self.session_id() == Some(lease.session_id),
         }
     }
 
@@ -188,18 +195,22 @@ impl LockNode {
     /// the node is there, until they answer. Then waits until the lease is valid or the session is
     /// over.
     pub(crate) async fn renew_lease(&mut self) -> Result<(), LockError> {
-        let Some(session_id) = self.node().map(|node| node.tag.session_id) else {
-            return Err(self.gone());
-        };
-        self.directory().counters.renewals.count();
+        let session_id = self.own()?.tag.session_id;
+        self.directory().count(|it| it.renewals.add());
         let mut backoff = Backoff::default();
         loop {
             match self.confirm().await {
-                Ok(true) => break,
-                Ok(false) => return Err(self.gone()),
+                Ok(()) => break,
                 Err(_) if self.session_loss().is_some() => return Ok(()),
-                Err(error) if error.is_transient() => backoff.after(self.client(), &error).await,
-                Err(error) => return Err(error.into()),
+                Err(LockError::Session(error)) if error.is_transient() => {
+                    backoff.after(self.client(), &error).await;
+                }
+                Err(error) => {
+                    if error.loss().is_some() {
+                        self.forget();
+                    }
+                    return Err(error);
+                }
             }
         }
         self.keep_lease();
@@ -218,82 +229,72 @@ impl LockNode {
 
     /// Asks the servers whether the node is there. The question is a write: the answer comes from a
     /// majority of them.
-    pub(crate) async fn confirm(&self) -> Result<bool, SessionError> {
-        let Some(node) = self.node() else {
-            return Ok(false);
-        };
+    pub(crate) async fn confirm(&self) -> Result<(), LockError> {
+        let node = self.own()?;
         let (client, path) = (self.client(), self.path());
-        self.directory().count();
+        self.directory().count_request();
         let check = client.transaction().within(node.tag.session_id);
         match check.check(&path, Version::ANY).commit().await {
             Ok(_) => {}
             Err(SessionError::TransactionRefused { code, .. }) if code == ErrorCode::NO_NODE => {
-                return Ok(false);
+                return Err(self.lost_with(self.session_id()));
             }
             // It is there, and we may not read it.
             Err(SessionError::TransactionRefused { code, .. }) if code == ErrorCode::NO_AUTH => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
-        if !self.task.identity.is_fixed() {
-            return Ok(true);
+        if self.task.identity.is_fixed() {
+            // Others use the same name.
+            self.directory().count_request();
+            let stat = client.exists(&path).await?;
+            if stat.is_none_or(|stat| stat.czxid != node.tag.czxid) {
+                return Err(self.lost_with(self.session_id()));
+            }
         }
-        // Others use the same name.
-        self.directory().count();
-        let stat = client.exists(&path).await?;
-        Ok(stat.is_some_and(|stat| stat.czxid == node.tag.czxid))
+        Ok(())
     }
 
-    /// Reads the data and the metadata of the node. `None` when it is gone.
-    pub(crate) async fn read(&self) -> Result<Option<(Option<Bytes>, Stat)>, SessionError> {
-        let Some(node) = self.node() else {
-            return Ok(None);
-        };
-        let identity = &self.task.identity;
+    /// Reads the data and the metadata of the node.
+    pub(crate) async fn read(&self) -> Result<(Option<Bytes>, Stat), LockError> {
+        let (node, identity) = (self.own()?, &self.task.identity);
         let raw = identity.client.raw().within(node.tag.session_id);
-        let read = raw
-            .submit_with_backpressure(identity.check_request(&node.name))
-            .await;
+        let request = identity.check_request(&node.name);
+        let read = raw.submit_with_backpressure(request).await;
         match read.await {
             Ok(Response::GetData(read)) if read.stat.czxid == node.tag.czxid => {
                 let data = read.data.map(|data| identity.unmarked(data));
-                Ok(Some((data, read.stat)))
+                Ok((data, read.stat))
             }
-            Ok(_) => Ok(None),
-            Err(error) if error.is_no_node() => Ok(None),
-            Err(error) => Err(error),
+            Err(error) if !error.is_no_node() => Err(error.into()),
+            _ => Err(self.lost_with(self.session_id())),
         }
     }
 
-    /// Sets the data of the node. `None` when it is gone, or is no longer held when the request is
-    /// queued: others may use its name.
+    /// Sets the data of the node, if it is held when the request is queued: others may use its name.
     pub(crate) async fn set_data(
         &self,
         data: Bytes,
         is_held: impl Fn() -> bool + Sync,
-    ) -> Result<Option<()>, SessionError> {
-        let Some(node) = self.node() else {
-            return Ok(None);
-        };
-        let identity = &self.task.identity;
+    ) -> Result<(), LockError> {
+        let (node, identity) = (self.own()?, &self.task.identity);
         let raw = identity.client.raw().within(node.tag.session_id);
         let (mut backoff, mut conflicts) = (Backoff::default(), 0);
         loop {
             let version = if identity.is_fixed() {
                 // Others use the same name.
-                match self.read().await? {
-                    Some((_, stat)) => stat.version,
-                    None => return Ok(None),
-                }
+                self.read().await?.1.version
             } else {
                 Version::ANY
             };
             let request = identity.set_data_request(&node.name, &data, version);
             let Some([set]) = raw.submit_if([request], &is_held).await else {
-                return Ok(None);
+                return Err(self.lost_with(self.session_id()));
             };
             match set.await {
                 Ok(_) => break,
-                Err(error) if error.is_no_node() => return Ok(None),
+                Err(error) if error.is_no_node() => {
+                    return Err(self.lost_with(self.session_id()));
+                }
                 Err(error)
                     if error.code() == Some(ErrorCode::BAD_VERSION) && conflicts < CONFLICTS =>
                 {
@@ -301,27 +302,27 @@ impl LockNode {
                     backoff.begin(&identity.client);
                     backoff.pause().await;
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
         // The change has fired the watch on the node.
         if let Some(watches) = &self.watches {
-            self.directory().count();
+            self.directory().count_request();
             watches.watch(&self.directory().server_path, vec![node.name.clone()]);
         }
-        Ok(Some(()))
+        Ok(())
     }
 
     /// How the node was lost with its session, if it was.
     pub(crate) fn session_loss(&self) -> Option<Loss> {
-        session_loss(self.client(), self.node()?.tag.session_id)
+        session_loss(self.client(), self.session_id()?)
     }
 
     /// The node is gone: there is nothing to clean up. Returns what the caller is told.
     pub(crate) fn gone(&mut self) -> LockError {
-        let loss = self.session_loss().unwrap_or(Loss::Deleted);
+        let lost = self.lost_with(self.session_id());
         self.forget();
-        LockError::lost(loss)
+        lost
     }
 
     /// The reply to a transaction that deletes the node was lost: it may have been applied.
@@ -349,22 +350,24 @@ impl LockNode {
     /// # Cancel safety
     /// The delete goes on when the future is dropped.
     pub(crate) async fn delete(&mut self) -> Result<(), LockError> {
-        let session_id = self.node().map(|node| node.tag.session_id);
+        let session = self.session_id();
         self.task.life.release();
         if let Err(error) = self.task.settle().await {
             self.task.note_stuck(&error);
             return Err(error);
         }
-        let loss = |session_id| session_loss(self.client(), session_id);
         match self.task.life.end() {
             Some(End::Deleted) => Ok(()),
             Some(End::DeletedOrGone) => Err(self.task.take_lost_delete()),
-            Some(End::SessionOver { closed: true }) => Err(LockError::lost(Loss::Closed)),
-            Some(End::SessionOver { closed: false }) => Err(LockError::lost(Loss::Expired)),
-            _ => Err(LockError::lost(
-                session_id.and_then(loss).unwrap_or(Loss::Deleted),
-            )),
+            Some(End::SessionOver(loss)) => Err(LockError::lost(loss)),
+            _ => Err(self.lost_with(session)),
         }
+    }
+
+    /// What the caller is told of a node of this session that is gone.
+    fn lost_with(&self, session: Option<SessionId>) -> LockError {
+        let loss = session.and_then(|session| session_loss(self.client(), session));
+        LockError::lost(loss.unwrap_or(Loss::Deleted))
     }
 
     /// Puts a reader's node in the place of this writer's, in one transaction.
@@ -372,16 +375,14 @@ impl LockNode {
     /// # Cancel safety
     /// Dropped at any time, neither node stays behind.
     pub(crate) async fn downgrade(&mut self) -> Result<(), LockError> {
-        let session_id = self.node().map(|node| node.tag.session_id);
-        let (client, directory) = (self.client().clone(), self.directory().clone());
-        self.task.identity = NodeIdentity::new(&client, directory, Naming::Sequential(name::READ));
+        let session = self.session_id();
+        self.task.identity.become_reader();
         self.task.life.replace();
         self.task.settle().await?;
         if self.task.life.is_live() {
             return Ok(());
         }
-        let loss = session_id.and_then(|session_id| session_loss(&client, session_id));
-        Err(LockError::lost(loss.unwrap_or(Loss::Deleted)))
+        Err(self.lost_with(session))
     }
 
     /// Deletes the node on behalf of the limit of its hold, and goes on until it is gone. The

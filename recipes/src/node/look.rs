@@ -16,8 +16,7 @@ use std::{
 };
 
 use lockkeeper_proto::{Response, SessionId};
-use lockkeeper_session::{Client, Effect, Error as SessionError};
-use tokio::sync::Notify;
+use lockkeeper_session::{Client, Effect, Error as SessionError, sync::notify::Notify};
 
 use super::identity::NodeIdentity;
 
@@ -77,7 +76,7 @@ impl Look {
         Arc::new(Self {
             connection: client.raw().next_connection(),
             found: OnceLock::new(),
-            is_made: Notify::new(),
+            is_made: Notify::default(),
         })
     }
 

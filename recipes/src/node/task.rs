@@ -5,12 +5,11 @@
 
 use std::{mem, sync::Arc};
 
-use futures::future::BoxFuture;
-use lockkeeper_proto::{Request, Response, path};
-use lockkeeper_session::{Error as SessionError, PendingReply, Raw};
+use lockkeeper_proto::{Response, SessionId, path};
+use lockkeeper_session::{Error as SessionError, PendingReply, Raw, sync::BoxFuture};
 
 use super::{
-    identity::{NodeIdentity, OwnNode, Tag, created_node, replacement},
+    identity::{NodeIdentity, Tag, created_node},
     life::{Answer, Ask, Failure, Next, NodeLife},
     look::Look,
 };
@@ -20,19 +19,15 @@ use crate::{
     order::crowd::Member,
 };
 
-/// The replies that a node's life waits for.
+/// What a node's life waits for.
 #[derive(Debug, Default)]
 enum Pending {
     #[default]
     Nothing,
-    Create(PendingReply),
-    /// The transaction that creates this reader's node.
-    Replace(PendingReply),
+    Reply(PendingReply),
     Look(Arc<Look>),
     /// The next node of the last look.
     Next,
-    Check(PendingReply),
-    Delete(PendingReply),
 }
 
 /// A node's life, and the requests that it has under way.
@@ -55,8 +50,8 @@ pub(super) struct NodeTask {
 struct Trouble {
     /// Why the last request failed.
     error: Option<SessionError>,
-    /// What the last look has shown, and how much of it was gone through.
-    found: Option<(Arc<[String]>, usize)>,
+    /// The nodes of the last look that may be ours and were not checked yet, the last one first.
+    found: Vec<Arc<str>>,
     /// Why the reply to a delete was lost.
     lost_delete: Option<SessionError>,
     /// The pause before the next request, if the last one was throttled or refused.
@@ -88,20 +83,15 @@ impl NodeTask {
                 match self.life.next() {
                     Next::Rest => return Ok(()),
                     Next::Send(ask) => {
-                        self.pause().await;
+                        if let Some(trouble) = &mut self.trouble {
+                            trouble.backoff.pause().await;
+                        }
                         self.send(ask).await;
                     }
                     Next::Await => self.receive().await?,
                 }
             }
         })
-    }
-
-    /// Waits for the end of the pause before the next request, if there is one.
-    async fn pause(&mut self) {
-        if let Some(trouble) = &mut self.trouble {
-            trouble.backoff.pause().await;
-        }
     }
 
     fn trouble(&mut self) -> &mut Trouble {
@@ -111,50 +101,67 @@ impl NodeTask {
     /// Sends a request, as soon as there is capacity for it.
     pub(super) async fn send(&mut self, ask: Ask<Arc<str>, Tag>) {
         let identity = &mut self.identity;
-        self.pending = match ask {
+        let (mut list, mut within) = (None, None);
+        let request = match ask {
             Ask::Create { renamed, directory } => {
                 if renamed {
                     identity.renew();
                 }
-                let (create, list) = send_create(identity, directory).await;
-                self.listing = list;
-                create.map_or(Pending::Nothing, Pending::Create)
+                if directory {
+                    // Not together with the create: a long list is sent in parts, and this future
+                    // may be dropped between two of them. All are in the same write nevertheless.
+                    // Levels that exist fail, which does no harm.
+                    let levels = identity.directory.make_requests();
+                    let raw = identity.client.raw();
+                    drop(raw.submit_all_with_backpressure(levels).await);
+                }
+                list = identity.lists.then(|| identity.list_request());
+                identity.create_request()
             }
             Ask::Replace(writer) => {
-                let request = identity.replace_request(&writer.name);
-                let raw = identity.client.raw().within(writer.tag.session_id);
-                let reply = raw.submit_with_backpressure(request).await;
-                Pending::Replace(reply)
+                within = Some(writer.tag.session_id);
+                identity.replace_request(&writer.name)
+            }
+            Ask::Check(name) => {
+                within = self.life.bound().map(|node| node.tag.session_id);
+                identity.check_request(&name)
+            }
+            Ask::Delete(node) => {
+                if mem::take(&mut self.counts_clean_up) {
+                    let (path, name) = (&*identity.directory.parent, &*node.name);
+                    tracing::debug!(path, name, "deleting the node of an abandoned attempt");
+                    identity.directory.count(|it| it.cleaned_up.add());
+                }
+                within = Some(node.tag.session_id);
+                identity.directory.delete_request(&node.name)
             }
             Ask::Find => {
                 // A reply that is too long to be read ends no connection: the present one may be
                 // that of the create.
                 let error = self.trouble.as_ref().and_then(|it| it.error.as_ref());
                 let is_open = matches!(error, Some(SessionError::ReplyTooLarge { .. }));
-                Pending::Look(match self.life.bound() {
+                self.pending = Pending::Look(match self.life.bound() {
                     Some(node) => Look::alone(identity, Some(node.tag.session_id)),
                     None if is_open => Look::alone(identity, None),
                     None => Look::shared(identity),
-                })
+                });
+                return self.life.sent();
             }
-            Ask::FindNext => Pending::Next,
-            Ask::Check(name) => {
-                let request = identity.check_request(&name);
-                let raw = look(identity, &self.life);
-                let reply = raw.submit_with_backpressure(request).await;
-                Pending::Check(reply)
-            }
-            Ask::Delete(node) => {
-                if mem::take(&mut self.counts_clean_up) {
-                    let (path, name) = (&*identity.directory.path, &*node.name);
-                    tracing::debug!(path, name, "deleting the node of an abandoned attempt");
-                    identity.directory.counters.cleaned_up.count();
-                }
-                let (raw, request) = delete(identity, &node);
-                let reply = raw.submit_with_backpressure(request).await;
-                Pending::Delete(reply)
+            Ask::FindNext => {
+                self.pending = Pending::Next;
+                return self.life.sent();
             }
         };
+        let raw = bound_to(identity, within);
+        let (reply, listing) = match list {
+            // In one write: the listing shows the new node.
+            Some(list) => {
+                let [reply, list] = raw.submit_both_with_backpressure(request, list).await;
+                (reply, Some(list))
+            }
+            None => (raw.submit_with_backpressure(request).await, None),
+        };
+        (self.pending, self.listing) = (Pending::Reply(reply), listing);
         self.life.sent();
     }
 
@@ -166,9 +173,9 @@ impl NodeTask {
             return;
         }
         if let Next::Send(Ask::Delete(node)) = self.life.next() {
-            let (raw, request) = delete(&self.identity, &node);
-            let [reply] = raw.submit([request]);
-            self.pending = Pending::Delete(reply);
+            let raw = bound_to(&self.identity, Some(node.tag.session_id));
+            let [reply] = raw.submit([self.identity.directory.delete_request(&node.name)]);
+            self.pending = Pending::Reply(reply);
             self.life.sent();
         }
     }
@@ -177,53 +184,15 @@ impl NodeTask {
     async fn receive(&mut self) -> Result<(), LockError> {
         let answer = match &mut self.pending {
             Pending::Nothing => Answer::Found(Err(Failure::NotApplied)),
-            Pending::Create(reply) => {
-                let result = match reply.await {
-                    Ok(Response::Create2(created)) => Ok(created_node(&created)),
-                    Ok(_) => Err(Failure::Unknown),
-                    Err(error) => Err(self.failed(error)),
-                };
-                if result.is_err() {
-                    // It may have been sent on a later connection than the create, and not show the
-                    // node.
-                    self.listing = None;
-                }
-                Answer::Created(result)
+            Pending::Reply(reply) => {
+                let reply = reply.await;
+                self.answer(reply)
             }
-            Pending::Replace(reply) => Answer::Created(match reply.await {
-                Ok(response) => replacement(&response).ok_or(Failure::Unknown),
-                Err(error) => Err(self.failed(error)),
-            }),
-            Pending::Look(look) => match look.found().await {
-                Ok(names) => {
-                    let prefix = self.identity.prefix();
-                    let begin = names.partition_point(|name| *name < prefix);
-                    self.trouble().found = Some((names, begin));
-                    Answer::Found(Ok(self.next_found()))
-                }
-                Err(Some(error)) => Answer::Found(Err(self.failed(error))),
-                Err(None) => Answer::Found(Err(Failure::Unknown)),
-            },
-            Pending::Next => Answer::Found(Ok(self.next_found())),
-            Pending::Check(reply) => Answer::Checked(match reply.await {
-                Ok(Response::GetData(read)) => {
-                    let seen = self.identity.seen(&read, self.life.bound());
-                    seen.ok_or_else(|| self.distrusted())
-                }
-                Ok(_) => Err(Failure::Unknown),
-                Err(error) => Err(self.failed(error)),
-            }),
-            Pending::Delete(reply) => Answer::Deleted(match reply.await {
-                Ok(_) => Ok(()),
-                Err(error) => {
-                    let failure = self.failed(error);
-                    if failure == Failure::Unknown {
-                        let trouble = self.trouble();
-                        trouble.lost_delete = trouble.error.take();
-                    }
-                    Err(failure)
-                }
-            }),
+            Pending::Look(look) => {
+                let found = look.found().await;
+                self.found(found)
+            }
+            Pending::Next => Answer::Found(Ok(self.trouble().found.pop())),
         };
         self.pending = Pending::Nothing;
         self.life
@@ -231,35 +200,75 @@ impl NodeTask {
             .map_err(|failure| self.report(failure))
     }
 
-    /// The next node of the last look that may be ours.
-    fn next_found(&mut self) -> Option<Arc<str>> {
-        let (identity, trouble) = (&self.identity, self.trouble.get_or_insert_default());
-        let (names, next) = trouble.found.as_mut()?;
-        let prefix = identity.prefix();
-        while let Some(name) = names.get(*next).filter(|name| name.starts_with(&prefix)) {
-            *next += 1;
-            if identity.may_be(name) {
-                return Some(name.as_str().into());
+    /// What a reply means to the node's life.
+    fn answer(&mut self, reply: Result<Response, SessionError>) -> Answer<Arc<str>, Tag> {
+        let reply = reply.map_err(|error| self.failed(error));
+        match self.life.asked() {
+            Some(Ask::Check(_)) => Answer::Checked(match reply {
+                Ok(Response::GetData(read)) => {
+                    let seen = self.identity.seen(&read, self.life.bound());
+                    seen.ok_or_else(|| {
+                        // The reply cannot be true: the client asks again after a pause.
+                        self.begin_pause();
+                        Failure::Throttled
+                    })
+                }
+                Ok(_) => Err(Failure::Unknown),
+                Err(failure) => Err(failure),
+            }),
+            Some(Ask::Delete(_)) => {
+                if matches!(reply, Err(Failure::Unknown)) {
+                    let trouble = self.trouble();
+                    trouble.lost_delete = trouble.error.take();
+                }
+                Answer::Deleted(reply.map(drop))
+            }
+            _ => {
+                let node = reply.and_then(|reply| created_node(&reply).ok_or(Failure::Unknown));
+                if node.is_err() {
+                    // It may have been sent on a later connection than the create, and not show the
+                    // node.
+                    self.listing = None;
+                }
+                Answer::Created(node)
             }
         }
-        trouble.found = None;
-        None
     }
 
-    /// A reply cannot be true. The client asks again after a pause.
-    fn distrusted(&mut self) -> Failure {
+    /// What a look means to the node's life: the next node that may be ours.
+    fn found(
+        &mut self,
+        found: Result<Arc<[String]>, Option<SessionError>>,
+    ) -> Answer<Arc<str>, Tag> {
+        Answer::Found(match found {
+            Ok(names) => {
+                let (identity, prefix) = (&self.identity, self.identity.prefix());
+                let begin = names.partition_point(|name| *name < prefix);
+                let ours = names.iter().skip(begin);
+                let ours = ours.take_while(|name| name.starts_with(&prefix));
+                let ours = ours.filter(|name| identity.may_be(name));
+                let mut ours: Vec<_> = ours.map(|name| name.as_str().into()).collect();
+                ours.reverse();
+                let first = ours.pop();
+                self.trouble().found = ours;
+                Ok(first)
+            }
+            Err(Some(error)) => Err(self.failed(error)),
+            Err(None) => Err(Failure::Unknown),
+        })
+    }
+
+    fn begin_pause(&mut self) {
         let trouble = self.trouble.get_or_insert_default();
         trouble.backoff.begin(&self.identity.client);
-        Failure::Throttled
     }
 
     fn failed(&mut self, error: SessionError) -> Failure {
         let failure = self.identity.failure(&error);
-        let trouble = self.trouble.get_or_insert_default();
         if matches!(failure, Failure::Refused | Failure::Throttled) {
-            trouble.backoff.begin(&self.identity.client);
+            self.begin_pause();
         }
-        trouble.error = Some(error);
+        self.trouble().error = Some(error);
         failure
     }
 
@@ -271,8 +280,8 @@ impl NodeTask {
         }
         let directory = &self.identity.directory;
         let name = self.life.node().map_or("", |node| &*node.name);
-        directory.counters.not_deleted.count();
-        let path: &str = &directory.path;
+        directory.count(|it| it.not_deleted.add());
+        let path: &str = &directory.parent;
         tracing::warn!(path, name, %error, "node not deleted, trying again while the session lives");
     }
 
@@ -284,19 +293,17 @@ impl NodeTask {
 
     /// What the caller is told of a failure.
     fn report(&mut self, failure: Failure) -> LockError {
-        let error = match (failure, self.trouble().error.take()) {
-            (Failure::SessionOver { closed: true }, _) | (_, None) => {
-                return LockError::lost(Loss::Closed);
-            }
-            (Failure::SessionOver { closed: false }, _) => return LockError::lost(Loss::Expired),
+        let mut error = match (failure, self.trouble().error.take()) {
+            (Failure::SessionOver(loss), _) => return LockError::lost(loss),
+            (_, None) => return LockError::lost(Loss::Closed),
             (_, Some(error)) => error,
         };
-        let directory = &self.identity.directory;
-        let path = match self.life.node() {
-            Some(node) => path::join(&directory.path, &node.name),
-            None => directory.path.to_string(),
-        };
-        LockError::from(on_path(error, path))
+        if let SessionError::Refused { path, .. } = &mut error {
+            let directory = &self.identity.directory.parent;
+            let node = self.life.node();
+            *path = node.map_or(directory.to_string(), |it| path::join(directory, &it.name));
+        }
+        error.into()
     }
 
     /// Takes over what there is to do. It does not keep the client open.
@@ -322,66 +329,26 @@ impl NodeTask {
     }
 }
 
-/// Sends the create, and for a queue a listing behind it in the same write: the listing shows the
-/// new node. A missing directory is made in the same write, too: all its levels, the highest first.
-/// Levels that exist fail, which does no harm.
-async fn send_create(
-    identity: &NodeIdentity,
-    makes_directory: bool,
-) -> (Option<PendingReply>, Option<PendingReply>) {
+/// Some requests go out only within the session of their node: deletes, and looks for a known node.
+/// In a later session the node is gone already, and a fixed name may belong to another contender by
+/// then.
+fn bound_to(identity: &NodeIdentity, session: Option<SessionId>) -> Raw<'_> {
     let raw = identity.client.raw();
-    if makes_directory {
-        // Not together with the create: a long list is sent in parts, and this future may be
-        // dropped between two of them.
-        let requests = identity.directory.make_requests();
-        drop(raw.submit_all_with_backpressure(requests).await);
-    }
-    if identity.lists {
-        let (create, list) = (identity.create_request(), identity.list_request());
-        let [create, list] = raw.submit_both_with_backpressure(create, list).await;
-        (Some(create), Some(list))
-    } else {
-        let create = raw
-            .submit_with_backpressure(identity.create_request())
-            .await;
-        (Some(create), None)
-    }
-}
-
-/// Deletes go out within the session that created the node. In a later session the node is gone
-/// already, and a fixed name may belong to another contender by then.
-fn delete<'a>(identity: &'a NodeIdentity, node: &OwnNode) -> (Raw<'a>, Request) {
-    let raw = identity.client.raw().within(node.tag.session_id);
-    (raw, identity.directory.delete_request(&node.name))
-}
-
-/// A look for a node goes out in any session, unless it is about one that was known.
-fn look<'a>(identity: &'a NodeIdentity, life: &NodeLife<Arc<str>, Tag>) -> Raw<'a> {
-    let raw = identity.client.raw();
-    match life.bound() {
-        Some(node) => raw.within(node.tag.session_id),
-        None => raw,
-    }
-}
-
-fn on_path(mut error: SessionError, of_node: String) -> SessionError {
-    if let SessionError::Refused { path, .. } = &mut error {
-        *path = of_node;
-    }
-    error
+    session.map_or(raw, |session| raw.within(session))
 }
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
+    use lockkeeper_proto::{
+        CreateMode, ErrorCode, OpCode, Request, Version, records::Create2Response,
+    };
     use lockkeeper_server::{Server, When};
     use lockkeeper_session::Client;
 
     use super::*;
     use crate::{
-        node::{directory::Directory, identity::Naming},
-        order::name,
+        node::identity::{Directory, OwnNode},
+        order::name::Kind,
     };
 
     impl NodeTask {
@@ -399,13 +366,21 @@ mod tests {
         }
     }
 
+    fn fresh(client: &Client) -> NodeIdentity {
+        let directory = Directory::new(client, "/lock", None, Kind::Mutex).unwrap();
+        NodeIdentity::new(client, directory, Kind::Mutex)
+    }
+
     async fn identity(client: &Client) -> NodeIdentity {
         client
             .create("/lock", "", CreateMode::Persistent)
             .await
             .unwrap();
-        let directory = Directory::new(client, "/lock", Bytes::new(), Arc::default());
-        NodeIdentity::new(client, Arc::new(directory), Naming::Sequential(name::LOCK))
+        fresh(client)
+    }
+
+    fn node_of(created: Create2Response) -> Option<OwnNode> {
+        created_node(&Response::Create2(created))
     }
 
     /// An attempt whose create was lost.
@@ -486,10 +461,8 @@ mod tests {
         let ours = Client::connect(&server.connect_string()).await.unwrap();
         let other = Client::connect(&server.connect_string()).await.unwrap();
         let identity = identity(&ours).await;
-        let of_other = NodeIdentity {
-            client: other.clone(),
-            ..identity.clone()
-        };
+        let mut of_other = identity.clone();
+        of_other.client = other.clone();
         // The node of a create whose reply was lost, found behind a barrier.
         let find = async |identity: &NodeIdentity| {
             let mut task = lost(identity);
@@ -502,17 +475,17 @@ mod tests {
         };
         let path = create.path;
         let mode = CreateMode::EphemeralSequential;
-        let node = other.create(&path, "", mode).await.unwrap();
+        let others = other.create(&path, "", mode).await.unwrap();
         assert_eq!(find(&identity).await, None);
         let mine = ours.create(&path, "", mode).await.unwrap();
         let found = find(&identity).await;
-        assert_eq!(found, Some(created_node(&mine)), "behind the other one");
+        assert_eq!(found, node_of(mine.clone()), "behind the other one");
         // The fencing token is the transaction that created the node, whatever has happened to the
         // node since.
         let changed = ours.set_data(&mine.path, "", Version::ANY).await;
         assert!(changed.unwrap().mzxid > mine.stat.czxid);
-        assert_eq!(find(&identity).await, Some(created_node(&mine)));
-        assert_eq!(find(&of_other).await, Some(created_node(&node)));
+        assert_eq!(find(&identity).await, node_of(mine));
+        assert_eq!(find(&of_other).await, node_of(others));
     }
 
     /// Only a delete that fails for the missing node has gone through all earlier writes of the
@@ -521,10 +494,7 @@ mod tests {
     async fn a_barrier_that_was_refused_is_repeated() {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
-        let directory = Directory::new(&client, "/lock", Bytes::new(), Arc::default());
-        let naming = Naming::Sequential(name::LOCK);
-        let identity = NodeIdentity::new(&client, Arc::new(directory), naming);
-        let mut task = NodeTask::new(identity, NodeLife::new(false));
+        let mut task = NodeTask::new(fresh(&client), NodeLife::new(false));
         server.faults().lose_reply(When::create());
         for nth in 1..=3 {
             let barrier = When::op(OpCode::DELETE).nth(nth);

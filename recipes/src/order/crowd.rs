@@ -18,23 +18,23 @@ use std::{
 
 use super::{
     listing::Listing,
-    name,
-    rank::{Kind, SEQUENCE_LIMIT},
+    name::{self, Kind},
+    rank::SEQUENCE_LIMIT,
 };
 
 /// One of this many arrivals makes a listing, as a part of the crowd: the listings grow with the
 /// crowd, and become fewer.
 const PART: usize = 4;
 
-/// The crowds of a client, by the paths of their queues and the markers of their nodes.
+/// The crowds of a client, by the paths of their queues and the kinds of their locks.
 #[derive(Debug, Default)]
-pub(crate) struct Crowds(Mutex<HashMap<(String, &'static str), Weak<Crowd>>>);
+pub(crate) struct Crowds(Mutex<HashMap<(String, Kind), Weak<Crowd>>>);
 
 impl Crowds {
     /// The crowd at this path. All locks of one kind there share it.
     pub(crate) fn at(&self, server_path: &str, kind: Kind) -> Arc<Crowd> {
         let mut crowds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (server_path.to_owned(), kind.marker());
+        let key = (server_path.to_owned(), kind);
         if let Some(crowd) = crowds.get(&key).and_then(Weak::upgrade) {
             return crowd;
         }
@@ -227,6 +227,64 @@ impl Drop for Member {
         state.entered.remove(index);
         if state.entered.is_empty() {
             state.listed = Listing::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODES: i32 = 7;
+
+    fn node(number: i32) -> Arc<str> {
+        format!("x-lock-{number:010}").into()
+    }
+
+    /// What the proof of a queue assumes of a crowd (`tests/proof`): whom it names is ahead, and
+    /// its listing is the newest one, without those whose deletion was told. For all places of five
+    /// tasks among seven nodes, and for all nodes that are gone.
+    #[test]
+    fn a_crowd_names_only_contenders_ahead_and_forgets_only_nodes_that_are_gone() {
+        let is_in = |set: u32, number: i32| set >> number & 1 == 1;
+        let sets = || 0..1_u32 << NODES;
+        let numbers = |set: u32| (0..NODES).filter(move |number| is_in(set, *number));
+        for ours in sets().filter(|set| set.count_ones() == 5) {
+            for gone in sets() {
+                let crowd = Arc::new(Crowd::default());
+                let mut members: Vec<_> = numbers(ours).map(|_| crowd.join().0).collect();
+                for (member, number) in members.iter_mut().zip(numbers(ours)) {
+                    let named = member.entered(&node(number));
+                    let last = numbers(ours).take_while(|other| *other < number).last();
+                    assert_eq!(named.map(|(name, _)| name), last.map(node));
+                }
+                let children = (0..NODES).map(|number| node(number).to_string());
+                members[0].listed(Kind::Mutex, 7, children.collect());
+                numbers(gone).for_each(|number| members[0].event(&node(number), true));
+                for (member, number) in members.iter().zip(numbers(ours)) {
+                    let own = node(number);
+                    let is_shown = !is_in(gone, number);
+                    let ahead: Vec<_> = (0..number).filter(|other| !is_in(gone, *other)).collect();
+                    let is_first = is_shown && ahead.is_empty();
+                    assert_eq!(member.is_first(&own, |listed_on| listed_on == 7), is_first);
+                    assert!(!member.is_first(&own, |listed_on| listed_on != 7));
+                    let few = is_shown.then(|| ahead.into_iter().map(node).collect());
+                    assert_eq!(member.few_ahead(&own), few);
+                    for (lowest, highest) in
+                        (0..number).flat_map(|it| (it..number).map(move |to| (it, to)))
+                    {
+                        let mut others = numbers(ours).filter(|other| *other < number).rev();
+                        let next = others.find(|other| *other > highest || *other < lowest);
+                        let left = member.left((lowest, highest));
+                        assert_eq!(left.map(|(name, _)| name), next.map(node));
+                    }
+                }
+                // Who has left is named no more, and a crowd of few keeps no listing.
+                members.remove(0);
+                let first = numbers(ours).nth(1).expect("five of them");
+                assert_eq!(members[0].left((first, first)), None);
+                assert_eq!(members[0].few_ahead(&node(first)), None);
+            }
         }
     }
 }

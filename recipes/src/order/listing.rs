@@ -13,9 +13,8 @@
 use std::collections::VecDeque;
 
 use super::{
-    name,
-    rank::{Kind, SEQUENCE_LIMIT},
-    recipe::may_be_ahead,
+    name::{self, Kind, may_be_ahead},
+    rank::SEQUENCE_LIMIT,
 };
 
 /// So many contenders ahead are few in any queue.
@@ -125,8 +124,8 @@ fn in_order<N: AsRef<str>>(
     let mut contenders = Vec::new();
     for child in children {
         let name = child.as_ref();
-        if let Some((number, _)) = kind.contender(name) {
-            if name.contains(name::WRITE) || !(0..=SEQUENCE_LIMIT).contains(&number) {
+        if let Some((other, number)) = kind.contender(name) {
+            if other == Kind::Write || !(0..=SEQUENCE_LIMIT).contains(&number) {
                 return None;
             }
             contenders.push((number, child));

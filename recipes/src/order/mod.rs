@@ -2,8 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `name` | node names: written as Curator does, read as every client writes them |
-//! | `recipe` | which recipe a node belongs to |
+//! | `name` | node names and kinds of lock: written as Curator does, read as every client writes them |
 //! | `rank` | who holds what, from one listing |
 //! | `listing` | what a listing proves to other contenders of the same client, as a pure value |
 //! | `crowd` | what the contenders of one client know together |
@@ -12,4 +11,3 @@ pub(crate) mod crowd;
 pub mod listing;
 pub(crate) mod name;
 pub mod rank;
-pub(crate) mod recipe;

@@ -1,6 +1,7 @@
-//! Node names: written as Curator writes them, and read as Curator, go-zk and kazoo write them.
+//! Names of nodes, and the kinds of lock that they belong to: written as Curator writes them, and
+//! read as Curator, go-zk and kazoo write them.
 //!
-//! The name of a contender ends with a marker of its recipe and the ten digits that the server
+//! The name of a contender ends with a marker of its kind and the ten digits that the server
 //! appended. The text before the marker does not matter: each implementation has its own. A node
 //! with another ending is not a contender.
 //!
@@ -17,16 +18,6 @@ const PROTECTED_PREFIX: &str = "_c_";
 /// The length of a protection in bytes: the prefix, a UUID in its usual form, a dash.
 const PROTECTION_LEN: usize = PROTECTED_PREFIX.len() + 36 + 1;
 
-/// The marker of a contender for a mutex of Curator, of go-zk, or of this crate.
-pub(crate) const LOCK: &str = "lock-";
-/// Curator's marker of a reader.
-pub(crate) const READ: &str = "__READ__";
-/// Curator's marker of a writer.
-pub(crate) const WRITE: &str = "__WRIT__";
-/// Curator's marker of a lease of a semaphore.
-pub(crate) const LEASE: &str = "lease-";
-/// Curator's marker of a leader latch.
-pub(crate) const LATCH: &str = "latch-";
 /// The name of the node of a plain lock.
 pub(crate) const PLAIN: &str = "lock";
 /// The queue of a semaphore of Curator or of this crate: a child of the semaphore's path.
@@ -35,50 +26,136 @@ pub(crate) const LOCKS: &str = "locks";
 pub(crate) const LEASES: &str = "leases";
 /// kazoo appends this suffix to the path of a semaphore. The result is the path of its queue.
 pub(crate) const KAZOO_LOCKS: &str = "-__lock__";
-/// kazoo's marker of a lock, and of a writer.
-pub(crate) const KAZOO_LOCK: &str = "__lock__";
-/// kazoo's marker of a reader.
-pub(crate) const KAZOO_READ: &str = "__rlock__";
 
-/// Reads a node's name: which of the markers stands before its number, and the number that the
-/// server gave to it. The number is negative after the directory's counter has overflowed. `None`
+/// A kind of lock, and the role of a contender in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A mutex of this crate, of Curator, of go-zk or of kazoo. kazoo's writers have the same names
+    /// as its mutexes.
+    Mutex,
+    /// A read/write lock, as a reader.
+    Read,
+    /// A read/write lock, as a writer.
+    Write,
+    /// A leader election.
+    Latch,
+    /// A semaphore of this crate, of Curator or of kazoo. Its waiters have the names of a mutex, in
+    /// a directory of their own.
+    Semaphore,
+    /// A plain lock.
+    Plain,
+}
+
+/// The markers in the names of nodes, first those of this crate and of Curator. No marker is the end
+/// of another one.
+const MARKERS: [(&str, Kind); 7] = [
+    ("lock-", Kind::Mutex),
+    ("__READ__", Kind::Read),
+    ("__WRIT__", Kind::Write),
+    ("latch-", Kind::Latch),
+    ("lease-", Kind::Semaphore),
+    ("__lock__", Kind::Mutex),
+    ("__rlock__", Kind::Read),
+];
+
+impl Kind {
+    /// Its name in the log and in errors.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Read => "read lock",
+            Self::Write => "write lock",
+            Self::Latch => "latch",
+            Self::Semaphore => "semaphore",
+            Self::Plain => "plain mutex",
+        }
+    }
+
+    /// How the names of our own nodes end before the number. A plain lock has one node, without a
+    /// number.
+    pub(crate) fn marker(self) -> &'static str {
+        let own = MARKERS.iter().find(|(_, kind)| *kind == self);
+        own.map_or(PLAIN, |(marker, _)| marker)
+    }
+
+    /// Whether it waits for every contender ahead, and no contender ahead can become another one
+    /// with the same number.
+    pub(crate) fn is_plain_queue(self) -> bool {
+        matches!(self, Self::Mutex | Self::Latch)
+    }
+
+    /// Whether contenders of the two kinds on one path exclude each other. They are in one queue,
+    /// then.
+    pub(crate) fn excludes(self, other: Self) -> bool {
+        let is_of_queue = |kind| matches!(kind, Self::Mutex | Self::Read | Self::Write);
+        self == other || is_of_queue(self) && is_of_queue(other)
+    }
+
+    /// The kind and the number of another contender in this queue, from its name. `None` for a child
+    /// that is not in this queue.
+    pub(crate) fn contender(self, child: &str) -> Option<(Self, i32)> {
+        parse(child).filter(|(kind, _)| self.excludes(*kind))
+    }
+
+    /// The kind of lock to which a child with this name may belong, and its number in the queue, if
+    /// it has one.
+    pub(crate) fn of(child: &str) -> Option<(Self, Option<i32>)> {
+        match child {
+            PLAIN => Some((Self::Plain, None)),
+            LEASES => Some((Self::Semaphore, None)),
+            _ => parse(child).map(|(kind, number)| (kind, Some(number))),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a {}", self.name())
+    }
+}
+
+/// Whether a child that is not in the queue may belong to another kind of lock, and came before the
+/// contender with this number. Whoever comes later is refused itself.
+pub(crate) fn may_be_ahead(child: &str, own: i32) -> bool {
+    Kind::of(child).is_some_and(|(_, number)| number.is_none_or(|number| number < own))
+}
+
+/// Reads the name of a node with a number: whose marker stands before the number, and the number
+/// that the server gave to it. It is negative after the directory's counter has overflowed. `None`
 /// for a name without a marker or number.
-pub(crate) fn parse<'m>(name: &str, markers: &[&'m str]) -> Option<(&'m str, i32)> {
-    // The digits are counted first, because the marker ends where they begin. No marker is the end
-    // of another one.
+pub(crate) fn parse(name: &str) -> Option<(Kind, i32)> {
+    // The digits are counted first, because the marker ends where they begin.
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let before = name.get(..name.len() - digits)?;
-    let marker_of = |text: &str| {
-        markers
-            .iter()
-            .copied()
-            .find(|marker| text.ends_with(marker))
+    let kind_of = |text: &str| {
+        let of_text = |(marker, _): &&(&str, Kind)| text.ends_with(marker);
+        MARKERS.iter().find(of_text).map(|(_, kind)| *kind)
     };
     // The server formats the number with `%010d`: a minus sign takes one of the ten places, unless
     // the number has ten digits.
-    let (marker, start, shortest) = if let Some(marker) = marker_of(before) {
-        (marker, before, SEQUENCE_DIGITS)
+    let (kind, start, shortest) = if let Some(kind) = kind_of(before) {
+        (kind, before, SEQUENCE_DIGITS)
     } else {
         let unsigned = before.strip_suffix('-')?;
-        (marker_of(unsigned)?, unsigned, SEQUENCE_DIGITS - 1)
+        (kind_of(unsigned)?, unsigned, SEQUENCE_DIGITS - 1)
     };
     if !(shortest..=SEQUENCE_DIGITS).contains(&digits) {
         return None;
     }
     let number = name.get(start.len()..)?.parse().ok()?;
-    Some((marker, number))
+    Some((kind, number))
+}
+
+/// The number of a node, of any kind.
+pub(crate) fn number(name: &str) -> Option<i32> {
+    parse(name).map(|(_, number)| number)
 }
 
 /// Whether kazoo names a lease of a semaphore like this: a UUID in hexadecimal digits, and nothing
 /// else.
 pub(crate) fn is_kazoo_lease(name: &str) -> bool {
     name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-/// The number of a node of this crate or of Curator, of any kind.
-pub(crate) fn number(name: &str) -> Option<i32> {
-    let (_, number) = parse(name, &[LOCK, READ, WRITE, LEASE, LATCH])?;
-    Some(number)
 }
 
 /// The part of a name that identifies the node of one attempt: a random UUID in Curator's format.
@@ -101,6 +178,7 @@ impl Protection {
 
     /// Its text with this marker behind it: the name to request. The server appends a number to it.
     pub(crate) fn name(self, marker: &str) -> String {
+        // By hand, since `format!` takes twice as long, and each attempt has a name.
         let mut text = String::with_capacity(PROTECTION_LEN + marker.len());
         text.push_str(PROTECTED_PREFIX);
         let bytes = self.0.into_iter().flat_map(u64::to_be_bytes);
@@ -108,12 +186,8 @@ impl Protection {
             if matches!(index, 4 | 6 | 8 | 10) {
                 text.push('-');
             }
-            let digits = [byte >> 4, byte & 0xf].map(u32::from);
-            text.extend(
-                digits
-                    .into_iter()
-                    .filter_map(|digit| char::from_digit(digit, 16)),
-            );
+            let digits = [byte >> 4, byte & 0xf].into_iter();
+            text.extend(digits.filter_map(|digit| char::from_digit(digit.into(), 16)));
         }
         text.push('-');
         text.push_str(marker);
@@ -191,15 +265,14 @@ mod tests {
                 None,
             ),
         ] {
-            let markers = [LOCK, KAZOO_LOCK, KAZOO_READ];
-            let parsed = parse(name, &markers).map(|(_, number)| number);
+            let parsed = Kind::Mutex.contender(name).map(|(_, number)| number);
             assert_eq!(parsed, number, "{name}");
         }
     }
 
     #[test]
     fn a_protected_name_has_the_format_of_curator_and_is_unique() {
-        let name = Protection::of(u64::MAX, 0).name(LOCK);
+        let name = Protection::of(u64::MAX, 0).name("lock-");
         assert_eq!(
             name.len(),
             "_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-lock-".len()
@@ -209,8 +282,29 @@ mod tests {
         assert_eq!(&name[17..18], "4");
         let many: HashSet<_> = (0..10_000)
             .flat_map(|number| [Protection::of(number << 16, 7), Protection::of(7, number)])
-            .map(|protection| protection.name(LOCK))
+            .map(|protection| protection.name("lock-"))
             .collect();
         assert_eq!(many.len(), 20_000);
+    }
+
+    #[test]
+    fn only_nodes_that_look_like_those_of_another_kind_are_suspect() {
+        let of = |child| Kind::of(child).map(|(recipe, _)| recipe);
+        assert_eq!(of("lock"), Some(Kind::Plain));
+        assert_eq!(of("leases"), Some(Kind::Semaphore));
+        assert_eq!(of("x-lease-0000000001"), Some(Kind::Semaphore));
+        assert_eq!(of("x-latch-0000000001"), Some(Kind::Latch));
+        assert_eq!(of("x-lock-0000000001"), Some(Kind::Mutex));
+        assert_eq!(of("x__WRIT__0000000001"), Some(Kind::Write));
+        for child in ["locks", "lock-", "leases2", "000", "x-latch-", "worker-1"] {
+            assert_eq!(of(child), None, "{child}");
+        }
+    }
+
+    #[test]
+    fn whoever_comes_later_is_refused_itself() {
+        assert!(may_be_ahead("x-latch-0000000001", 2));
+        assert!(!may_be_ahead("x-latch-0000000003", 2));
+        assert!(may_be_ahead("lock", 2) && may_be_ahead("leases", 2));
     }
 }

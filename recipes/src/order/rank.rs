@@ -3,7 +3,7 @@
 //! [`rank`] sorts the contenders by the numbers that the server gave them, never by their text, and
 //! tells one of them where it stands.
 
-use super::{name, recipe::Recipe};
+pub use super::name::Kind;
 
 /// Higher numbers are refused: 65,536 before the counter of the directory stops at 2^31-1. From
 /// there on the server would give the same number several times.
@@ -35,100 +35,6 @@ pub enum Rank<'a> {
     Exhausted,
 }
 
-/// The role of a contender in a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Kind {
-    /// In the queue of a mutex.
-    Mutex,
-    /// A reader in the queue of a read/write lock.
-    Read,
-    /// A writer in the queue of a read/write lock.
-    Write,
-    /// In the queue of a leader latch.
-    Latch,
-}
-
-/// Whether a contender shares the lock with others of its role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Role {
-    Exclusive,
-    Shared,
-}
-
-impl Kind {
-    /// Its name in the log.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Mutex => "mutex",
-            Self::Read => "read lock",
-            Self::Write => "write lock",
-            Self::Latch => "latch",
-        }
-    }
-
-    /// The marker in the names of our own nodes.
-    pub(crate) fn marker(self) -> &'static str {
-        match self {
-            Self::Mutex => name::LOCK,
-            Self::Read => name::READ,
-            Self::Write => name::WRITE,
-            Self::Latch => name::LATCH,
-        }
-    }
-
-    /// All markers in the names of contenders in the same queue.
-    pub(crate) fn markers(self) -> &'static [&'static str] {
-        match self {
-            // One queue for all of them: a mutex and a read/write lock on one path exclude each
-            // other.
-            Self::Mutex | Self::Read | Self::Write => &[
-                name::LOCK,
-                name::WRITE,
-                name::READ,
-                name::KAZOO_LOCK,
-                name::KAZOO_READ,
-            ],
-            Self::Latch => &[name::LATCH],
-        }
-    }
-
-    /// The recipe of its own nodes.
-    pub(crate) fn recipe(self) -> Recipe {
-        match self {
-            Self::Mutex => Recipe::Mutex,
-            Self::Read => Recipe::Read,
-            Self::Write => Recipe::Write,
-            Self::Latch => Recipe::Latch,
-        }
-    }
-
-    /// Whether it waits for every contender ahead, and no contender ahead can become another one
-    /// with the same number.
-    pub(crate) fn is_plain_queue(self) -> bool {
-        matches!(self, Self::Mutex | Self::Latch)
-    }
-
-    pub(crate) fn role(self) -> Role {
-        if self == Self::Read {
-            Role::Shared
-        } else {
-            Role::Exclusive
-        }
-    }
-
-    /// The number and the role of another contender, from its name; `None` for a child that is not
-    /// in this queue.
-    pub(crate) fn contender(self, child: &str) -> Option<(i32, Role)> {
-        let (marker, number) = name::parse(child, self.markers())?;
-        let role = match marker {
-            name::READ | name::KAZOO_READ => Role::Shared,
-            _ => Role::Exclusive,
-        };
-        Some((number, role))
-    }
-}
-
 /// Where `mine` stands among `children`. Children that are not in the queue do not count.
 ///
 /// The order is that of the numbers. A reader that was a writer keeps the writer's number, and
@@ -158,24 +64,23 @@ pub(crate) fn rank_and_note<'a>(
     mine: &str,
     mut stranger: impl FnMut(&'a str, i32),
 ) -> Rank<'a> {
-    let Some(own) = kind.contender(mine) else {
+    let Some(own) = place(kind, mine) else {
         return Rank::Gone;
     };
     let (mut present, mut exhausted, mut ahead) = (false, own.0 > SEQUENCE_LIMIT, 0);
-    let mut nearest: Option<((i32, Role), &str)> = None;
-    let mut second: Option<((i32, Role), &str)> = None;
+    let mut nearest: Option<((i32, bool), &str)> = None;
+    let mut second: Option<((i32, bool), &str)> = None;
     for child in children {
         if child == mine {
             present = true;
             continue;
         }
-        let Some(other) = kind.contender(child) else {
+        let Some(other) = place(kind, child) else {
             stranger(child, own.0);
             continue;
         };
         exhausted |= other.0 < 0 || other == own;
-        let conflicts = kind.role() == Role::Exclusive || other.1 == Role::Exclusive;
-        if other > own || !conflicts {
+        if other > own || !conflicts(kind, other.1) {
             continue;
         }
         ahead += 1;
@@ -195,26 +100,36 @@ pub(crate) fn rank_and_note<'a>(
         Some((_, nearest)) => {
             // A writer may become a reader with the same number. For a contender that waits for the
             // reader too, that is a new node ahead.
-            let is_writer = nearest.contains(name::WRITE);
-            let may_turn_reader = is_writer && kind.role() == Role::Exclusive;
-            let second = second.map(|(_, name)| name);
+            let is_writer = matches!(kind.contender(nearest), Some((Kind::Write, _)));
+            let may_turn_reader = is_writer && conflicts(kind, true);
             Rank::Waiting {
                 ahead,
                 nearest,
-                second,
+                second: second.map(|(_, name)| name),
                 is_last: ahead == 1 && !may_turn_reader,
             }
         }
     }
 }
 
+/// The place of a contender in the queue: at equal numbers, who shares the lock is behind who does
+/// not.
+fn place(kind: Kind, child: &str) -> Option<(i32, bool)> {
+    let (kind, number) = kind.contender(child)?;
+    Some((number, kind == Kind::Read))
+}
+
+/// Whether a contender of this kind waits for one ahead that shares the lock, or does not.
+fn conflicts(kind: Kind, shares: bool) -> bool {
+    kind != Kind::Read || !shares
+}
+
 /// Whether a contender that enters now would have to wait.
 pub fn is_contended<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>) -> bool {
-    let is_ahead = |(_, role)| kind.role() == Role::Exclusive || role == Role::Exclusive;
-    children
+    let mut contenders = children
         .into_iter()
-        .filter_map(|child| kind.contender(child))
-        .any(is_ahead)
+        .filter_map(|child| kind.contender(child));
+    contenders.any(|(other, _)| conflicts(kind, other == Kind::Read))
 }
 
 /// Whether the leases in a directory with these children are within the limit of their semaphore. A
@@ -229,22 +144,20 @@ pub fn is_contended<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>)
 /// assert!(within_limit(children, 2) && !within_limit(children, 1));
 /// ```
 pub fn within_limit<'a>(children: impl IntoIterator<Item = &'a str>, limit: usize) -> bool {
-    leases(children).count() <= limit
+    leases(children) <= limit
 }
 
-/// The leases among the children of their directory.
-pub(crate) fn leases<'a>(
-    children: impl IntoIterator<Item = &'a str>,
-) -> impl Iterator<Item = &'a str> {
-    let is_lease = |child: &&str| name::parse(child, &[name::LEASE]).is_some();
-    children.into_iter().filter(is_lease)
+/// How many leases are among the children of their directory.
+pub(crate) fn leases<'a>(children: impl IntoIterator<Item = &'a str>) -> usize {
+    let is_lease = |child: &&str| Kind::Semaphore.contender(child).is_some();
+    children.into_iter().filter(is_lease).count()
 }
 
 /// The contenders among a directory's children, in the order of their numbers.
 pub(crate) fn in_order(kind: Kind, children: Vec<String>) -> Vec<String> {
     let mut contenders: Vec<_> = children
         .into_iter()
-        .filter_map(|child| kind.contender(&child).map(|key| (key, child)))
+        .filter_map(|child| place(kind, &child).map(|place| (place, child)))
         .collect();
     contenders.sort();
     contenders.into_iter().map(|(_, child)| child).collect()
@@ -258,7 +171,7 @@ pub(crate) fn ahead<'a>(
 ) -> impl Iterator<Item = usize> {
     let (mut all, mut exclusive) = (0, 0);
     ordered.into_iter().map(move |child| {
-        let shared = matches!(kind.contender(child), Some((_, Role::Shared)));
+        let shared = matches!(kind.contender(child), Some((Kind::Read, _)));
         let ahead = if shared { exclusive } else { all };
         all += 1;
         exclusive += usize::from(!shared);
@@ -377,7 +290,7 @@ mod tests {
                 let ordered = in_order(kind, children.iter().rev().cloned().collect());
                 let seen = ahead(kind, ordered.iter().map(String::as_str));
                 for (mine, seen) in ordered.iter().zip(seen) {
-                    let itself = if mine.contains(name::READ) { Kind::Read } else { kind };
+                    let itself = if mine.contains("__READ__") { Kind::Read } else { kind };
                     let place = rank(itself, children.iter().map(String::as_str), mine);
                     let is_right = match place {
                         Rank::Waiting { ahead, .. } => seen == ahead,

@@ -1,98 +1,59 @@
-//! What all kinds of lock share: a queue at a path, and the ways into it. The public kinds are thin
-//! types around it.
+//! What all kinds of lock with a queue share: the queue at a path, and the ways into it. The public
+//! kinds are thin types around it.
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use futures::future::BoxFuture;
-use lockkeeper_proto::path::{self, PathError};
-use lockkeeper_session::Client;
+use lockkeeper_proto::path::PathError;
+use lockkeeper_session::{Client, sync::BoxFuture};
 
-use super::{ticket::Ticket, waiter::Waiter};
+use super::waiter::Waiter;
 use crate::{
+    backoff::timeout,
     error::LockError,
-    guard::{Guard, hold::Attempt},
-    metrics::{Counters, LockMeter, LockMetrics, Recorder},
-    node::directory::Directory,
+    guard::{Attempt, Guard},
+    inspect::children,
+    node::{identity::Directory, lock_node::LockNode},
     order::{
         crowd::{Crowd, Crowds},
-        rank::{self, Kind},
+        name::Kind,
+        rank,
     },
-    participants::{Participant, children, participants},
-    timeout::{timed_out, timeout},
 };
 
 /// A queue, and the role of its contenders.
 #[derive(Clone)]
 pub(crate) struct LockQueue {
-    client: Client,
-    directory: Arc<Directory>,
+    pub(crate) client: Client,
+    pub(crate) directory: Arc<Directory>,
     kind: Kind,
     /// The other contenders of this client, if they may use each other's listings.
     crowd: Option<Arc<Crowd>>,
-    recorder: Arc<Recorder>,
 }
 
 impl LockQueue {
     pub(crate) fn new(client: &Client, path: &str, kind: Kind) -> Result<Self, PathError> {
-        path::check(path).map_err(|problem| PathError::new(path, problem))?;
-        let directory = Directory::new(client, path, Bytes::new(), Arc::default());
-        let counters = directory.counters.clone();
-        let recorder = Arc::new(Recorder::of(client, &directory.path, kind.name(), counters));
-        Ok(Self {
+        let directory = Directory::new(client, path, None, kind)?;
+        Ok(Self::at(client, directory, kind))
+    }
+
+    pub(crate) fn at(client: &Client, directory: Arc<Directory>, kind: Kind) -> Self {
+        Self {
             client: client.without_deadline(),
             crowd: kind.is_plain_queue().then(|| {
                 let crowds = client.raw().extension::<Crowds>();
                 crowds.at(&directory.server_path, kind)
             }),
-            directory: Arc::new(directory),
+            directory,
             kind,
-            recorder,
-        })
-    }
-
-    /// The same queue. Our nodes in it have these data.
-    pub(crate) fn with_data(self, data: Bytes) -> Self {
-        Self {
-            directory: Arc::new(self.directory.with_data(data)),
-            ..self
-        }
-    }
-
-    /// The same queue. This meter counts its attempts and requests.
-    pub(crate) fn with_meter(self, meter: &LockMeter) -> Self {
-        Self {
-            recorder: Arc::new(self.recorder.metered(meter)),
-            ..self.requests_counted_by(meter.counters().clone())
-        }
-    }
-
-    /// The same queue. These counters count its requests, but not its attempts.
-    pub(crate) fn requests_counted_by(self, counters: Arc<Counters>) -> Self {
-        Self {
-            directory: Arc::new(self.directory.counted_by(counters)),
-            ..self
         }
     }
 
     /// The same queue, which does not keep the session open.
-    pub(crate) fn detached(self) -> Self {
+    pub(crate) fn detached(&self) -> Self {
         Self {
             client: self.client.raw().downgrade(),
-            ..self
+            ..self.clone()
         }
-    }
-
-    pub(crate) fn counters(&self) -> &Arc<Counters> {
-        &self.directory.counters
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    pub(crate) fn path(&self) -> &str {
-        &self.directory.path
     }
 
     /// In a box, so that the whole of it stands once in a program, and not in each future that
@@ -103,79 +64,143 @@ impl LockQueue {
 
     pub(crate) async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
         let mut ahead = None;
-        let granted = timeout(&self.client, wait, Box::pin(self.granted(&mut ahead))).await;
-        granted.unwrap_or_else(|| Err(timed_out(&self.client, self.path(), wait, ahead)))
+        let granted = Box::pin(self.granted(&mut ahead));
+        let granted = timeout(&self.client, &self.directory.path, wait, granted).await;
+        granted.map_err(|error| error.behind(ahead))
     }
 
     pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
-        let attempt = Attempt::new(&self.recorder);
-        let children = self.children().await?;
-        if rank::is_contended(self.kind, children.iter().map(String::as_str)) {
-            attempt.refused();
-            return Ok(None);
-        }
-        // Only a listing says whether somebody is ahead: members of the crowd may have lost their
-        // nodes.
-        let waiter = self.waiter(None).await?;
-        if waiter.ahead() > 0 {
-            attempt.refused();
-            return Ok(None);
-        }
-        let ticket = Ticket::<Guard>::new(waiter, attempt);
-        ticket.granted(&mut None).await.map(Some)
+        let attempt = Attempt::new(&self.directory);
+        let node = self.try_turn().await;
+        attempt.ended(node)
     }
 
-    /// Enters the queue for a caller that may wait later. If it is its turn already, a deletion of
-    /// its node must be reported, too.
-    pub(crate) async fn enqueue<G>(&self) -> Result<Ticket<G>, LockError> {
-        let mut ticket = self.enter().await?;
-        ticket.watch_own();
-        Ok(ticket)
-    }
-
-    pub(crate) async fn enter<G>(&self) -> Result<Ticket<G>, LockError> {
-        let attempt = Attempt::new(&self.recorder);
-        let waiter = self.waiter(self.crowd.as_ref()).await?;
-        if waiter.ahead() > 0 {
-            attempt.contended();
-        }
-        Ok(Ticket::new(waiter, attempt))
-    }
-
-    pub(crate) fn metrics(&self) -> LockMetrics {
-        self.recorder.counters.snapshot()
-    }
-
-    pub(crate) async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        let names = rank::in_order(self.kind, self.children().await?);
-        participants(&self.client, self.path(), names).await
-    }
-
-    /// The directory's children; none without a directory.
-    async fn children(&self) -> Result<Vec<String>, LockError> {
-        self.directory.count_listing();
-        let children = children(&self.client, self.path()).await;
-        children.map_err(|error| error.at(self.path()))
-    }
-
-    async fn waiter(&self, crowd: Option<&Arc<Crowd>>) -> Result<Waiter, LockError> {
-        let directory = self.directory.clone();
-        let entered = Waiter::enter(&self.client, directory, self.kind, crowd).await;
-        entered.map_err(|error| error.at(self.path()))
+    /// Enters the queue for a caller that may wait later, and then wants this of its node.
+    pub(crate) async fn enqueue<G>(&self, finish: Finish<G>) -> Result<Ticket<G>, LockError> {
+        let attempt = Attempt::new(&self.directory);
+        let entered = self.enter(&attempt).await;
+        let mut waiter = entered.map_err(|error| error.at(&self.directory.path))?;
+        // If it is its turn already, a deletion of its node must be reported, too.
+        waiter.watch_own();
+        Ok(Ticket {
+            waiter,
+            attempt,
+            finish,
+        })
     }
 
     /// Waits for the lock, and notes how many contenders are ahead.
     async fn granted(&self, ahead: &mut Option<usize>) -> Result<Guard, LockError> {
-        let ticket = self.enter::<Guard>().await?;
-        ticket.granted(ahead).await
+        let attempt = Attempt::new(&self.directory);
+        let turn = self.turn(&attempt, ahead).await;
+        let granted = turn.and_then(|node| Guard::new(node, attempt));
+        granted.map_err(|error| error.at(&self.directory.path))
+    }
+
+    /// Waits for the turn of an attempt, and returns its node.
+    pub(crate) async fn turn(
+        &self,
+        attempt: &Attempt,
+        ahead: &mut Option<usize>,
+    ) -> Result<LockNode, LockError> {
+        self.enter(attempt).await?.turn(ahead).await
+    }
+
+    /// The same, if it is the turn of one who comes now.
+    pub(crate) async fn try_turn(&self) -> Result<Option<LockNode>, LockError> {
+        self.directory.count_listing();
+        let children = children(&self.client, &self.directory.parent).await?;
+        if rank::is_contended(self.kind, children.iter().map(String::as_str)) {
+            return Ok(None);
+        }
+        // Only a listing says whether somebody is ahead: members of the crowd may have lost their
+        // nodes.
+        let waiter = Waiter::enter(&self.client, &self.directory, self.kind, None).await?;
+        if waiter.ahead() > 0 {
+            return Ok(None);
+        }
+        waiter.turn(&mut None).await.map(Some)
+    }
+
+    async fn enter(&self, attempt: &Attempt) -> Result<Waiter, LockError> {
+        let crowd = self.crowd.as_ref();
+        let waiter = Waiter::enter(&self.client, &self.directory, self.kind, crowd).await?;
+        if waiter.ahead() > 0 {
+            attempt.contended();
+        }
+        Ok(waiter)
     }
 }
 
 impl fmt::Debug for LockQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockQueue")
-            .field("path", &self.path())
+            .field("path", &self.directory.path)
             .field("kind", &self.kind)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the owner of a ticket waits for.
+pub(crate) enum Finish<G> {
+    /// A guard.
+    Guard(fn(Guard) -> G),
+    /// What this makes of the node whose turn has come.
+    Then(Then<G>),
+}
+
+type Then<G> =
+    Box<dyn FnOnce(LockNode, Attempt) -> BoxFuture<'static, Result<G, LockError>> + Send + Sync>;
+
+/// A place in the queue of a lock. Dropping it leaves the queue.
+#[must_use = "dropping the ticket leaves the queue"]
+pub struct Ticket<G = Guard> {
+    waiter: Waiter,
+    attempt: Attempt,
+    finish: Finish<G>,
+}
+
+impl<G> Ticket<G> {
+    /// How many contenders were ahead when this client last looked: at a listing of the queue, or
+    /// at its own contenders. 0 when it is our turn; for a semaphore, when it is our turn to take
+    /// the next free lease.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.waiter.ahead()
+    }
+
+    /// The path of our node in the queue.
+    #[must_use]
+    pub fn path(&self) -> String {
+        self.waiter.node.path()
+    }
+
+    /// Waits until the lock is granted.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`](crate::Mutex::lock); for a semaphore as
+    /// [`Semaphore::acquire`](crate::Semaphore::acquire).
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the queue.
+    pub async fn wait(self) -> Result<G, LockError> {
+        let directory = self.waiter.node.directory().clone();
+        let granted = match self.waiter.turn(&mut None).await {
+            Ok(node) => match self.finish {
+                Finish::Guard(of) => Guard::new(node, self.attempt).map(of),
+                Finish::Then(then) => then(node, self.attempt).await,
+            },
+            Err(error) => Err(error),
+        };
+        granted.map_err(|error| error.at(&directory.path))
+    }
+}
+
+impl<G> fmt::Debug for Ticket<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket")
+            .field("path", &self.path())
+            .field("ahead", &self.position())
             .finish_non_exhaustive()
     }
 }

@@ -2,14 +2,12 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `lock_queue` | what all kinds of lock share: entering the queue, trying, looking who is there |
+//! | `lock_queue` | what all kinds of lock share: entering the queue, trying, a place as a ticket |
 //! | `waiter` | a contender in a queue: lists, watches and waits |
 //! | `turn` | what listings and events mean for a waiter, as a pure state machine |
 //! | `other_kinds` | nodes of another kind of lock in the same directory |
-//! | `ticket` | a place in a queue, in the hands of a user |
 
 pub(crate) mod lock_queue;
 pub(crate) mod other_kinds;
-pub(crate) mod ticket;
 pub mod turn;
 pub(crate) mod waiter;

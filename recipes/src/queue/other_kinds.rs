@@ -19,31 +19,37 @@ use lockkeeper_session::Client;
 use crate::{
     backoff::Backoff,
     error::LockError,
-    node::directory::Directory,
-    order::{name, rank, recipe::Recipe},
+    node::identity::Directory,
+    order::{
+        name::{self, Kind},
+        rank,
+    },
 };
 
-/// Refuses if one of these children belongs to a kind of lock that does not exclude this one.
+/// Refuses if one of these children of the lock's path belongs to a kind of lock that does not
+/// exclude this one.
 ///
 /// # Cancel safety
 /// It changes nothing.
 pub(crate) async fn refuse(
     client: &Client,
     directory: &Directory,
-    ours: Recipe,
+    ours: Kind,
     children: impl IntoIterator<Item = &str>,
 ) -> Result<(), LockError> {
     let suspects: Vec<_> = children
         .into_iter()
-        .filter_map(|child| Recipe::of(child).map(|(recipe, _)| (recipe, child)))
-        .filter(|(recipe, _)| !ours.excludes(*recipe))
+        .filter_map(|child| Kind::of(child).map(|(kind, _)| (kind, child)))
+        .filter(|(kind, _)| !ours.excludes(*kind))
         .collect();
     if suspects.is_empty() {
         return Ok(());
     }
-    let look = |(_, child): &(Recipe, &str)| {
-        directory.count();
-        let path = path::join(&directory.server_path, child);
+    let look = |(_, child): &(Kind, &str)| {
+        directory.count_request();
+        let path = client
+            .raw()
+            .server_path(&path::join(&directory.path, child));
         match *child {
             name::LEASES => Request::GetChildren2(GetChildrenRequest { path, watch: false }),
             _ => Request::Exists(ExistsRequest { path, watch: false }),
@@ -60,7 +66,7 @@ pub(crate) async fn refuse(
                 Ok(Response::GetChildren2(list)) => {
                     let children = list.children.iter().map(String::as_str);
                     let is_empty = list.children.is_empty() && list.stat.next_sequence() > 0;
-                    is_empty || rank::leases(children).next().is_some()
+                    is_empty || rank::leases(children) > 0
                 }
                 // A repeated read does no harm. The client itself pauses between connections.
                 Err(error) if error.is_transient() => {

@@ -44,8 +44,8 @@ use crate::{
     error::Loss,
     node::life::Facts,
     order::{
-        rank::{Kind, Rank, rank_and_note},
-        recipe::may_be_ahead,
+        name::{Kind, may_be_ahead},
+        rank::{Rank, rank_and_note},
     },
 };
 

@@ -14,8 +14,11 @@ use super::{
 use crate::{
     backoff::{Backoff, Rounds},
     error::LockError,
-    node::{directory::Directory, identity::Naming, lock_node::LockNode},
-    order::{crowd::Crowd, name, rank::Kind},
+    node::{identity::Directory, lock_node::LockNode},
+    order::{
+        crowd::Crowd,
+        name::{self, Kind},
+    },
 };
 
 /// A contender in a queue. Dropping it leaves the queue.
@@ -39,12 +42,12 @@ impl Waiter {
     /// same client instead.
     pub(crate) async fn enter(
         client: &Client,
-        directory: Arc<Directory>,
+        directory: &Arc<Directory>,
         kind: Kind,
         crowd: Option<&Arc<Crowd>>,
     ) -> Result<Self, LockError> {
         let mut waiter = Self {
-            node: LockNode::new(client, directory, Naming::Sequential(kind.marker())),
+            node: LockNode::new(client, directory.clone(), kind),
             turn: Turn::new(kind),
             kind,
             ahead: 0,
@@ -96,13 +99,7 @@ impl Waiter {
     }
 
     /// Waits for its turn, and notes how many contenders are ahead whenever it knows.
-    ///
-    /// # Cancel safety
-    /// The contender keeps its place in the queue when the future is dropped.
-    pub(crate) async fn wait_for_turn(
-        &mut self,
-        ahead: &mut Option<usize>,
-    ) -> Result<(), LockError> {
+    pub(crate) async fn turn(mut self, ahead: &mut Option<usize>) -> Result<LockNode, LockError> {
         loop {
             while let Some(event) = self.node.try_event() {
                 self.event(event)?;
@@ -111,16 +108,12 @@ impl Waiter {
                 // The node goes with its session.
                 Err(loss) => return Err(self.out(Out::Lost(loss))),
                 Ok(Next::Grant) => {
-                    self.ahead = 0;
                     *ahead = Some(0);
                     if let Some(since) = self.nearest_fired {
-                        let counters = &self.node.directory().counters;
-                        let now = self.node.client().now();
-                        counters
-                            .hand_over
-                            .record(now.saturating_duration_since(since));
+                        let took = self.node.client().now().saturating_duration_since(since);
+                        self.node.directory().count(|it| it.hand_over.record(took));
                     }
-                    return Ok(());
+                    return Ok(self.node);
                 }
                 // In a box: most waiters need neither, and the future of each would be large.
                 Ok(Next::List) => Box::pin(self.list(None)).await?,
@@ -201,9 +194,9 @@ impl Waiter {
                 if !listed.suspects.is_empty() {
                     let (client, directory) = (self.node.client(), self.node.directory());
                     let suspects = listed.suspects.iter().map(|name| &**name);
-                    let recipe = self.kind.recipe();
+                    let refuse = other_kinds::refuse(client, directory, self.kind, suspects);
                     // In a box, as it is rare.
-                    Box::pin(other_kinds::refuse(client, directory, recipe, suspects)).await?;
+                    Box::pin(refuse).await?;
                 }
                 self.ahead = listed.ahead;
                 self.watch(listed.missing, &own);
@@ -266,7 +259,7 @@ impl Waiter {
         // The last one is the nearest. Its deletion is reported.
         far.pop();
         let look = |node: &Arc<str>| {
-            directory.count();
+            directory.count_request();
             let path = path::join(&directory.server_path, node);
             Request::Exists(ExistsRequest { path, watch: false })
         };
@@ -306,7 +299,7 @@ impl Waiter {
         match out {
             Out::Lost(_) => self.node.gone(),
             Out::Exhausted => LockError::SequenceExhausted {
-                path: self.node.directory().path.to_string(),
+                path: self.node.directory().parent.to_string(),
             },
         }
     }
@@ -316,7 +309,6 @@ impl Waiter {
 mod tests {
     use std::{future::Future, pin::pin, time::Duration};
 
-    use bytes::Bytes;
     use lockkeeper_proto::{ErrorCode, OpCode};
     use lockkeeper_server::{Server, When};
 
@@ -339,14 +331,9 @@ mod tests {
     async fn a_listing_belongs_to_the_connection_on_which_it_was_asked_for() {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
-        let directory = Arc::new(Directory::new(
-            &client,
-            "/lock",
-            Bytes::new(),
-            Arc::default(),
-        ));
+        let directory = Directory::new(&client, "/lock", None, Kind::Mutex).unwrap();
         let crowd = Arc::default();
-        let enter = || Waiter::enter(&client, directory.clone(), Kind::Mutex, Some(&crowd));
+        let enter = || Waiter::enter(&client, &directory, Kind::Mutex, Some(&crowd));
         let mut waiters = Vec::new();
         for _ in 0..6 {
             waiters.push(enter().await.unwrap());
@@ -364,7 +351,7 @@ mod tests {
         assert!(member.is_first(first.node.name(), |_| true));
 
         // The same for the listing behind the create.
-        let enter = || Waiter::enter(&client, directory.clone(), Kind::Mutex, None);
+        let enter = || Waiter::enter(&client, &directory, Kind::Mutex, None);
         let mut third = pin!(enter());
         let poll =
             std::future::poll_fn(|cx| std::task::Poll::Ready(third.as_mut().poll(cx).is_pending()));
@@ -381,10 +368,10 @@ mod tests {
         let other = Client::connect(&server.connect_string()).await.unwrap();
         let mut waiters = Vec::new();
         for (client, count) in [(&other, 4), (&client, 6)] {
-            let directory = Directory::new(client, "/lock", Bytes::new(), Arc::default());
-            let (directory, crowd) = (Arc::new(directory), Arc::default());
+            let directory = Directory::new(client, "/lock", None, Kind::Mutex).unwrap();
+            let crowd = Arc::default();
             for _ in 0..count {
-                let entered = Waiter::enter(client, directory.clone(), Kind::Mutex, Some(&crowd));
+                let entered = Waiter::enter(client, &directory, Kind::Mutex, Some(&crowd));
                 waiters.push(entered.await.unwrap());
             }
         }
@@ -439,13 +426,8 @@ mod tests {
     async fn an_event_of_a_lost_connection_is_no_grant() {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
-        let directory = Arc::new(Directory::new(
-            &client,
-            "/lock",
-            Bytes::new(),
-            Arc::default(),
-        ));
-        let enter = || Waiter::enter(&client, directory.clone(), Kind::Mutex, None);
+        let directory = Directory::new(&client, "/lock", None, Kind::Mutex).unwrap();
+        let enter = || Waiter::enter(&client, &directory, Kind::Mutex, None);
         let waiter = enter().await.unwrap();
         let present = client.snapshot().connections;
         assert_eq!(waiter.connection(), Some(present));

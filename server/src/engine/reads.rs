@@ -8,7 +8,7 @@
 use bytes::Bytes;
 use lockkeeper_proto::{
     AddWatchMode, ErrorCode, Id, Perms, Request, Response, SessionId, Stat, WatcherType,
-    multi::{MultiReadOp, MultiReadRequest, MultiResponse, MultiResult},
+    multi::{MultiReadRequest, MultiResponse},
     records::{
         AddWatchRequest, Empty, ErrorResponse, ExistsRequest, GetAclResponse,
         GetAllChildrenNumberResponse, GetChildren2Response, GetChildrenRequest,
@@ -119,18 +119,18 @@ impl Reader<'_> {
     /// A short request can name a large node many times. If the reply would be too long, the whole
     /// request fails.
     fn multi_read(&self, request: &MultiReadRequest) -> Result<MultiResponse, ErrorCode> {
-        let one = |op: &MultiReadOp| match op {
-            MultiReadOp::GetData(it) => {
+        let one = |op: &Request| match op {
+            Request::GetData(it) => {
                 let read = data_of(self.readable(&it.path)?);
                 let length = read.data.as_ref().map_or(0, Bytes::len);
-                Ok((MultiResult::GetData(read), length))
+                Ok((Response::GetData(read), length))
             }
-            MultiReadOp::GetChildren(it) => {
+            Request::GetChildren(it) => {
                 let children = names(self.readable(&it.path)?);
                 let length = |name: &String| name.len().saturating_add(size_of::<String>());
                 let length = children.iter().map(length).sum();
                 Ok((
-                    MultiResult::GetChildren(GetChildrenResponse { children }),
+                    Response::GetChildren(GetChildrenResponse { children }),
                     length,
                 ))
             }
@@ -139,7 +139,10 @@ impl Reader<'_> {
         let mut results = Vec::with_capacity(request.ops.len());
         let mut all = 0_usize;
         for op in &request.ops {
-            let (result, length) = one(op).unwrap_or_else(|code| (MultiResult::Error(code), 0));
+            let (result, length) = match one(op) {
+                Ok((result, length)) => (Ok(result), length),
+                Err(code) => (Err(code), 0),
+            };
             all = all.saturating_add(length);
             if all > MULTI_READ_LIMIT {
                 return Err(ErrorCode::MARSHALLING_ERROR);

@@ -13,8 +13,7 @@ use bytes::Bytes;
 use lockkeeper_proto::{
     CreateMode, ErrorCode, OpCode, Request, Response, SessionId, Xid, Zxid,
     header::RequestHeader,
-    jute::{self, Decode, NegativeCounts},
-    multi::MultiOp,
+    jute::{self, Decode},
     records::{AuthPacket, Empty, SaslRequest, SaslResponse},
 };
 
@@ -37,7 +36,7 @@ fn makes_ephemeral(request: &Request) -> bool {
     match request {
         Request::Create(create) | Request::Create2(create) => is_ephemeral(create.flags),
         Request::Multi(multi) => multi.ops.iter().any(|op| match op {
-            MultiOp::Create(create) | MultiOp::Create2(create) => is_ephemeral(create.flags),
+            Request::Create(create) | Request::Create2(create) => is_ephemeral(create.flags),
             _ => false,
         }),
         _ => false,
@@ -53,9 +52,7 @@ fn proves(op: OpCode) -> bool {
 impl Engine {
     /// Handles a request of a session.
     pub(super) fn request(&mut self, id: ConnId, session: SessionId, message: Bytes, now: Now) {
-        let mut reader = jute::Reader::new(message)
-            .with_negative_counts(NegativeCounts::Empty)
-            .with_lossy_strings();
+        let mut reader = jute::Reader::new(message).tolerant();
         let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader) else {
             return self.close(id);
         };

@@ -9,7 +9,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use lockkeeper_proto::{ErrorCode, OpCode, Request, SessionId, path};
+use lockkeeper_proto::{
+    ErrorCode, OpCode, Request, SessionId,
+    multi::{MultiReadRequest, MultiRequest},
+    path,
+};
 
 use super::set_watches;
 
@@ -218,8 +222,9 @@ fn is_about(request: &Request, above: &str) -> bool {
             let lists = set_watches::lists(request);
             lists.is_some_and(|lists| lists.into_iter().flatten().any(|path| within(path)))
         }
-        Request::Multi(r) => r.ops.iter().any(|op| within(op.path())),
-        Request::MultiRead(r) => r.ops.iter().any(|op| within(op.path())),
+        Request::Multi(MultiRequest { ops }) | Request::MultiRead(MultiReadRequest { ops }) => {
+            ops.iter().any(|op| is_about(op, above))
+        }
         _ => request.path().is_some_and(within),
     }
 }

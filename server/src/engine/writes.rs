@@ -7,7 +7,7 @@
 
 use lockkeeper_proto::{
     CreateMode, ErrorCode, Request, Response, SessionId,
-    multi::{MultiOp, MultiRequest, MultiResponse, MultiResult},
+    multi::{MultiRequest, MultiResponse},
     records::{
         Create2Response, CreateRequest, CreateResponse, CreateTtlRequest, Empty, StatResponse,
         SyncResponse,
@@ -105,13 +105,13 @@ fn apply_multi(
     let mut results = Vec::with_capacity(request.ops.len());
     for (op, kind) in request.ops.iter().zip(kinds) {
         match apply_one(&mut txn, op, kind) {
-            Ok(result) => results.push(result),
+            Ok(result) => results.push(Ok(result)),
             Err(code) => {
                 txn.roll_back();
                 let before = std::iter::repeat_n(ErrorCode::OK, results.len());
                 let after = std::iter::repeat(ErrorCode::RUNTIME_INCONSISTENCY);
                 let codes = before.chain([code]).chain(after).take(request.ops.len());
-                let results = codes.map(MultiResult::Error).collect();
+                let results = codes.map(Err).collect();
                 return (Vec::new(), Ok(Response::Multi(MultiResponse { results })));
             }
         }
@@ -121,21 +121,21 @@ fn apply_multi(
 
 fn apply_one(
     txn: &mut Txn<'_>,
-    op: &MultiOp,
+    op: &Request,
     kind: Option<Result<Kind, ErrorCode>>,
-) -> Result<MultiResult, ErrorCode> {
+) -> Result<Response, ErrorCode> {
     let kind = kind.unwrap_or(Err(ErrorCode::MARSHALLING_ERROR));
     match op {
-        MultiOp::Create(CreateRequest {
+        Request::Create(CreateRequest {
             path, data, acl, ..
         })
-        | MultiOp::Create2(CreateRequest {
+        | Request::Create2(CreateRequest {
             path, data, acl, ..
         })
-        | MultiOp::CreateContainer(CreateRequest {
+        | Request::CreateContainer(CreateRequest {
             path, data, acl, ..
         })
-        | MultiOp::CreateTtl(CreateTtlRequest {
+        | Request::CreateTtl(CreateTtlRequest {
             path, data, acl, ..
         }) => {
             let kind = kind?;
@@ -145,25 +145,25 @@ fn apply_one(
                 acl: acl.as_deref(),
                 kind,
             })?;
-            let has_stat = matches!(op, MultiOp::Create2(_))
+            let has_stat = matches!(op, Request::Create2(_))
                 || matches!(kind.owner, Owner::Container | Owner::Ttl { .. });
             Ok(if has_stat {
-                MultiResult::Create2(made)
+                Response::Create2(made)
             } else {
-                MultiResult::Create(CreateResponse { path: made.path })
+                Response::Create(CreateResponse { path: made.path })
             })
         }
-        MultiOp::Delete(it) => {
+        Request::Delete(it) => {
             let done = txn.delete(&it.path, it.version);
-            done.map(|()| MultiResult::Delete)
+            done.map(|()| Response::Delete(Empty {}))
         }
-        MultiOp::SetData(it) => {
+        Request::SetData(it) => {
             let done = txn.set_data(&it.path, it.data.as_ref(), it.version);
-            done.map(|stat| MultiResult::SetData(StatResponse { stat }))
+            done.map(|stat| Response::SetData(StatResponse { stat }))
         }
-        MultiOp::Check(it) => {
+        Request::Check(it) => {
             let done = txn.check(&it.path, it.version);
-            done.map(|()| MultiResult::Check)
+            done.map(|()| Response::Check(Empty {}))
         }
         _ => Err(ErrorCode::MARSHALLING_ERROR),
     }
@@ -229,14 +229,14 @@ fn alone(request: &Request, flags: i32, session: SessionId) -> Result<Kind, Erro
 ///
 /// The inner error is the error of this operation. The outer one fails the whole request.
 fn in_multi(
-    op: &MultiOp,
+    op: &Request,
     session: SessionId,
 ) -> Result<Option<Result<Kind, ErrorCode>>, Unreadable> {
     let (flags, ttl_ms, has_acl) = match op {
-        MultiOp::Create(it) | MultiOp::Create2(it) | MultiOp::CreateContainer(it) => {
+        Request::Create(it) | Request::Create2(it) | Request::CreateContainer(it) => {
             (it.flags, None, it.acl.is_some())
         }
-        MultiOp::CreateTtl(it) => (it.flags, Some(it.ttl_ms), true),
+        Request::CreateTtl(it) => (it.flags, Some(it.ttl_ms), true),
         _ => return Ok(None),
     };
     let owner = match CreateMode::from_flags(flags, ttl_ms.unwrap_or(0)) {
@@ -245,7 +245,7 @@ fn in_multi(
         Some(_) if !has_acl => return Err(Unreadable::NoAcl),
         Some(mode) if mode.ttl_ms().is_some() => ttl_owner(ttl_ms.ok_or(Unreadable::Flag)?),
         Some(CreateMode::Container) => Ok(Owner::Container),
-        Some(_) if matches!(op, MultiOp::CreateContainer(_)) => Ok(Owner::Container),
+        Some(_) if matches!(op, Request::CreateContainer(_)) => Ok(Owner::Container),
         Some(mode) if mode.is_ephemeral() => Ok(Owner::Session(session)),
         Some(_) => Ok(Owner::Nobody),
     };

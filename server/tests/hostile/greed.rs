@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_proto::{
     Acl, AddWatchMode, CreateMode, ErrorCode, Id, Perms, Request, Response, Xid, Zxid,
-    multi::{MultiOp, MultiReadOp, MultiReadRequest, MultiRequest},
+    multi::{MultiReadRequest, MultiRequest},
     records::{
         AddWatchRequest, AuthPacket, CreateRequest, Empty, GetAllChildrenNumberRequest,
         GetDataRequest, SetWatches,
@@ -108,7 +108,7 @@ fn a_multi_read_with_a_reply_above_the_limit_is_refused() {
                 path: "/n".to_owned(),
                 watch: false,
             };
-            let ops = vec![MultiReadOp::GetData(request); times];
+            let ops = vec![Request::GetData(request); times];
             Request::MultiRead(MultiReadRequest { ops })
         };
         let refused = peer.call(&read(10_000)).await;
@@ -151,7 +151,7 @@ fn nodes_and_watches_take_memory_in_proportion_to_the_requests() {
         let server = Server::start().await.unwrap();
         let mut peer = Peer::join(&server).await;
         let create = |number: usize| {
-            MultiOp::Create(CreateRequest {
+            Request::Create(CreateRequest {
                 path: format!("/{number:x}"),
                 data: None,
                 acl: Some(Acl::OPEN_UNSAFE.into()),

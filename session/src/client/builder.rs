@@ -1,17 +1,17 @@
 //! Settings of a client, and its first connection.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures::future::{BoxFuture, Either, select};
 
 use super::{
     Client, Connector,
     clock::Clock,
-    driver::{self, Driver},
+    driver::Driver,
     own_thread::OwnThread,
     random::{Random, random_u64},
     shared::Shared,
+    sync::select::{Either, select},
 };
 use crate::{
     ConnectString, Error, LeasePolicy, OnExpiry, Snapshot,
@@ -241,7 +241,7 @@ impl Builder {
     ///
     pub async fn connect(self) -> Result<Client, Error> {
         let own_thread = self.own_thread;
-        self.connected(|task| driver::spawn(task, own_thread)).await
+        self.connected(|driver| spawn(driver, own_thread)).await
     }
 
     /// Returns a client at once, and connects in the background: for a program that starts although
@@ -274,21 +274,18 @@ impl Builder {
         // `connect` returns when the identities are accepted, so its requests come later anyway.
         self.config.requests_wait_for_identities = true;
         let own_thread = self.own_thread;
-        self.start(|task| driver::spawn(task, own_thread)).0
+        self.start(|driver| spawn(driver, own_thread)).0
     }
 
-    /// Starts the client's task. The client has ended if that fails.
-    fn start(
-        self,
-        spawn: impl FnOnce(BoxFuture<'static, ()>) -> Started,
-    ) -> (Client, Option<Error>) {
+    /// Starts the client. It has ended if that fails.
+    pub(super) fn start(self, spawn: impl FnOnce(Driver) -> Started) -> (Client, Option<Error>) {
         let connector = self.connector;
         #[cfg(feature = "srv")]
         let connector = super::net::srv::over(connector, self.resolver, self.random.clone());
         let machine = Machine::new(self.config, self.clock.now());
         let shared = Arc::new(Shared::new(machine, self.clock, self.chroot, self.random));
         let driver = Driver::new(shared.clone(), connector, self.frame_limit);
-        let (thread, error) = match spawn(Box::pin(driver)) {
+        let (thread, error) = match spawn(driver) {
             Ok(thread) => (thread, None),
             Err(error) => (None, Some(error)),
         };
@@ -300,22 +297,20 @@ impl Builder {
     ///
     /// # Errors
     /// Same as [`connect`](Self::connect).
+    #[cfg(feature = "tokio")]
     #[doc(hidden)]
     pub async fn connect_on(
         self,
-        spawn: impl FnOnce(BoxFuture<'static, ()>),
+        spawn: impl FnOnce(super::sync::BoxFuture<'static, ()>),
     ) -> Result<Client, Error> {
-        let spawn = |task| {
-            spawn(task);
+        let spawn = |driver| {
+            spawn(Box::pin(super::task::Task::new(driver)));
             Ok(None)
         };
         self.connected(spawn).await
     }
 
-    async fn connected(
-        self,
-        spawn: impl FnOnce(BoxFuture<'static, ()>) -> Started,
-    ) -> Result<Client, Error> {
+    async fn connected(self, spawn: impl FnOnce(Driver) -> Started) -> Result<Client, Error> {
         let connect_timeout = self.connect_timeout.unwrap_or(self.config.session_timeout);
         let (client, error) = self.start(spawn);
         if let Some(error) = error {
@@ -328,7 +323,7 @@ impl Builder {
             now.is_ok_and(|now| now.state.is_connected())
         };
         let timer = client.raw().sleep(connect_timeout);
-        if let Either::Left((true, _)) = select(pin!(settled), timer).await {
+        if let Either::Left(true) = select(settled, timer).await {
             return Ok(client);
         }
         let core = client.shared.lock();
@@ -341,5 +336,17 @@ impl Builder {
     }
 }
 
-/// The thread of a client's task, if it has one of its own.
-type Started = Result<Option<OwnThread>, Error>;
+/// The thread of a client, if it has one of its own.
+pub(super) type Started = Result<Option<OwnThread>, Error>;
+
+/// Starts a client: as a task of the present runtime, or on a thread if that is wanted or if there
+/// is no runtime.
+fn spawn(driver: Driver, own_thread: bool) -> Started {
+    #[cfg(feature = "tokio")]
+    if !own_thread && super::task::is_in_runtime() {
+        tokio::spawn(super::task::Task::new(driver));
+        return Ok(None);
+    }
+    let _ = own_thread;
+    OwnThread::spawn(driver).map(Some)
+}

@@ -4,25 +4,38 @@
 //! (`Machine::has_capacity`).
 
 use std::{
-    future::Future,
+    future::{Future, Ready, ready},
     pin::Pin,
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
-use futures::future::{BoxFuture, Either, Ready, ready};
-
 use super::{
     Client,
     capacity_queue::Waiting,
     shared::{Core, Shared},
+    sync::BoxFuture,
 };
 use crate::machine::RequestOptions;
 
-/// What `act` has returned; or it waits for capacity. Waiting is in a box and behind a pointer to code,
-/// so the futures of callers stay small and know nothing of requests: how to drop one is not repeated
-/// in each program that uses them.
-pub(crate) type WhenCapacity<'a, R> = Either<Ready<R>, BoxFuture<'a, R>>;
+/// What `act` has returned; or it waits for capacity. Waiting is in a box and behind a pointer to
+/// code, so the futures of callers stay small and know nothing of requests: how to drop one is not
+/// repeated in each program that uses them.
+pub(crate) enum WhenCapacity<'a, R> {
+    Done(Ready<R>),
+    Waiting(BoxFuture<'a, R>),
+}
+
+impl<R> Future for WhenCapacity<'_, R> {
+    type Output = R;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
+        match self.get_mut() {
+            Self::Done(done) => Pin::new(done).poll(cx),
+            Self::Waiting(attempt) => attempt.as_mut().poll(cx),
+        }
+    }
+}
 
 impl<R, F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Unpin> Future for Attempt<'_, F> {
     type Output = R;
@@ -186,8 +199,8 @@ impl Client {
             ticket: None,
         };
         match attempt.run(None) {
-            Some(done) => Either::Left(ready(done)),
-            None => Either::Right(Box::pin(attempt)),
+            Some(done) => WhenCapacity::Done(ready(done)),
+            None => WhenCapacity::Waiting(Box::pin(attempt)),
         }
     }
 }

@@ -11,9 +11,11 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
+
+use super::sync::os::{Mutex, lock};
 
 /// The clock of a client: the system's, or one of a simulation.
 ///
@@ -134,10 +136,7 @@ fn read_wall() -> SystemTime {
 }
 
 fn slept(running: Instant, wall: SystemTime) -> Duration {
-    // The code below does not panic while it holds the lock; a poisoned detector is still correct.
-    let mut detector = SLEPT
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut detector = lock(&SLEPT);
     let detector = detector.get_or_insert_with(|| Detector::new(running, wall, uptime()));
     if detector.compared_recently(running, wall) {
         return detector.slept;

@@ -12,40 +12,35 @@
 //! Not here: decisions about the session (`machine`), opening connections (`net`).
 
 use std::{
-    future::Future,
     mem,
-    pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bytes::BytesMut;
-use futures::{Stream, future::BoxFuture, stream::FuturesUnordered};
-use tokio::{io::AsyncWrite, time::Sleep};
-use tokio_util::{codec::FramedRead, io::poll_write_buf};
 
 use super::{
+    background::Background,
     clock::Clock,
     net::{
         dial::Purpose,
+        frames::Frames,
         probe::probe,
-        transport::{Connecting, Connector, FrameDecoder, Incoming, Transport},
+        sockets::{Net, Sockets},
+        transport::{Connecting, Connector},
     },
-    own_thread::{OwnThread, is_in_runtime},
     shared::{Delivery, LinkCommand, Shared},
 };
-use crate::{Cause, Error, machine::Input};
+use crate::{Cause, machine::Input};
 
-/// The size of one read: a few hundred small replies.
-const READ_BYTES: usize = 16 * 1024;
 /// The most frames of one turn. It limits the latency of requests under a flood of replies.
 const FRAMES_PER_TURN: usize = 256;
 /// A turn ends after this many bytes of frames, too. Otherwise 256 of the longest frames would be
 /// in memory at the same time.
 const BYTES_PER_TURN: usize = 256 * 1024;
-/// The most turns of one poll; then other tasks of the thread run.
-const TURNS_PER_POLL: usize = 8;
+/// The most turns of one run; then other tasks of the thread run.
+const TURNS_PER_RUN: usize = 8;
 /// The most bytes that wait for the socket. Above this, requests stay in the machine's queue.
 const WRITE_BACKLOG: usize = 256 * 1024;
 
@@ -61,16 +56,24 @@ pub(crate) struct Driver {
     inputs: Vec<Input>,
     out: BytesMut,
     deliveries: Vec<Delivery>,
-    /// `None` until it is needed: the task is made outside the runtime in which it runs.
-    timer: Option<Pin<Box<Sleep>>>,
-    /// When the timer fires. It may fire too early: the task resets it only for an earlier
-    /// deadline, because nearly every request moves the next deadline a little later.
-    armed: Option<Instant>,
     /// The next deadline at the end of the last turn.
     deadline: Option<Instant>,
-    background: FuturesUnordered<BoxFuture<'static, ()>>,
+    background: Background,
     /// The span of the task's log lines: a child of the span in which the client was made.
     span: tracing::Span,
+}
+
+/// What the driver needs after a run.
+pub(crate) enum Run {
+    /// Nothing: the machine has ended.
+    Ended,
+    /// Another run, as soon as others have run.
+    Again,
+    /// Another run when something has happened, or at this deadline.
+    Wait {
+        now: Instant,
+        until: Option<Instant>,
+    },
 }
 
 /// The result of one turn of the machine.
@@ -84,7 +87,7 @@ struct Turn {
 enum Link {
     Down,
     Connecting(Connecting),
-    Up(FramedRead<Box<dyn Transport>, FrameDecoder>),
+    Up(Frames),
 }
 
 impl Driver {
@@ -100,10 +103,8 @@ impl Driver {
             inputs: Vec::new(),
             out: BytesMut::new(),
             deliveries: Vec::new(),
-            timer: None,
-            armed: None,
             deadline: None,
-            background: FuturesUnordered::new(),
+            background: Background::default(),
             span: tracing::info_span!("zookeeper"),
         }
     }
@@ -116,9 +117,7 @@ impl Driver {
             Link::Connecting(connecting) => match connecting.as_mut().poll(cx) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(stream)) => {
-                    let decoder = FrameDecoder::new(self.frame_limit);
-                    let frames = FramedRead::with_capacity(stream, decoder, READ_BYTES);
-                    self.replace_link(Link::Up(frames));
+                    self.replace_link(Link::Up(Frames::new(stream, self.frame_limit)));
                     self.inputs.push(Input::Connected);
                 }
                 Poll::Ready(Err(error)) => self.down((&error).into()),
@@ -129,16 +128,15 @@ impl Driver {
                     if self.inputs.len() == FRAMES_PER_TURN || bytes >= BYTES_PER_TURN {
                         return true;
                     }
-                    match Pin::new(&mut *frames).poll_next(cx) {
+                    match frames.poll_next(cx) {
                         Poll::Pending => return false,
-                        Poll::Ready(Some(Ok(incoming))) => {
-                            if let Incoming::Frame(frame) = &incoming {
+                        Poll::Ready(Ok(incoming)) => {
+                            if let Input::Frame(frame) = &incoming {
                                 bytes += frame.len();
                             }
-                            self.inputs.push(incoming.into());
+                            self.inputs.push(incoming);
                         }
-                        Poll::Ready(Some(Err(error))) => break error.into(),
-                        Poll::Ready(None) => break Cause::ClosedByServer,
+                        Poll::Ready(Err(cause)) => break cause,
                     }
                 };
                 self.down(end);
@@ -159,15 +157,24 @@ impl Driver {
     }
 
     /// Passes the inputs to the machine, and takes its outputs.
-    fn turn(&mut self, now: Instant) -> Turn {
+    fn turn(&mut self, cx: &Context<'_>, now: Instant, sockets: &Sockets) -> Turn {
         let mut commands = Vec::new();
         let mut core = self.shared.lock();
+        // Whoever submits something after this turn has looked wakes the driver.
+        if !core
+            .driver
+            .as_ref()
+            .is_some_and(|it| it.will_wake(cx.waker()))
+        {
+            core.driver = Some(cx.waker().clone());
+        }
         for input in self.inputs.drain(..) {
             core.machine.handle(now, input);
         }
         // A deadline that is new since the last turn, and due already, is seen at the end of this
         // one.
-        if self.deadline.is_some_and(|deadline| deadline <= now) {
+        let is_due = self.deadline.is_some_and(|deadline| deadline <= now);
+        if is_due {
             core.machine.handle(now, Input::Tick);
         }
         core.drain(&mut self.deliveries, &mut |command| commands.push(command));
@@ -186,73 +193,52 @@ impl Driver {
         drop(core);
         self.deadline = turn.deadline;
 
-        self.background.extend(background);
+        for task in background {
+            self.background.add(task);
+        }
         for command in commands {
-            match command {
-                LinkCommand::Disconnect => {
-                    self.replace_link(Link::Down);
-                    self.out.clear();
-                }
-                LinkCommand::Probe(endpoint) => {
-                    let stream = self.connector.connect((*endpoint).clone(), Purpose::Probe);
-                    let probing = probe(self.shared.clone(), endpoint, stream);
-                    self.background.push(Box::pin(probing));
-                }
-                LinkCommand::Connect(endpoint) => {
-                    let connecting = self
-                        .connector
-                        .connect((*endpoint).clone(), Purpose::Session);
-                    self.replace_link(Link::Connecting(connecting));
-                }
-            }
+            self.obey(command, sockets);
         }
         self.shared.deliver(self.deliveries.drain(..));
         woken.into_iter().for_each(Waker::wake);
+        if is_due {
+            self.give_back_room();
+        }
         turn
+    }
+
+    fn obey(&mut self, command: LinkCommand, sockets: &Sockets) {
+        let net = || Net {
+            shared: self.shared.clone(),
+            sockets: sockets.clone(),
+        };
+        match command {
+            LinkCommand::Disconnect => {
+                self.replace_link(Link::Down);
+                self.out.clear();
+            }
+            LinkCommand::Probe(endpoint) => {
+                let net = net();
+                let connecting =
+                    (self.connector).connect((*endpoint).clone(), Purpose::Probe, &net);
+                self.background
+                    .add(Box::pin(probe(net, endpoint, connecting)));
+            }
+            LinkCommand::Connect(endpoint) => {
+                let endpoint = (*endpoint).clone();
+                let connecting = (self.connector).connect(endpoint, Purpose::Session, &net());
+                self.replace_link(Link::Connecting(connecting));
+            }
+        }
     }
 
     /// Writes the encoded bytes to the socket.
     fn write(&mut self, cx: &mut Context<'_>) {
-        let Link::Up(frames) = &mut self.link else {
-            return;
-        };
-        let stream = frames.get_mut();
-        while !self.out.is_empty() {
-            match poll_write_buf(Pin::new(&mut *stream), cx, &mut self.out) {
-                Poll::Pending => return,
-                Poll::Ready(Ok(written)) if written > 0 => {}
-                Poll::Ready(Ok(_)) => return self.down(Cause::ClosedByServer),
-                Poll::Ready(Err(error)) => return self.down((&error).into()),
-            }
+        if let Link::Up(frames) = &mut self.link
+            && let Err(cause) = frames.write(cx, &mut self.out)
+        {
+            self.down(cause);
         }
-        // A TLS stream may buffer what was written.
-        if let Poll::Ready(Err(error)) = Pin::new(stream).poll_flush(cx) {
-            self.down((&error).into());
-        }
-    }
-
-    /// Arms the timer for the deadline. Returns true when the timer has fired.
-    fn sleep(&mut self, cx: &mut Context<'_>, now: Instant, deadline: Option<Instant>) -> bool {
-        let Some(deadline) = deadline else {
-            return false;
-        };
-        let timer = self
-            .timer
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(Duration::ZERO)));
-        if self.armed.is_none_or(|armed| deadline < armed) {
-            let wake = tokio::time::Instant::now() + deadline.saturating_duration_since(now);
-            timer.as_mut().reset(wake);
-            self.armed = Some(deadline);
-        } else if !timer.is_elapsed() {
-            // It was polled when it was set, and wakes this task.
-            return false;
-        }
-        if timer.as_mut().poll(cx).is_ready() {
-            self.armed = None;
-            self.give_back_room();
-            return true;
-        }
-        false
     }
 
     /// Frees the room that a burst has left. The machine does the same at its timers.
@@ -262,11 +248,8 @@ impl Driver {
         }
         self.inputs = Vec::new();
         self.deliveries = Vec::new();
-        if let Link::Up(frames) = &mut self.link
-            && frames.read_buffer().is_empty()
-            && frames.read_buffer().capacity() > READ_BYTES
-        {
-            *frames.read_buffer_mut() = BytesMut::with_capacity(READ_BYTES);
+        if let Link::Up(frames) = &mut self.link {
+            frames.give_back_room();
         }
     }
 
@@ -292,50 +275,25 @@ impl Driver {
         self.write(&mut Context::from_waker(Waker::noop()));
     }
 
-    /// Polls the futures of [`Client::run_in_background`](super::Client::run_in_background) and the
-    /// probes.
-    fn run_background(&mut self, cx: &mut Context<'_>) {
-        while let Poll::Ready(Some(())) = Pin::new(&mut self.background).poll_next(cx) {}
-    }
-}
-
-/// Starts a client's task on the current runtime, or on a thread of its own if that is wanted or if
-/// there is no runtime.
-pub(crate) fn spawn(
-    task: BoxFuture<'static, ()>,
-    own_thread: bool,
-) -> Result<Option<OwnThread>, Error> {
-    if own_thread || !is_in_runtime() {
-        return OwnThread::spawn(task).map(Some);
-    }
-    tokio::spawn(task);
-    Ok(None)
-}
-
-impl Future for Driver {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        let _in_span = this.span.clone().entered();
-        this.shared.driver.register(cx.waker());
-        for _ in 0..TURNS_PER_POLL {
-            let full = this.read(cx);
-            let now = this.clock.now();
-            let turn = this.turn(now);
+    /// Does what there is to do, for a limited number of turns.
+    pub(crate) fn run(&mut self, cx: &mut Context<'_>, sockets: &Sockets) -> Run {
+        let _in_span = self.span.clone().entered();
+        for _ in 0..TURNS_PER_RUN {
+            let full = self.read(cx);
+            let now = self.clock.now();
+            let turn = self.turn(cx, now, sockets);
             if turn.has_ended {
-                return Poll::Ready(());
+                return Run::Ended;
             }
-            this.write(cx);
-            this.run_background(cx);
-            let due = this.sleep(cx, now, turn.deadline);
-            let can_send = turn.has_unsent && this.out.len() < WRITE_BACKLOG;
-            if !(full || due || can_send || this.other_link) {
-                return Poll::Pending;
+            self.write(cx);
+            let has_background = self.background.run(cx);
+            let can_send = turn.has_unsent && self.out.len() < WRITE_BACKLOG;
+            if !(full || has_background || can_send || self.other_link) {
+                let until = turn.deadline;
+                return Run::Wait { now, until };
             }
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        Run::Again
     }
 }
 

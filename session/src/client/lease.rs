@@ -2,14 +2,14 @@
 //!
 //! Not here: how that is known (`machine::lease`, `machine::proof`).
 
-use std::{pin::pin, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
-use futures::future::select;
 use lockkeeper_proto::SessionId;
 
 use super::{
     Client, Raw,
     shared::{Core, Shared},
+    sync::select::select,
 };
 use crate::{State, machine::LeaseToken};
 
@@ -96,9 +96,9 @@ impl LeaseKeeper {
     /// The future may be dropped, and the method called again.
     pub async fn renewed(&self, session_id: SessionId) -> bool {
         loop {
-            let changed = pin!(self.shared.snapshot_changed.notified());
-            let renewed = pin!(self.shared.lease_renewed.notified());
-            let is_over = !self.shared.snapshot.borrow().is_session(session_id);
+            let changed = self.shared.snapshot.changed().notified();
+            let renewed = self.shared.lease_renewed.notified();
+            let is_over = !(self.shared.snapshot).look(|now| now.is_session(session_id));
             let (is_closing, lease) = self.shared.act(|core| {
                 core.machine.await_lease();
                 (core.is_closing(), core.lease())

@@ -9,8 +9,10 @@
 //! | `capacity_queue` | the queue of callers that wait for request capacity |
 //! | `shared` | the machine behind a lock; handles, watchers and the driver share it |
 //! | `lease` | until when the session lives for certain, and who needs to know |
-//! | `driver` | the task between the machine and the socket; the only `spawn` |
-//! | `own_thread`, `wait` | a thread for that task; waiting for a future without async |
+//! | `driver`, `background` | what moves bytes and time between the machine and the socket; futures that run beside |
+//! | `task`; `own_thread`, `parker` | who runs the driver: a task of tokio, or a thread |
+//! | `wait` | waiting for a future without async |
+//! | `sync` | waiting for another task: a value, a change, the first of two futures |
 //! | `net/` | byte streams to servers: TCP, TLS, frames, and the probe for a server that accepts writes |
 //! | `clock` | the only place that reads a clock |
 //! | `timers`, `sleep` | timers that fire in the client's task; the future that waits for one |
@@ -19,6 +21,7 @@
 //! Not here: decisions about the session (`machine`), errors (`error`), the list of servers
 //! (`connect_string`).
 
+mod background;
 mod builder;
 mod capacity;
 mod capacity_queue;
@@ -28,10 +31,17 @@ mod lease;
 mod net;
 mod operations;
 mod own_thread;
+mod parker;
 mod random;
 mod raw;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod shared;
 mod sleep;
+#[doc(hidden)]
+pub mod sync;
+#[cfg(feature = "tokio")]
+mod task;
 mod timers;
 mod wait;
 mod watches;
@@ -43,7 +53,6 @@ use std::{
 };
 
 use lockkeeper_proto::{Request, Response, path};
-use tokio::sync::watch;
 
 pub use builder::Builder;
 pub use clock::Clock;
@@ -60,9 +69,8 @@ pub use shared::PendingReply;
 pub use sleep::Sleep;
 pub use wait::{Outcome, Wait};
 pub use watches::{
-    event_queue::{Missed, WatchNotice, WatchedEvent},
-    group::WatchGroup,
-    group_events::GroupEvent,
+    event_queue::{Missed, WatchNotice},
+    group::{GroupEvent, WatchGroup},
     persistent_watcher::PersistentWatcher,
     watcher::Watcher,
 };
@@ -176,7 +184,7 @@ impl Client {
     /// Returns what the client knows about the session now: its state, its id, its server.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        self.shared.snapshot.borrow().clone()
+        self.shared.snapshot.look(Snapshot::clone)
     }
 
     /// Follows the state of the session.
@@ -184,8 +192,8 @@ impl Client {
     /// A slow receiver sees the newest snapshot, not every one. Compare `session_id` to notice an
     /// expiry, and `connections` to notice a reconnect.
     #[must_use]
-    pub fn snapshots(&self) -> watch::Receiver<Snapshot> {
-        self.shared.snapshot.subscribe()
+    pub fn snapshots(&self) -> sync::changes::Changes<Snapshot> {
+        self.shared.snapshot.changes()
     }
 
     /// Returns the current time on the clock of [`Lease::valid_until`].
@@ -277,7 +285,7 @@ impl Client {
 
     /// Checks a path and converts it to the server's path.
     fn resolve(&self, path: &str) -> Result<String, Error> {
-        path::check(path).map_err(|problem| path::PathError::new(path, problem))?;
+        path::check(path)?;
         Ok(self.shared.server_path(path))
     }
 
@@ -297,7 +305,7 @@ impl Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let snapshot = self.shared.snapshot.borrow();
+        let snapshot = self.snapshot();
         f.debug_struct("Client")
             .field("session_id", &snapshot.session_id)
             .field("state", &snapshot.state)

@@ -1,85 +1,69 @@
-//! A thread for the client's task: a runtime that runs this task and nothing else.
+//! The thread of a client: it runs the driver and needs no runtime. A blocked or busy runtime of
+//! the program does not stop it, so the session lives on.
 //!
-//! A blocked or busy runtime of the program does not stop it, so the session lives on. Not here:
-//! what the task does (`driver`).
+//! Not here: what the driver does (`driver`), the sockets of the thread (`net::reactor`), when it
+//! sleeps (`parker`).
 
 use std::{
-    io,
-    sync::{Arc, Condvar, Mutex, PoisonError},
-    thread::{self, JoinHandle},
+    sync::Arc,
+    task::{Context, Waker},
     time::Duration,
 };
 
-use futures::future::BoxFuture;
-use tokio::runtime::{self, Handle};
-
+use super::{
+    driver::{Driver, Run},
+    net::{reactor, sockets::Sockets},
+    parker::{Bed, Parker, Poke},
+    sync::os::{
+        Condvar, Mutex, PoisonError, lock,
+        thread::{self, JoinHandle},
+    },
+};
 use crate::Error;
 
 /// How long the drop of the last handle waits for the end of the session: much longer than a round
 /// trip, and much shorter than a session timeout.
 const DROP_WAITS: Duration = Duration::from_secs(1);
 
-/// Whether this thread belongs to a tokio runtime.
-pub(crate) fn is_in_runtime() -> bool {
-    Handle::try_current().is_ok()
-}
-
-/// How far a thread is.
-enum Stage {
-    Starting,
-    Failed(io::ErrorKind),
-    Running,
-    Ended,
-}
-
-/// Where the thread says how far it is. A condition, since the channels of `std` would add 30 kB to
-/// a program.
-struct Progress {
-    stage: Mutex<Stage>,
-    changed: Condvar,
-}
-
-impl Progress {
-    fn enter(&self, stage: Stage) {
-        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
-        self.changed.notify_all();
-    }
-}
-
 /// The thread of a client.
 pub(crate) struct OwnThread {
     thread: JoinHandle<()>,
-    progress: Arc<Progress>,
+    end: Arc<End>,
+}
+
+/// Whether the thread has ended. A condition, since the channels of `std` would add 30 kB to a
+/// program.
+#[derive(Default)]
+struct End {
+    has_come: Mutex<bool>,
+    told: Condvar,
+}
+
+/// Says that the thread has ended, also if the driver panics.
+struct Ending(Arc<End>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        *lock(&self.0.has_come) = true;
+        self.0.told.notify_all();
+    }
 }
 
 impl OwnThread {
-    /// Runs the task of a client on a thread.
-    pub(crate) fn spawn(task: BoxFuture<'static, ()>) -> Result<Self, Error> {
-        let progress = Arc::new(Progress {
-            stage: Mutex::new(Stage::Starting),
-            changed: Condvar::new(),
-        });
-        let ending = Ending(progress.clone());
-        let run = move || match runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => {
-                ending.0.enter(Stage::Running);
-                runtime.block_on(task);
-            }
-            Err(error) => ending.0.enter(Stage::Failed(error.kind())),
+    /// Runs the driver of a client on a thread.
+    pub(crate) fn spawn(driver: Driver) -> Result<Self, Error> {
+        let no_thread = |error: std::io::Error| Error::NoThread(error.kind());
+        let (mut waiter, parker) = reactor::new().map_err(no_thread)?;
+        let end = Arc::<End>::default();
+        let ending = Ending(end.clone());
+        let work = move || {
+            let _ending = ending;
+            let sockets = Sockets::Own(waiter.reactor());
+            run(driver, &parker, &mut waiter, &sockets);
         };
         let builder = thread::Builder::new().name("lockkeeper".to_owned());
-        let thread = builder.spawn(run);
-        let thread = thread.map_err(|error| Error::NoThread(error.kind()))?;
-        let stage = progress
-            .stage
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let is_starting = |stage: &mut Stage| matches!(stage, Stage::Starting);
-        let stage = progress.changed.wait_while(stage, is_starting);
-        if let Stage::Failed(kind) = *stage.unwrap_or_else(PoisonError::into_inner) {
-            return Err(Error::NoThread(kind));
-        }
-        Ok(Self { thread, progress })
+        let thread = builder.spawn(work).map_err(no_thread)?;
+        Ok(Self { thread, end })
     }
 
     /// Waits until the client has ended, for a limited time: a program ends all its threads when
@@ -89,29 +73,41 @@ impl OwnThread {
         if self.thread.thread().id() == thread::current().id() {
             return;
         }
-        let stage = self.progress.stage.lock();
-        let stage = stage.unwrap_or_else(PoisonError::into_inner);
-        let is_running = |stage: &mut Stage| matches!(stage, Stage::Running);
-        let waited = (self.progress.changed).wait_timeout_while(stage, DROP_WAITS, is_running);
-        let (stage, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        drop(stage);
-        if !waited.timed_out() {
+        let has_come = lock(&self.end.has_come);
+        let waited =
+            (self.end.told).wait_timeout_while(has_come, DROP_WAITS, |has_come| !*has_come);
+        let (has_come, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if *has_come {
+            drop(has_come);
             let _ = self.thread.join();
         }
     }
 }
 
-/// Says that the thread has ended, also if the task panics. A failure to start is kept.
-struct Ending(Arc<Progress>);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        let stage = self.0.stage.lock();
-        if !matches!(
-            *stage.unwrap_or_else(PoisonError::into_inner),
-            Stage::Failed(_)
-        ) {
-            self.0.enter(Stage::Ended);
-        }
+/// Runs a driver until the client has ended.
+pub(crate) fn run<P: Poke>(
+    mut driver: Driver,
+    parker: &Arc<Parker<P>>,
+    bed: &mut dyn Bed,
+    sockets: &Sockets,
+) {
+    let waker = Waker::from(parker.clone());
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        // What woke the thread until now is seen in this run.
+        parker.is_awake();
+        let limit = match driver.run(&mut cx, sockets) {
+            Run::Ended => return,
+            Run::Again => Some(Duration::ZERO),
+            Run::Wait { now, until } => until.map(|it| it.saturating_duration_since(now)),
+        };
+        bed.sleep(if parker.may_sleep() {
+            limit
+        } else {
+            Some(Duration::ZERO)
+        });
+        // Before the events are told: they wake this thread, which needs no poke.
+        parker.is_awake();
+        bed.tell();
     }
 }

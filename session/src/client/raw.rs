@@ -7,7 +7,6 @@ use std::{
     any::Any,
     collections::VecDeque,
     future::Future,
-    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -16,7 +15,7 @@ use lockkeeper_proto::{Request, SessionId, WatcherType, Zxid};
 
 use super::{
     Client, Clock, PendingReply, Watcher, capacity::options, shared::Core, sleep::Sleep,
-    watches::group::WatchGroup,
+    sync::BoxFuture, watches::group::WatchGroup,
 };
 use crate::{
     Error,
@@ -157,7 +156,7 @@ impl Raw<'_> {
     pub fn submit_all_with_backpressure<'a>(
         self,
         requests: Vec<Request>,
-    ) -> Pin<Box<dyn Future<Output = Vec<PendingReply>> + Send + 'a>>
+    ) -> BoxFuture<'a, Vec<PendingReply>>
     where
         Self: 'a,
     {
@@ -216,11 +215,10 @@ impl Raw<'_> {
     /// Returns a future that ends at the next change of the session's
     /// [`Snapshot`](crate::Snapshot), counted from this call.
     ///
-    /// These futures end in the order in which they were first polled. tokio wakes the receivers of
-    /// [`Client::snapshots`] in a random order.
+    /// These futures end in the order in which they were first polled.
     #[must_use = "futures do nothing unless polled"]
     pub fn snapshot_changed(&self) -> impl Future<Output = ()> + Send {
-        self.client.shared.snapshot_changed.notified()
+        self.client.shared.snapshot.changed().notified()
     }
 
     /// Returns a clone of the client that does not keep the session open. Use it for work that must
@@ -329,7 +327,7 @@ impl Raw<'_> {
     /// outside a runtime, for instance in `Drop`. The future should hold a client made by
     /// [`downgrade`](Self::downgrade); otherwise the session never ends by itself.
     pub fn run_in_background(self, future: impl Future<Output = ()> + Send + 'static) {
-        let mut future: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = Some(Box::pin(future));
+        let mut future: Option<BoxFuture<'static, ()>> = Some(Box::pin(future));
         self.client.shared.act(|core| {
             if !core.machine.is_ended() {
                 core.background.extend(future.take());

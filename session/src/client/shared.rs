@@ -14,21 +14,26 @@ use std::{
     collections::HashMap,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker, ready},
     time::Instant,
 };
 
-use futures::{future::BoxFuture, task::AtomicWaker};
 use lockkeeper_proto::{CreateMode, OpCode, Request, Response, SessionId, WatcherType, path};
-use tokio::sync::{Notify, oneshot, watch};
 
 use super::{
     capacity_queue::CapacityQueue,
     clock::Clock,
     random::Random,
+    sync::{
+        BoxFuture,
+        changes::Teller,
+        notify::Notify,
+        oneshot,
+        os::{Mutex, MutexGuard, lock},
+    },
     timers::Timers,
-    watches::{event_queue::EventQueue, group_events::GroupEvents},
+    watches::{event_queue::EventQueue, group::GroupEvents},
 };
 use crate::{
     Effect, Endpoint, Error, Peer, Snapshot,
@@ -70,14 +75,8 @@ impl Future for PendingReply {
 
 pub(crate) struct Shared {
     core: Mutex<Core>,
-    /// Wakes the driver when it has work.
-    pub(crate) driver: AtomicWaker,
     /// The newest state of the session. The driver sends it.
-    pub(crate) snapshot: watch::Sender<Snapshot>,
-    /// Notifies locks and other parts of this project of a new snapshot, in the order in which they
-    /// began to wait. The receivers of `snapshot` hear of it in a random order, which no simulation
-    /// could repeat.
-    pub(crate) snapshot_changed: Notify,
+    pub(crate) snapshot: Teller<Snapshot>,
     /// Notifies those who wait for the lease to be valid.
     pub(crate) lease_renewed: Notify,
     pub(crate) chroot: Option<String>,
@@ -87,6 +86,9 @@ pub(crate) struct Shared {
 }
 
 pub(crate) struct Core {
+    /// Wakes the driver, until it was woken. The driver puts it here when it looks for work, under
+    /// the same lock: so no work is left unseen, and a burst of work wakes it once.
+    pub(crate) driver: Option<Waker>,
     pub(crate) machine: Machine<ReplySender>,
     pub(crate) clock: Clock,
     /// Whether the session is being given up. The machine may not know it yet, see
@@ -137,6 +139,7 @@ impl Shared {
         random: Random,
     ) -> Self {
         let core = Core {
+            driver: None,
             machine,
             clock,
             is_closing: false,
@@ -145,13 +148,11 @@ impl Shared {
             capacity_queue: CapacityQueue::default(),
             timers: Timers::default(),
         };
-        let snapshot = watch::Sender::new(core.machine.snapshot());
+        let snapshot = Teller::new(core.machine.snapshot());
         Self {
             core: Mutex::new(core),
-            driver: AtomicWaker::new(),
             snapshot,
-            snapshot_changed: Notify::new(),
-            lease_renewed: Notify::new(),
+            lease_renewed: Notify::default(),
             chroot,
             random,
             extensions: Mutex::default(),
@@ -159,16 +160,12 @@ impl Shared {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
-        // The machine does not panic. If it did, callers would still need their replies.
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.core)
     }
 
     /// The value of this type; made at the first call.
     pub(crate) fn extension<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
-        let mut extensions = self
-            .extensions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut extensions = lock(&self.extensions);
         let mut of_type = extensions.iter().map(|it| it.clone().downcast());
         if let Some(Ok(extension)) = of_type.find(Result::is_ok) {
             return extension;
@@ -198,10 +195,10 @@ impl Shared {
             drop(core);
             self.deliver(deliveries.drain(..));
             woken.into_iter().for_each(Waker::wake);
-        } else {
+        } else if let Some(driver) = core.driver.take() {
             drop(core);
+            driver.wake();
         }
-        self.driver.wake();
     }
 
     /// Ends the session.
@@ -215,29 +212,23 @@ impl Shared {
     /// locks.
     pub(crate) fn announce_close(&self) {
         self.lock().is_closing = true;
-        self.snapshot_changed.notify_waiters();
+        self.snapshot.changed().notify_waiters();
     }
 
     pub(crate) fn deliver(&self, deliveries: impl Iterator<Item = Delivery>) {
         for delivery in deliveries {
-            // A send fails only when the caller has dropped the receiver; the result is not needed
-            // then.
             match delivery {
-                Delivery::Reply(sender, result) => drop(sender.send(result)),
-                Delivery::Event(sender, result) => drop(sender.send(result)),
-                Delivery::GroupEvent(group, id, result) => group.push(id, result),
+                Delivery::Reply(sender, result) => sender.send(result),
+                Delivery::Event(sender, result) => sender.send(result),
+                Delivery::GroupEvent(group, id, result) => {
+                    group.tell(|events| events.fired.push_back((id, result)));
+                }
                 Delivery::Notice(queue, notice) => queue.push(notice),
                 Delivery::End(queue, error) => queue.end(error),
                 Delivery::State(snapshot) => {
                     // `act` may deliver the last state while the driver still delivers older ones.
-                    self.snapshot.send_if_modified(|newest| {
-                        let has_ended = newest.state.is_final();
-                        if !has_ended {
-                            *newest = snapshot;
-                        }
-                        !has_ended
-                    });
-                    self.snapshot_changed.notify_waiters();
+                    let is_last = snapshot.state.is_final();
+                    self.snapshot.set(snapshot, is_last);
                 }
                 Delivery::LeaseRenewed => self.lease_renewed.notify_waiters(),
             }
@@ -260,6 +251,10 @@ impl Shared {
             Some(chroot) if mode.is_sequential() => format!("{chroot}{path}"),
             _ => self.server_path(path),
         }
+    }
+
+    pub(crate) fn name_as_client(&self, path: &mut String) {
+        *path = self.client_path(std::mem::take(path));
     }
 
     /// Converts a server's path to a path of this client. A path outside the chroot does not
@@ -292,7 +287,7 @@ impl Core {
         match within {
             Some(session) if session != self.machine.session_id() => {
                 let server = None;
-                let _ = sender.send(Err(Error::SessionExpired {
+                sender.send(Err(Error::SessionExpired {
                     peer: Peer { server, session },
                     effect: Effect::NotApplied,
                 }));
@@ -451,7 +446,7 @@ pub(crate) fn driver_gone() -> Error {
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared")
-            .field("snapshot", &*self.snapshot.borrow())
+            .field("snapshot", &self.snapshot)
             .finish_non_exhaustive()
     }
 }

@@ -53,10 +53,11 @@ impl Future for Sleep {
             let number = core.timers.last;
             let waker = cx.waker().clone();
             core.timers.waiting.insert((this.until, number), waker);
+            let driver = core.driver.take_if(|_| is_first);
             drop(core);
             this.number = Some(number);
-            if is_first {
-                this.shared.driver.wake();
+            if let Some(driver) = driver {
+                driver.wake();
             }
             return Poll::Pending;
         };

@@ -6,16 +6,18 @@
 
 use std::{
     pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
     time::{Duration, Instant},
 };
 
-use super::own_thread::is_in_runtime;
+use super::sync::os::{
+    atomic::{AtomicBool, Ordering},
+    thread::{self, Thread},
+};
+
+#[cfg(feature = "tokio")]
+use super::task::is_in_runtime;
 use crate::Error;
 
 /// Waits for a future of this library on the calling thread: for code without async.
@@ -136,6 +138,11 @@ fn wait_until<F: Future>(deadline: Option<Instant>, future: F) -> Result<Option<
             thread::park_timeout(left);
         }
     }
+}
+
+#[cfg(not(feature = "tokio"))]
+fn is_in_runtime() -> bool {
+    false
 }
 
 #[allow(

@@ -94,10 +94,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         ),
         (Error::Closed(Effect::NotApplied), "client closed"),
         (
-            Error::BadPath(PathError::new(
-                "a",
-                lockkeeper_proto::path::check("a").unwrap_err(),
-            )),
+            Error::BadPath(lockkeeper_proto::path::check("a").unwrap_err()),
             "bad path \"a\": it must start with /",
         ),
         (

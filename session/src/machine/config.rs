@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use lockkeeper_proto::frame;
 
-use super::link::sasl::Authenticator;
+use super::sasl::Authenticator;
 use crate::{ConnectString, Endpoint};
 
 /// What the client does when its session expires.

@@ -104,7 +104,7 @@ pub enum Notice {
 pub struct Event {
     /// What happened.
     pub event_type: EventType,
-    /// The node, with the chroot.
+    /// The path of the node: the server's in the machine, the client's name for it in a client.
     pub path: String,
 }
 

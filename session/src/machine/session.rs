@@ -1,83 +1,126 @@
-//! What is known of the session, and what the client needs to resume it.
+//! What is known of the session: what the client needs to resume it, and the durations that follow
+//! from its timeout.
 
 use std::{
     fmt,
     time::{Duration, Instant},
 };
 
-use super::config::LeasePolicy;
 use bytes::Bytes;
-use lockkeeper_proto::{SessionId, Zxid, connect::PASSWORD_LEN};
+use lockkeeper_proto::{
+    SessionId, Zxid,
+    connect::{ConnectRequest, PASSWORD_LEN},
+};
+
+use super::config::{Config, Timing};
 
 /// A session, or none yet.
 pub(crate) struct Session {
+    id: SessionId,
+    password: Bytes,
+    timeout: Duration,
+    timing: Timing,
+    /// The newest transaction that a reply of this session has reported.
+    last_zxid: Zxid,
+    /// When the client last heard of a server in this session; `None` before the first connection.
+    heard: Option<Instant>,
+    /// Whether a read-only server has made it, and alone knows it. No other server can resume it,
+    /// and it owns no node.
+    is_local: bool,
+}
+
+/// What a server grants.
+pub(crate) struct Granted {
     pub(crate) id: SessionId,
     pub(crate) password: Bytes,
     pub(crate) timeout: Duration,
-    /// The newest transaction that a reply of this session has reported.
-    pub(crate) last_zxid: Zxid,
-    /// The oldest point from which a server was asked to report to watches, and did not confirm it;
-    /// `None` for `last_zxid`.
-    unconfirmed: Option<Zxid>,
-    /// When the client last heard of a server in this session; `None` before the first connection.
-    pub(crate) heard: Option<Instant>,
-    /// When the newest ping or write that was answered had been sent. A server has heard of the
-    /// session since.
-    pub(crate) confirmed: Option<Instant>,
-    /// The proof shows that the leader counts from this instant, or from a later one.
-    pub(crate) proved: Option<Instant>,
-    /// Whether a read-only server has made it, and alone knows it. No other server can resume it,
-    /// and it owns no node.
-    pub(crate) is_local: bool,
+    pub(crate) is_read_only: bool,
 }
 
 impl Session {
     /// No session yet.
-    pub(crate) fn none(timeout: Duration) -> Self {
+    pub(crate) fn none(config: &Config) -> Self {
         Self {
             id: SessionId::NONE,
             password: Bytes::from_static(&[0; PASSWORD_LEN]),
-            timeout,
+            timeout: config.session_timeout,
+            timing: Timing::new(config, config.session_timeout),
             last_zxid: Zxid::ZERO,
-            unconfirmed: None,
             heard: None,
-            confirmed: None,
-            proved: None,
             is_local: false,
         }
     }
 
-    /// A server was to report all changes since this point to some watches, and has not confirmed
-    /// it.
-    pub(crate) fn not_watched(&mut self, since: Zxid) {
-        self.unconfirmed = Some(self.unconfirmed.map_or(since, |older| older.min(since)));
+    pub(crate) fn id(&self) -> SessionId {
+        self.id
     }
 
-    /// The point from which the next connection restores the watches.
-    pub(crate) fn watched_since(&mut self) -> Zxid {
-        let newest = self.last_zxid;
-        self.unconfirmed
-            .take()
-            .map_or(newest, |since| since.min(newest))
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
     }
 
-    /// A server has heard of the session since this instant.
-    pub(crate) fn confirm(&mut self, sent: Instant) {
-        self.confirmed = self.confirmed.max(Some(sent));
+    pub(crate) fn timing(&self) -> &Timing {
+        &self.timing
     }
 
-    /// The leader counts from this instant, or from a later one.
-    pub(crate) fn prove(&mut self, touched: Instant) {
-        self.proved = self.proved.max(Some(touched));
+    pub(crate) fn last_zxid(&self) -> Zxid {
+        self.last_zxid
     }
 
-    /// From when the lease counts; `None` without a session that all servers know: nothing confirms
-    /// or proves a local one.
-    pub(crate) fn lease_from(&self, policy: LeasePolicy) -> Option<Instant> {
-        match policy {
-            LeasePolicy::Proved => self.proved,
-            LeasePolicy::Assumed { .. } => self.confirmed,
+    pub(crate) fn heard(&self) -> Option<Instant> {
+        self.heard
+    }
+
+    /// A server has said something.
+    pub(crate) fn hear(&mut self, now: Instant) {
+        self.heard = Some(now);
+    }
+
+    /// A reply names this transaction.
+    pub(crate) fn see(&mut self, zxid: Zxid) {
+        // Some replies name none, or -1.
+        self.last_zxid = self.last_zxid.max(zxid);
+    }
+
+    /// Whether there is a session that other servers know.
+    pub(crate) fn is_resumable(&self) -> bool {
+        self.id != SessionId::NONE && !self.is_local
+    }
+
+    /// The request that begins a session, or resumes this one.
+    pub(crate) fn request(&self, config: &Config) -> ConnectRequest {
+        let (session_id, password) = if self.is_resumable() {
+            (self.id, self.password.clone())
+        } else {
+            (SessionId::NONE, Bytes::from_static(&[0; PASSWORD_LEN]))
+        };
+        ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: self.last_zxid,
+            timeout_ms: config.session_timeout_ms(),
+            session_id,
+            password: Some(password),
+            read_only: Some(config.read_only),
         }
+    }
+
+    /// A server has begun this session, or resumed it. Returns whether it is a new one.
+    pub(crate) fn grant(&mut self, now: Instant, config: &Config, granted: Granted) -> bool {
+        let is_new = !self.is_resumable() || granted.id != self.id;
+        if is_new {
+            self.is_local = granted.is_read_only;
+            self.timeout = granted.timeout;
+        } else {
+            // A longer one counts only as long as the leader lives: the next leader gives the
+            // session the timeout with which it was made. Source: `SessionTrackerImpl.java`,
+            // `sessionsWithTimeout`.
+            self.timeout = granted.timeout.min(self.timeout);
+        }
+        self.id = granted.id;
+        self.password = granted.password;
+        self.timing = Timing::new(config, self.timeout);
+        self.heard = Some(now);
+        is_new
     }
 }
 

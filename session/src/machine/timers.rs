@@ -5,14 +5,14 @@
 
 use std::time::Instant;
 
-use crate::{
-    Cause,
-    machine::{Machine, Output, State, link::search::WritableSearch, spare::give_back},
-};
+use lockkeeper_proto::{Request, Version, multi::MultiRequest, records::CheckVersionRequest};
+
+use super::{Machine, Output, Phase, State, requests::Own};
+use crate::Cause;
 
 /// Why the machine wants to be woken. Timers that are due together are handled in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Timer {
+enum Timer {
     /// The server did not confirm the end of the session in time.
     Close,
     /// No server was heard of for so long that the session counts as expired.
@@ -73,111 +73,119 @@ impl<T> Machine<T> {
 
     /// The table: visits every timer that is set, in the order in which they are handled.
     fn each_timer(&self, mut visit: impl FnMut(Timer, Instant)) {
-        if self.is_ended() {
-            return;
-        }
-        let (timing, established) = (&self.timing, self.established());
-        if let Some(closing) = self.closing {
-            visit(Timer::Close, closing);
-        }
-        if established.is_none()
-            && let Some(heard) = self.session.heard
-        {
-            visit(Timer::SessionEnd, heard + timing.session_end);
-        }
-        if let Some((deadline, _)) = self.deadlines.first() {
-            visit(Timer::Caller, *deadline);
-        }
-        let Some(open) = established else {
-            if let Some(deadline) = self.queue_deadline() {
-                visit(Timer::Queue, deadline);
+        let timing = self.session.timing();
+        let mut visit = |timer, deadline: Option<Instant>| {
+            if let Some(deadline) = deadline {
+                visit(timer, deadline);
             }
-            match &self.connection {
-                Some(attempt) => visit(Timer::Handshake, attempt.handshake_deadline()),
-                None => visit(Timer::Retry, self.retry_at),
-            }
-            return;
         };
-        visit(Timer::Silence, open.last_received + timing.read);
-        if let Some(since) = open.waits_since() {
-            visit(Timer::Request, since + timing.request);
+        match &self.phase {
+            Phase::Ended(_) => {}
+            Phase::Open(open) => {
+                let (link, proving) = (&open.link, open.proving.as_ref());
+                visit(Timer::Close, link.closing());
+                visit(Timer::Caller, self.queue.next_deadline());
+                visit(Timer::Silence, Some(link.silence(timing.read)));
+                let waits = open.in_flight.waits_since();
+                visit(Timer::Request, waits.map(|since| since + timing.request));
+                match link.pinged() {
+                    Some(since) => visit(Timer::Pong, Some(since + timing.read)),
+                    None => {
+                        visit(
+                            Timer::Ping,
+                            Some(self.lease.ping_due(link.last_ping(), timing)),
+                        );
+                    }
+                }
+                let proving = proving.filter(|_| !link.is_moving());
+                let proof = proving.and_then(|proving| self.lease.write_due(proving, timing));
+                visit(Timer::Proof, proof);
+                visit(Timer::Probe, link.next_probe());
+            }
+            Phase::Paused(_) | Phase::Trying(_) => {
+                let heard = self.session.heard();
+                visit(
+                    Timer::SessionEnd,
+                    heard.map(|heard| heard + timing.session_end),
+                );
+                visit(Timer::Caller, self.queue.next_deadline());
+                visit(Timer::Queue, self.queue_deadline());
+                match &self.phase {
+                    Phase::Trying(attempt) => visit(Timer::Handshake, Some(attempt.deadline())),
+                    Phase::Paused(until) => visit(Timer::Retry, Some(*until)),
+                    _ => {}
+                }
+            }
         }
-        match open.ping {
-            Some(ping) => visit(Timer::Pong, ping.since + timing.read),
-            None => visit(Timer::Ping, self.ping_due(open)),
-        }
-        if let Some(deadline) = self.proof_due(open) {
-            visit(Timer::Proof, deadline);
-        }
-        if let Some(deadline) = open.search.as_ref().and_then(WritableSearch::deadline) {
-            visit(Timer::Probe, deadline);
-        }
-    }
-
-    /// When the server will have been silent for too long.
-    pub(crate) fn silence_deadline(&self) -> Option<Instant> {
-        self.established()
-            .map(|open| open.last_received + self.timing.read)
     }
 
     /// When the oldest queued request will have waited for a connection for too long. While there
     /// was one, it waited for the requests ahead of it.
     fn queue_deadline(&self) -> Option<Instant> {
-        let oldest = self.queue.oldest().filter(|_| !self.is_connected())?;
-        let since = self
-            .session
-            .heard
-            .map_or(oldest.since, |heard| heard.max(oldest.since));
-        Some(since + self.timing.queue_wait)
+        let oldest = self.queue.first().filter(|_| !self.is_connected())?;
+        let since = self.session.heard().max(Some(oldest.options.since))?;
+        Some(since + self.session.timing().queue_wait)
     }
 
     /// Frees the room that a burst of requests has left: nothing was sent for a while.
     fn give_back_room(&mut self) {
         self.queue.give_back_room();
-        give_back(&mut self.outputs);
-        if let Some(connection) = &mut self.connection {
-            give_back(&mut connection.in_flight);
-            connection.early.give_back_room();
+        self.out.give_back_room();
+        if let Phase::Open(open) = &mut self.phase {
+            open.in_flight.give_back_room();
+            open.arrivals.give_back_room();
         }
     }
 
     /// Handles a deadline that has come.
     fn handle_timer(&mut self, timer: Timer, now: Instant) {
+        let timing = *self.session.timing();
         if matches!(timer, Timer::Ping | Timer::Proof) {
             self.give_back_room();
         }
-        match timer {
-            Timer::Close => self.end(State::Closed, Cause::RequestTimeout(self.timing.request)),
-            Timer::SessionEnd => {
-                if self.connection.is_some() {
-                    self.outputs.push_back(Output::Disconnect);
+        match (timer, &mut self.phase) {
+            (Timer::Close, _) => self.end(State::Closed, Cause::RequestTimeout(timing.request)),
+            (Timer::SessionEnd, phase) => {
+                if let Phase::Trying(_) = phase {
+                    *phase = Phase::Paused(now);
+                    self.out.push(Output::Disconnect);
                 }
                 self.expire(now, None);
             }
-            Timer::Caller => self.fail_overdue(now),
-            Timer::Queue => {
-                while self
-                    .queue_deadline()
-                    .is_some_and(|deadline| deadline <= now)
-                {
+            (Timer::Caller, _) => self.fail_overdue(now),
+            (Timer::Queue, _) => {
+                let is_due = |deadline| deadline <= now;
+                while self.queue_deadline().is_some_and(is_due) {
                     self.fail_oldest_queued(now);
                 }
             }
-            Timer::Retry => self.try_next_server(now),
-            Timer::Handshake => {
-                let connection = self.connection.as_ref();
-                if let Some(cause) = connection.and_then(|it| it.pending_failure(now)) {
-                    self.give_up(now, cause);
-                }
+            (Timer::Retry, _) => self.try_next_server(now),
+            (Timer::Handshake, Phase::Trying(attempt)) => {
+                let cause = attempt.failure(now);
+                self.give_up(now, cause);
             }
-            Timer::Silence => self.give_up(now, Cause::Silent(self.timing.read)),
-            Timer::Request => self.give_up(now, Cause::RequestTimeout(self.timing.request)),
+            (Timer::Silence, _) => self.give_up(now, Cause::Silent(timing.read)),
+            (Timer::Request, _) => self.give_up(now, Cause::RequestTimeout(timing.request)),
             // No other ping is sent meanwhile, so the session is in danger, even if the server
             // sends other frames.
-            Timer::Pong => self.give_up(now, Cause::RequestTimeout(self.timing.read)),
-            Timer::Probe => self.probe_next_server(now),
-            Timer::Ping => self.send_ping(now),
-            Timer::Proof => self.send_proof(),
+            (Timer::Pong, _) => self.give_up(now, Cause::RequestTimeout(timing.read)),
+            (Timer::Probe, _) => self.probe_next_server(now),
+            (Timer::Ping, Phase::Open(open)) => open.link.ping(now),
+            (Timer::Proof, Phase::Open(open)) => {
+                // A transaction that changes nothing.
+                let check = Request::Check(CheckVersionRequest {
+                    path: "/".to_owned(),
+                    version: Version::ANY,
+                });
+                if let Some(proving) = &mut open.proving {
+                    proving.writes();
+                }
+                self.ask(
+                    Request::Multi(MultiRequest { ops: vec![check] }),
+                    Own::Proof,
+                );
+            }
+            (Timer::Handshake | Timer::Ping | Timer::Proof, _) => {}
         }
     }
 }

@@ -1,11 +1,7 @@
 //! The wait for request capacity, in the order in which callers came. Deadlines, a close and a lost
 //! connection end it.
 
-use std::{
-    future::Future,
-    task::{Context, Waker},
-    time::Duration,
-};
+use std::time::Duration;
 
 use lockkeeper_proto::{
     Acl, Acls, CreateMode, OpCode, Request, Response,
@@ -29,7 +25,7 @@ async fn narrow(server: &Server) -> Client {
 }
 
 /// Spawns `count` creates, each in its own task, in the order of their data.
-fn creates(client: &Client, count: usize) -> Vec<JoinHandle<Result<String, Error>>> {
+fn creates(client: &Client, count: usize) -> Creates {
     let create = |number: usize| {
         let client = client.clone();
         tokio::spawn(async move {
@@ -41,6 +37,24 @@ fn creates(client: &Client, count: usize) -> Vec<JoinHandle<Result<String, Error
     (0..count).map(create).collect()
 }
 
+type Creates = Vec<JoinHandle<Result<String, Error>>>;
+
+/// A stalled server, and a client whose creates use up its capacity, and so many more wait for it.
+async fn stalled(waiting: usize) -> (Server, Client, Creates) {
+    let server = server().await;
+    let client = narrow(&server).await;
+    server.faults().stall();
+    let tasks = creates(&client, CAPACITY + waiting);
+    until("callers wait", async || client.metrics().waiting == waiting).await;
+    (server, client, tasks)
+}
+
+async fn all_succeed(tasks: Creates) {
+    for task in tasks {
+        soon(task).await.unwrap().unwrap();
+    }
+}
+
 fn sync() -> Request {
     let path = "/".to_owned();
     Request::Sync(SyncRequest { path })
@@ -48,14 +62,7 @@ fn sync() -> Request {
 
 #[tokio::test]
 async fn callers_wait_for_capacity_and_are_served_in_order() {
-    let server = server().await;
-    let client = narrow(&server).await;
-    server.faults().stall();
-    let tasks = creates(&client, 100);
-    until("callers wait", async || {
-        client.metrics().waiting == 100 - CAPACITY
-    })
-    .await;
+    let (server, client, tasks) = stalled(100).await;
     assert_eq!(client.metrics().outstanding(), CAPACITY);
     server.faults().resume();
     for (number, task) in tasks.into_iter().enumerate() {
@@ -72,22 +79,16 @@ async fn callers_wait_for_capacity_and_are_served_in_order() {
 /// since.
 #[tokio::test]
 async fn free_capacity_goes_to_the_first_waiting_caller() {
-    let server = server().await;
-    let client = narrow(&server).await;
-    server.faults().stall();
-    let tasks = creates(&client, CAPACITY);
+    let (server, client, tasks) = stalled(0).await;
     until("the capacity is used up", async || {
         client.metrics().outstanding() == CAPACITY
     })
     .await;
     // This future is polled once, and nothing polls it when it is woken.
     let mut unpolled = Box::pin(client.sync("/unpolled"));
-    let mut cx = Context::from_waker(Waker::noop());
-    assert!(unpolled.as_mut().poll(&mut cx).is_pending());
+    assert!(poll_once(unpolled.as_mut()).is_none());
     server.faults().resume();
-    for task in tasks {
-        soon(task).await.unwrap().unwrap();
-    }
+    all_succeed(tasks).await;
     assert_eq!(
         (client.metrics().outstanding(), client.metrics().waiting),
         (0, 1)
@@ -103,11 +104,7 @@ async fn free_capacity_goes_to_the_first_waiting_caller() {
 
 #[tokio::test]
 async fn a_caller_that_stops_waiting_sends_nothing_and_frees_its_place() {
-    let server = server().await;
-    let client = narrow(&server).await;
-    server.faults().stall();
-    let mut tasks = creates(&client, CAPACITY + 6);
-    until("callers wait", async || client.metrics().waiting == 6).await;
+    let (server, client, mut tasks) = stalled(6).await;
     // The last waiting caller, one in the middle, and the first.
     for given_up in [CAPACITY + 5, CAPACITY + 2, CAPACITY] {
         let task = tasks.remove(given_up);
@@ -116,19 +113,13 @@ async fn a_caller_that_stops_waiting_sends_nothing_and_frees_its_place() {
     }
     assert_eq!(client.metrics().waiting, 3);
     server.faults().resume();
-    for task in tasks {
-        soon(task).await.unwrap().unwrap();
-    }
+    all_succeed(tasks).await;
     assert_eq!(server.counters().requests_of(OpCode::CREATE2), 7);
 }
 
 #[tokio::test]
 async fn a_deadline_also_ends_the_wait_for_capacity() {
-    let server = server().await;
-    let client = narrow(&server).await;
-    server.faults().stall();
-    let tasks = creates(&client, CAPACITY + 1);
-    until("callers wait", async || client.metrics().waiting == 1).await;
+    let (server, client, tasks) = stalled(1).await;
     let deadline = Duration::from_millis(30);
     let hasty = client.with_deadline(deadline);
     let late = soon(hasty.sync("/")).await.unwrap_err();
@@ -139,9 +130,7 @@ async fn a_deadline_also_ends_the_wait_for_capacity() {
     assert_eq!((waited, op), (deadline, OpCode::SYNC));
     assert_eq!(client.metrics().waiting, 1);
     server.faults().resume();
-    for task in tasks {
-        soon(task).await.unwrap().unwrap();
-    }
+    all_succeed(tasks).await;
     assert_eq!(server.counters().requests_of(OpCode::SYNC), 0);
     soon(hasty.sync("/")).await.unwrap();
 }
@@ -205,11 +194,7 @@ async fn a_list_longer_than_the_capacity_is_sent_in_parts() {
 /// A lock is released in `Drop`, which cannot wait.
 #[tokio::test]
 async fn submit_takes_from_a_reserve_when_capacity_is_used_up() {
-    let server = server().await;
-    let client = narrow(&server).await;
-    server.faults().stall();
-    let tasks = creates(&client, CAPACITY + 2);
-    until("callers wait", async || client.metrics().waiting == 2).await;
+    let (server, client, tasks) = stalled(2).await;
     let taken: [_; CAPACITY] = client.raw().submit(std::array::from_fn(|_| sync()));
     let [refused] = client.raw().submit([sync()]);
     let error = soon(refused).await.unwrap_err();
@@ -225,9 +210,7 @@ async fn submit_takes_from_a_reserve_when_capacity_is_used_up() {
     for reply in taken {
         soon(reply).await.unwrap();
     }
-    for task in tasks {
-        soon(task).await.unwrap().unwrap();
-    }
+    all_succeed(tasks).await;
 }
 
 #[tokio::test]

@@ -36,27 +36,6 @@ async fn a_lease_runs_out_on_the_clock_given_to_the_client() {
 }
 
 #[tokio::test]
-async fn a_seed_repeats_the_random_numbers_of_a_client() {
-    let server = Server::start().await.unwrap();
-    let servers = server.connect_string();
-    let mut drawn = Vec::new();
-    for seed in [Some(1), Some(1), Some(2), None, None] {
-        let mut builder = Client::builder(&servers).unwrap();
-        if let Some(seed) = seed {
-            builder = builder.seed(seed);
-        }
-        let client = builder.connect().await.unwrap();
-        drawn.push([client.raw().random_u64(), client.raw().random_u64()]);
-        client.close().await;
-    }
-    assert_eq!(drawn[0], drawn[1]);
-    drawn.remove(0);
-    for (index, one) in drawn.iter().enumerate() {
-        assert!(drawn[index + 1..].iter().all(|other| other != one));
-    }
-}
-
-#[tokio::test]
 async fn timers_fire_in_their_order_and_all_end_with_the_client() {
     let server = Server::start().await.unwrap();
     let client = Client::connect(&server.connect_string()).await.unwrap();

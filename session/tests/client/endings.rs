@@ -1,16 +1,19 @@
 //! The end of a client: its last handle is dropped, it is closed, or its runtime is dropped.
 
 use std::{
+    io,
     pin::pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
+    task::{Context, Poll},
     thread,
     time::Duration,
 };
 
+use bytes::BytesMut;
 use lockkeeper_proto::{CreateMode, OpCode, Version};
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Connector, Effect, Error, State, Transport};
@@ -72,33 +75,33 @@ async fn closing_waits_for_pending_requests_and_for_the_server() {
     drop(other);
 }
 
-#[tokio::test]
-async fn closing_without_a_connection_does_not_wait() {
-    let server = server().await;
-    let client = client(&server).await;
-    server.faults().refuse_handshakes(true);
-    server.faults().cut(client.snapshot().session_id);
-    follow(&client, |now| now.state == State::Suspended).await;
-    let waiting = tokio::spawn({
-        let client = client.clone();
-        async move { client.sync("/").await }
-    });
-    tokio::task::yield_now().await;
-    soon(client.close()).await;
-    let closed = Error::Closed(Effect::NotApplied);
-    assert_eq!(soon(waiting).await.unwrap().unwrap_err(), closed);
+/// A stream whose drop closes a client. The client's task drops it between two of its steps: it has
+/// taken a state from the machine, and has not delivered it.
+struct Closing {
+    stream: TcpStream,
+    client: Arc<Mutex<Option<Client>>>,
 }
 
-#[tokio::test]
-async fn closing_on_a_silent_server_ends_within_the_session_timeout() {
-    let server = server().await;
-    let builder = super::servers::builder(&server);
-    let builder = builder.session_timeout(Duration::from_millis(600));
-    let client = soon(builder.connect()).await.unwrap();
-    server.faults().stall();
-    let begin = tokio::time::Instant::now();
-    soon(client.close()).await;
-    assert!(begin.elapsed() < Duration::from_secs(10));
+impl Transport for Closing {
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut BytesMut) -> Poll<io::Result<usize>> {
+        Transport::poll_read(&mut self.stream, cx, into)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Transport::poll_write(&mut self.stream, cx, bytes)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Transport::poll_flush(&mut self.stream, cx)
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.lock().unwrap().take() {
+            assert_eq!(poll_once(pin!(client.close())), Some(()));
+        }
+    }
 }
 
 /// Regression: the client's task had taken `Suspended` from the machine, and delivered it after the
@@ -109,13 +112,10 @@ async fn closing_while_the_clients_task_delivers_a_state_ends() {
     let slot = Arc::new(Mutex::new(None::<Client>));
     let in_connector = slot.clone();
     let connector = Connector::new(move |endpoint| {
-        // The client's task calls this between the two.
-        if let Some(client) = in_connector.lock().unwrap().take() {
-            assert_eq!(poll_once(pin!(client.close())), Some(()));
-        }
+        let client = in_connector.clone();
         Box::pin(async move {
             let stream = TcpStream::connect((&*endpoint.host, endpoint.port)).await?;
-            Ok(Box::new(stream) as Box<dyn Transport>)
+            Ok(Box::new(Closing { stream, client }) as Box<dyn Transport>)
         })
     });
     let builder = super::servers::builder(&server).connector(connector);

@@ -2,27 +2,16 @@
 //! expiries it holds as much as before. The allocator of this program counts by thread. The server
 //! runs on other threads, so only the client is counted.
 
-use std::{
-    future::Future,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    task::{Context, Waker},
-    thread,
-    time::Duration,
-};
+use std::{future::Future, pin::pin, thread, time::Duration};
 
-use allocation_counter::AllocationInfo;
-use lockkeeper_proto::{AddWatchMode, CreateMode, SessionId, Version};
+use lockkeeper_proto::{AddWatchMode, CreateMode, Version};
 use lockkeeper_server::{Faults, Server};
 use lockkeeper_session::{Client, Error};
 use tokio::runtime::Runtime;
 
 use super::{
     servers::{client, follow, server},
-    waiting::soon,
+    waiting::{poll_once, soon},
 };
 
 /// Rounds before the measurement. Buffers and tables have reached their size after these.
@@ -32,79 +21,49 @@ const ROUNDS: usize = 200;
 /// Allowed growth in bytes: a table may grow once more.
 const SLACK: i64 = 16 * 1024;
 
-/// A server on its own threads. It cuts all connections whenever `cuts` is increased.
+/// A server on its own threads.
 struct Apart {
     server: Server,
     _servers: Runtime,
-    cuts: Arc<AtomicUsize>,
-    has_ended: Arc<AtomicBool>,
-    scissors: Option<thread::JoinHandle<()>>,
 }
 
 impl Apart {
     fn new() -> Self {
         let servers = Runtime::new().unwrap();
         let server = servers.block_on(server());
-        let (cuts, has_ended) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
-        let scissors = thread::spawn({
-            let (faults, cuts, has_ended) = (server.faults(), cuts.clone(), has_ended.clone());
-            move || cut(&faults, &cuts, &has_ended)
-        });
         Self {
             server,
             _servers: servers,
-            cuts,
-            has_ended,
-            scissors: Some(scissors),
         }
     }
 
-    /// Expires a session on another thread, because the server's memory must not be counted here.
-    fn expire(&self, session: SessionId) {
+    /// Does this to the server on another thread, because the server's memory must not be counted.
+    fn fault(&self, fault: impl FnOnce(Faults) + Send) {
         let faults = self.server.faults();
-        thread::scope(|scope| {
-            let expired = scope.spawn(|| faults.expire(session));
-            assert!(expired.join().unwrap());
-        });
+        thread::scope(|scope| scope.spawn(|| fault(faults)).join().unwrap());
     }
 
     /// Cuts the connection and waits for the next one. The client counts short connections as
     /// failures and waits longer after each. Therefore this happens only in a few of the rounds.
     async fn reconnect(&self, client: &Client, number: usize) {
-        if !number.is_multiple_of(40) {
-            return;
-        }
-        let before = client.snapshot().connections;
-        self.cuts.fetch_add(1, Ordering::Relaxed);
-        follow(client, |now| {
-            now.connections > before && now.state.is_connected()
-        })
-        .await;
-    }
-}
-
-fn cut(faults: &Faults, cuts: &AtomicUsize, has_ended: &AtomicBool) {
-    let mut done = 0;
-    while !has_ended.load(Ordering::Relaxed) {
-        if done < cuts.load(Ordering::Relaxed) {
-            faults.cut_all();
-            done += 1;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
-impl Drop for Apart {
-    fn drop(&mut self) {
-        self.has_ended.store(true, Ordering::Relaxed);
-        if let Some(scissors) = self.scissors.take() {
-            let _ = scissors.join();
+        if number.is_multiple_of(40) {
+            let before = client.snapshot().connections;
+            self.fault(|faults| faults.cut_all());
+            connected_since(client, before).await;
         }
     }
 }
 
-/// The memory that [`ROUNDS`] rounds leave allocated.
-fn left_behind(apart: &Apart, round: &impl AsyncFn(&Client, usize)) -> AllocationInfo {
+/// Waits for another connection than the first `before`.
+async fn connected_since(client: &Client, before: u64) {
+    follow(client, |now| {
+        now.connections > before && now.state.is_connected()
+    })
+    .await;
+}
+
+/// Checks that [`ROUNDS`] rounds leave nothing allocated, and no request.
+fn assert_nothing_grows(what: &str, apart: &Apart, round: &impl AsyncFn(&Client, usize)) {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().unwrap();
     let client = runtime.block_on(client(&apart.server));
@@ -124,43 +83,31 @@ fn left_behind(apart: &Apart, round: &impl AsyncFn(&Client, usize)) -> Allocatio
         (outstanding, watches)
     );
     assert_eq!(client.metrics().waiting, 0);
-    left
-}
-
-fn assert_nothing_grows(what: &str, left: &AllocationInfo) {
-    let bytes = left.bytes_current;
-    println!(
-        "{what}: {bytes} bytes, {} blocks more after {ROUNDS} rounds",
-        left.count_current
-    );
+    let (bytes, blocks) = (left.bytes_current, left.count_current);
+    println!("{what}: {bytes} bytes, {blocks} blocks more after {ROUNDS} rounds");
     assert!(bytes < SLACK, "{what}: {bytes} bytes");
 }
 
 /// Polls the future once and drops it.
 fn glance<F: Future>(future: F) {
-    let mut cx = Context::from_waker(Waker::noop());
-    let _ = pin!(future).poll(&mut cx);
+    let _ = poll_once(pin!(future));
 }
 
 #[test]
 fn reconnects_leave_nothing_behind() {
     let apart = Apart::new();
-    let left = left_behind(&apart, &async |client, number| {
+    assert_nothing_grows("reconnects", &apart, &async |client, number| {
         apart.reconnect(client, number).await;
         let before = client.snapshot().connections;
         client.move_to_next_server();
-        follow(client, |now| {
-            now.connections > before && now.state.is_connected()
-        })
-        .await;
+        connected_since(client, before).await;
     });
-    assert_nothing_grows("reconnects", &left);
 }
 
 #[test]
 fn watches_leave_nothing_behind() {
     let apart = Apart::new();
-    let left = left_behind(&apart, &async |client, number| {
+    assert_nothing_grows("watches", &apart, &async |client, number| {
         let path = format!("/node-{number}");
         soon(client.create(&path, "", CreateMode::Persistent))
             .await
@@ -183,13 +130,12 @@ fn watches_leave_nothing_behind() {
         }
         drop(dropped);
     });
-    assert_nothing_grows("watches", &left);
 }
 
 #[test]
 fn dropped_futures_and_passed_deadlines_leave_nothing_behind() {
     let apart = Apart::new();
-    let left = left_behind(&apart, &async |client, number| {
+    assert_nothing_grows("dropped futures", &apart, &async |client, number| {
         for _ in 0..20 {
             glance(client.sync("/"));
             glance(client.get_data_and_watch("/"));
@@ -208,14 +154,13 @@ fn dropped_futures_and_passed_deadlines_leave_nothing_behind() {
             tokio::task::yield_now().await;
         }
     });
-    assert_nothing_grows("dropped futures", &left);
 }
 
 /// The watches and requests of a session end with it.
 #[test]
 fn expired_sessions_leave_nothing_behind() {
     let apart = Apart::new();
-    let left = left_behind(&apart, &async |client, number| {
+    assert_nothing_grows("expiries", &apart, &async |client, number| {
         let session = client.snapshot().session_id;
         let path = format!("/node-{session}-{number}");
         soon(client.create(&path, "", CreateMode::Ephemeral))
@@ -228,7 +173,7 @@ fn expired_sessions_leave_nothing_behind() {
         // Only in a few rounds: a client whose connections are closed at once, again and again,
         // waits longer each time.
         if number.is_multiple_of(20) {
-            apart.expire(session);
+            apart.fault(|faults| assert!(faults.expire(session)));
             glance(client.get_children_and_watch("/"));
             follow(client, |now| {
                 now.session_id != session && now.state.is_connected()
@@ -244,5 +189,4 @@ fn expired_sessions_leave_nothing_behind() {
         }
         drop(armed);
     });
-    assert_nothing_grows("expiries", &left);
 }

@@ -8,18 +8,11 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Bytes, BytesMut};
-use lockkeeper_proto::{
-    ErrorCode, Request, SessionId, Xid, Zxid,
-    connect::{ConnectRequest, ConnectResponse},
-    frame,
-    header::{ReplyHeader, RequestHeader},
-    jute::{Decode, Encode, Reader, Writer},
-    records::SyncRequest,
-};
+use lockkeeper_proto::{ErrorCode, Request, records::SyncRequest};
 use lockkeeper_session::{Client, Connector, Effect, State, Transport};
+use lockkeeper_test_support::scripted::{ID, Peer, greeting};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, BufWriter, DuplexStream},
+    io::{BufWriter, DuplexStream},
     net::TcpStream,
     sync::mpsc::UnboundedReceiver,
     time::Instant,
@@ -84,70 +77,28 @@ async fn an_attempt_that_hangs_is_replaced_when_the_session_expires() {
     assert!(begin.elapsed() < Duration::from_secs(5));
 }
 
-/// The server's end of a pipe with a small buffer.
-struct Pipe {
-    stream: DuplexStream,
-    read: BytesMut,
-}
-
-impl Pipe {
-    async fn message(&mut self) -> Reader {
-        loop {
-            if let Some(message) = frame::split(&mut self.read, usize::MAX).unwrap() {
-                return Reader::new(message);
-            }
-            assert_ne!(self.stream.read_buf(&mut self.read).await.unwrap(), 0);
-        }
-    }
-
-    async fn send(&mut self, write: impl FnOnce(&mut Writer<'_>)) {
-        let mut out = BytesMut::new();
-        frame::append(&mut out, write).unwrap();
-        self.stream.write_all(&out).await.unwrap();
-    }
-
-    async fn handshake(&mut self) {
-        let request = ConnectRequest::decode(&mut self.message().await).unwrap();
-        assert_eq!((request.protocol_version, request.timeout_ms), (0, 60_000));
-        self.send(|writer| {
-            ConnectResponse {
-                protocol_version: 0,
-                timeout_ms: 60_000,
-                session_id: SessionId(1),
-                password: Some(Bytes::from_static(&[7; 16])),
-                read_only: None,
-            }
-            .encode(writer);
-        })
-        .await;
-    }
-
-    async fn request(&mut self) -> Xid {
-        let header = RequestHeader::decode(&mut self.message().await);
-        header.unwrap().xid
-    }
-
-    async fn refuse(&mut self, xid: Xid) {
-        let (zxid, err) = (Zxid(1), ErrorCode::NO_NODE);
-        self.send(|writer| ReplyHeader { xid, zxid, err }.encode(writer))
-            .await;
-    }
-}
-
 /// The server's ends of all pipes that a client has opened.
 struct Pipes(UnboundedReceiver<DuplexStream>);
 
 impl Pipes {
-    async fn next(&mut self) -> Pipe {
-        Pipe {
-            stream: soon(self.0.recv()).await.unwrap(),
-            read: BytesMut::with_capacity(2 << 20),
-        }
+    /// The next pipe, whose handshake is done.
+    async fn next(&mut self) -> Peer {
+        let mut pipe = Peer::over(soon(self.0.recv()).await.unwrap());
+        let asked = pipe.hear_handshake().await.unwrap();
+        assert_eq!((asked.protocol_version, asked.timeout_ms), (0, 60_000));
+        pipe.send(&greeting(60_000, ID, &[7; 16])).await;
+        pipe
     }
 }
 
+/// Reads a request, and refuses it.
+async fn refuse_next(pipe: &mut Peer) {
+    let (xid, _) = soon(pipe.request()).await.unwrap();
+    soon(pipe.refuse(xid, ErrorCode::NO_NODE)).await;
+}
+
 /// A client whose connections are pipes, and the first of them, whose handshake is done.
-async fn piped(capacity: usize) -> (Client, Pipe, Pipes) {
+async fn piped(capacity: usize) -> (Client, Peer, Pipes) {
     let (send, pipes) = tokio::sync::mpsc::unbounded_channel();
     let connector = Connector::new(move |_| {
         let (near, far) = tokio::io::duplex(capacity);
@@ -159,12 +110,7 @@ async fn piped(capacity: usize) -> (Client, Pipe, Pipes) {
     let builder = Client::builder("nowhere:1").unwrap();
     let builder = builder.connector(connector);
     let connecting = builder.session_timeout(Duration::from_secs(60)).connect();
-    let greeting = async {
-        let mut pipe = pipes.next().await;
-        pipe.handshake().await;
-        pipe
-    };
-    let (client, pipe) = soon(async { tokio::join!(connecting, greeting) }).await;
+    let (client, pipe) = soon(async { tokio::join!(connecting, pipes.next()) }).await;
     (client.unwrap(), pipe, pipes)
 }
 
@@ -186,11 +132,11 @@ async fn requests_made_during_a_long_write_follow_without_delay() {
     let begin = Instant::now();
     let mut xids = Vec::new();
     for _ in 0..11 {
-        xids.push(soon(pipe.request()).await);
+        xids.push(soon(pipe.request()).await.unwrap().0);
     }
     assert!(begin.elapsed() < Duration::from_secs(5));
     for xid in xids {
-        pipe.refuse(xid).await;
+        pipe.refuse(xid, ErrorCode::NO_NODE).await;
     }
     for reply in replies.into_iter().chain(late) {
         assert!(soon(reply).await.unwrap_err().is_no_node());
@@ -204,8 +150,7 @@ async fn a_transport_with_a_buffer_of_one_byte_works() {
     let (client, mut pipe, _pipes) = piped(1).await;
     let replies = client.raw().submit([sync(50), sync(0), sync(50)]);
     for _ in 0..3 {
-        let xid = soon(pipe.request()).await;
-        soon(pipe.refuse(xid)).await;
+        refuse_next(&mut pipe).await;
     }
     for reply in replies {
         assert!(soon(reply).await.unwrap_err().is_no_node());
@@ -223,20 +168,18 @@ async fn a_connection_lost_while_writing_leaves_nothing_for_the_next_one() {
         let mut replies = Vec::from(replies);
         tokio::task::yield_now().await;
         replies.extend(client.raw().submit([sync(1)]));
-        soon(pipe.request()).await;
+        soon(pipe.request()).await.unwrap();
         if by_the_server {
             drop(pipe);
         } else {
-            pipe.send(|writer| writer.put_slice(b"nonsense")).await;
+            pipe.send(b"\0\0\0\x08nonsense").await;
         }
         follow(&client, |now| now.state == State::Suspended).await;
         let left = client.metrics().outstanding();
         assert!((2..=8).contains(&left), "{left}");
-        let mut next = pipes.next().await;
-        soon(next.handshake()).await;
+        let mut next = soon(pipes.next()).await;
         for _ in 0..left {
-            let xid = soon(next.request()).await;
-            next.refuse(xid).await;
+            refuse_next(&mut next).await;
         }
         let later = replies.split_off(11 - left);
         for reply in replies {

@@ -23,18 +23,6 @@ fn sync() -> Request {
     Request::Sync(SyncRequest { path })
 }
 
-#[tokio::test]
-async fn two_requests_submitted_together_are_one_write() {
-    let server = server().await;
-    let (client, tally) = counted(&server).await;
-    for rounds in 1..=20 {
-        let [first, second] = client.raw().submit([sync(), sync()]);
-        soon(first).await.unwrap();
-        soon(second).await.unwrap();
-        assert_eq!(tally.writes(), vec![[OpCode::SYNC; 2]; rounds]);
-    }
-}
-
 /// The driver may run on another thread between the two requests. Both enter the queue under one
 /// lock, so they share a write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

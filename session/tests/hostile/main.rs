@@ -4,32 +4,69 @@
 //! | file | what the server does |
 //! |---|---|
 //! | `handshakes` | does not listen, is no ZooKeeper, or answers the handshake with nonsense |
-//! | `replies` | answers requests with nonsense |
-//! | `events` | sends unknown or unreadable events |
-//! | `probation` | closes the connection |
+//! | `replies` | answers requests with nonsense, or closes the connection |
 //! | `silence` | sends nothing, or sends very slowly |
 //! | `size` | sends very much |
 //! | `many` | is one of very many servers, and most of them are down |
 //! | `read_only` | accepts no writes |
 //! | `memory` | makes the client allocate memory, which the tests measure |
-//! | `slowly` | the same bad bytes again: all at once, and one byte at a time |
 //!
-//! Each kind of bad server is tested twice. First only its first connection is bad: the client must
-//! then work again with the same session. Then every connection is bad: the client must neither
-//! reconnect in a loop nor hang.
-//!
-//! `server` is the scripted server.
+//! Not here: what the state machine makes of each message (`session/src/machine/tests`).
 
-mod events;
 mod handshakes;
 mod many;
 mod memory;
-mod probation;
 mod read_only;
 mod replies;
-mod server;
 mod silence;
 mod size;
-mod slowly;
 
-use lockkeeper_test_support::waiting;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockkeeper_session::{Cause, Client, Error};
+use lockkeeper_test_support::{scripted, waiting};
+
+use scripted::{ID, Peer};
+use waiting::soon;
+
+/// How fast a server sends its bytes. The result must be the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    AtOnce,
+    ByteByByte,
+}
+
+impl Pace {
+    async fn send(self, peer: &mut Peer, bytes: &Bytes) {
+        // The longest answer has about a hundred bytes.
+        const PAUSE: Duration = Duration::from_millis(2);
+        match self {
+            Self::AtOnce => peer.send(bytes).await,
+            Self::ByteByByte => peer.drip(bytes, PAUSE).await,
+        }
+    }
+}
+
+/// The cause of the lost connection that failed this request.
+fn lost(error: Error) -> Cause {
+    match error {
+        Error::ConnectionLost(lost, _) => lost.cause,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The cause for which the only server was not reached.
+fn unreachable_because(error: Error) -> Cause {
+    match error {
+        Error::Unreachable { tried, .. } if tried.len() == 1 => tried[0].cause.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Checks that the client works: it has the session [`ID`], and its requests are answered.
+async fn assert_well(client: &Client) {
+    let data = soon(client.get_data("/well")).await.unwrap().data;
+    assert_eq!(data.as_deref(), Some(&b"sound"[..]));
+    assert_eq!(client.snapshot().session_id, ID);
+}

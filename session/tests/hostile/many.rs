@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use lockkeeper_session::{Cause, Client, Error};
+use lockkeeper_session::{Client, Error};
 use tokio::time::Instant;
 
 use super::{
-    server::{Peer, Server, assert_well},
+    assert_well,
+    scripted::{Peer, Server},
     waiting::soon,
 };
 
@@ -89,21 +90,4 @@ async fn a_silent_first_server_costs_only_its_share_of_the_time() {
     }
     assert!(was_first > 0, "no seed tries the silent server first");
     assert!(silent.connections() >= was_first);
-}
-
-#[tokio::test]
-async fn the_error_for_an_unresolved_name_has_the_resolvers_reason() {
-    let builder = Client::builder("no..name:2181").unwrap();
-    let error = soon(
-        builder
-            .connect_timeout(Duration::from_millis(300))
-            .connect(),
-    )
-    .await;
-    let error = error.unwrap_err();
-    let Error::Unreachable { tried, .. } = &error else {
-        panic!("{error:?}");
-    };
-    assert!(matches!(tried[0].cause, Cause::Io { .. }), "{error}");
-    assert!(error.to_string().contains("no..name:2181: "), "{error}");
 }

@@ -18,13 +18,14 @@ use futures::{
     future::select,
     stream::{StreamExt as _, iter},
 };
-use lockkeeper_proto::{AddWatchMode, Xid, jute::Encode};
+use lockkeeper_proto::{AddWatchMode, EventType, Xid, jute::Encode};
 use lockkeeper_session::{Client, Connector, Transport};
 use tokio::io::{join, sink};
 use tokio_util::io::StreamReader;
 
 use super::{
-    server::{Server, accepted, assert_well, event, header, lost, message, raw_reply},
+    assert_well, lost,
+    scripted::{ID, Server, event, greeting, header, message, raw_reply},
     waiting::{soon, until},
 };
 
@@ -107,7 +108,10 @@ fn events_with_long_paths_are_not_kept_without_end() {
                         return peer.close().await;
                     }
                 }
-                let long = event(1, 3, &format!("/{}", "x".repeat(1 << 20)));
+                let long = event(
+                    EventType::NODE_CREATED,
+                    &format!("/{}", "x".repeat(1 << 20)),
+                );
                 peer.flood(&long, EVENTS << 20).await;
             })
             .await;
@@ -130,10 +134,13 @@ fn long_frames_are_not_read_all_at_once() {
     let taken = measured(|| async {
         let connections = Arc::new(AtomicUsize::new(0));
         let counted = connections.clone();
-        let long = event(1, 3, &format!("/{}", "x".repeat(1 << 20)));
+        let long = event(
+            EventType::NODE_CREATED,
+            &format!("/{}", "x".repeat(1 << 20)),
+        );
         let connector = Connector::new(move |_| {
             counted.fetch_add(1, Ordering::Relaxed);
-            let greeting = accepted(10_000);
+            let greeting = greeting(10_000, ID, &[7; 16]);
             // All bytes are there at once, and take no memory of their own.
             let bytes = iter(once(greeting).chain(repeat_n(long.clone(), FRAMES)));
             let stream = StreamReader::new(bytes.map(io::Result::Ok));
@@ -157,7 +164,7 @@ fn a_flood_takes_as_much_memory_as_one_read() {
         let server = Server::bad(1, |mut peer| async move {
             peer.handshake().await;
             let pings = raw_reply(Xid::PING, b"").repeat(1000);
-            let events = event(1, 3, "/nobody").repeat(1000);
+            let events = event(EventType::NODE_CREATED, "/nobody").repeat(1000);
             for _ in 0..20 {
                 peer.flood(&pings, 1 << 20).await;
                 peer.flood(&events, 1 << 20).await;

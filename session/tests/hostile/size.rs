@@ -5,12 +5,13 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper_proto::{Request, Response, frame::FrameError, records::GetDataResponse};
+use lockkeeper_proto::{Request, Response, frame::FrameError};
 use lockkeeper_session::{Cause, Client, Error};
 
 use super::{
-    server::{Server, assert_well, event, lost, sound},
-    waiting::soon,
+    assert_well, lost,
+    scripted::{Server, sound},
+    waiting::{soon, until},
 };
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,10 +44,8 @@ async fn a_frame_above_the_limit_is_not_read() {
     let too_long = FrameError::TooLong { length, limit };
     assert_eq!(lost(other), Cause::Frame(too_long));
     assert_well(&client).await;
-    soon(async {
-        while TAKEN.load(Ordering::Relaxed) == usize::MAX {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+    until("the server has sent", async || {
+        TAKEN.load(Ordering::Relaxed) < usize::MAX
     })
     .await;
     // The buffers of the two sockets hold this much.
@@ -68,18 +67,13 @@ async fn a_reply_that_is_too_long_fails_only_its_own_request() {
     let server = Server::start(|_, mut peer| async move {
         peer.handshake().await;
         while let Some((xid, request)) = peer.request().await {
-            let Response::GetData(GetDataResponse { stat, data }) = sound(&request) else {
-                peer.answer(xid, &sound(&request)).await;
-                continue;
-            };
-            let is_large = matches!(&request, Request::GetData(get) if get.path == "/large");
-            let data = if is_large {
-                Some(vec![7; 3_000_000].into())
-            } else {
-                data
-            };
-            let body = Response::GetData(GetDataResponse { data, stat });
-            peer.answer(xid, &body).await;
+            let mut response = sound(&request);
+            if let (Request::GetData(get), Response::GetData(node)) = (&request, &mut response)
+                && get.path == "/large"
+            {
+                node.data = Some(vec![7; 3_000_000].into());
+            }
+            peer.answer(xid, &response).await;
         }
     })
     .await;
@@ -97,93 +91,4 @@ async fn a_reply_that_is_too_long_fails_only_its_own_request() {
     too_large(&error.unwrap());
     assert_well(&client).await;
     assert_eq!((server.connections(), client.metrics().watches), (1, 0));
-}
-
-#[tokio::test]
-async fn the_builder_sets_the_frame_limit() {
-    let large = |length: usize| {
-        Server::bad(1, move |mut peer| async move {
-            peer.handshake().await;
-            while let Some((xid, request)) = peer.request().await {
-                let Response::GetData(GetDataResponse { stat, .. }) = sound(&request) else {
-                    break;
-                };
-                let data = Some(vec![7; length].into());
-                let body = Response::GetData(GetDataResponse { data, stat });
-                peer.answer(xid, &body).await;
-            }
-        })
-    };
-    // Header, length of the data, data, metadata.
-    let frame = |length: usize| 16 + 4 + length + 68;
-    for (length, fits) in [(100_000, true), (100_001, false)] {
-        let server = large(length).await;
-        let builder = Client::builder(&server.connect_string()).unwrap();
-        let builder = builder.frame_limit(frame(100_000));
-        let client = soon(builder.connect()).await.unwrap();
-        match soon(client.get_data("/a")).await {
-            Ok(node) => assert_eq!((node.data.unwrap().len(), fits), (length, true)),
-            Err(error) => {
-                let sizes = (frame(100_001), frame(100_000));
-                assert_eq!((too_large(&error), fits), (sizes, false));
-            }
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_flood_of_events_without_a_watch_leaves_nothing_behind() {
-    let server = Server::bad(1, |mut peer| async move {
-        peer.handshake().await;
-        let events: Vec<u8> = (0..1000)
-            .flat_map(|n| event(1, 3, &format!("/nobody/{n}")))
-            .collect();
-        peer.flood(&events, 4 << 20).await;
-        peer.serve().await;
-    })
-    .await;
-    let client = server.client(TIMEOUT).await.unwrap();
-    assert_well(&client).await;
-    assert_eq!(
-        (client.metrics().watches, client.metrics().outstanding()),
-        (0, 0)
-    );
-    assert_eq!(server.connections(), 1);
-}
-
-/// The client keeps events back while it restores its watches. It must not keep an unlimited
-/// number.
-#[tokio::test]
-async fn a_flood_of_events_while_watches_are_restored_ends_the_connection() {
-    let server = Server::start(|number, mut peer| async move {
-        peer.handshake().await;
-        let (xid, request) = peer.request().await.unwrap();
-        match number {
-            0 => {
-                peer.answer(xid, &sound(&request)).await;
-                peer.request().await;
-                peer.close().await;
-            }
-            1 => {
-                let events = event(3, 3, "/a").repeat(1000);
-                let taken = peer.flood(&events, 64 << 20).await;
-                assert!(taken < 64 << 20);
-            }
-            _ => {
-                peer.answer(xid, &sound(&request)).await;
-                peer.serve().await;
-            }
-        }
-    })
-    .await;
-    let client = server.client(TIMEOUT).await.unwrap();
-    let (_, _watcher) = soon(client.get_data_and_watch("/a")).await.unwrap();
-    let error = soon(client.sync("/")).await.unwrap_err();
-    assert_eq!(lost(error), Cause::ClosedByServer);
-    let mut snapshots = client.snapshots();
-    soon(snapshots.wait_for(|now| now.connections == 3))
-        .await
-        .unwrap();
-    assert_well(&client).await;
-    assert_eq!(client.metrics().watches, 1);
 }

@@ -1,20 +1,13 @@
 //! No password, credential or key is printed or logged.
 
-use std::{
-    fmt::{self, Write as _},
-    sync::{Arc, Mutex},
-};
+use std::{fmt::Write as _, sync::Arc};
 
 use lockkeeper_proto::{CreateMode, Perms};
 use lockkeeper_server::Server;
 use lockkeeper_session::{
     Client, Config, Connector, DigestMd5, digest, machine::Auth, machine::Machine, tls::TlsConfig,
 };
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    span,
-};
+use lockkeeper_test_support::log::Log;
 
 use super::{
     certificates::Authority,
@@ -33,48 +26,10 @@ fn assert_clean(text: &str, key: &str) {
     }
 }
 
-/// Everything that is logged, at every level.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<String>>);
-
-impl Visit for Log {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        writeln!(self.0.lock().unwrap(), "{field}={value:?}").unwrap();
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
-        span.record(&mut self.clone());
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, values: &span::Record<'_>) {
-        values.record(&mut self.clone());
-    }
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
-}
-
 #[tokio::test]
 async fn no_secret_is_printed_or_logged() {
-    let log = Log::default();
-    // For all threads: the log lines of other tests must contain no secret either. With a
-    // subscriber for this thread only, another thread that reaches a log line first could switch
-    // that line off.
-    tracing::subscriber::set_global_default(log.clone()).unwrap();
+    // The log lines of other tests must contain no secret either.
+    let log = Log::of_all_threads();
     let authority = Authority::new("ours");
     let identity = authority.issue(&["localhost"]);
     let server = |password| Server::builder().user("alice", password).require_sasl();
@@ -128,7 +83,7 @@ async fn no_secret_is_printed_or_logged() {
     write!(printed, "{error} {error:?} {error:#?}").unwrap();
 
     assert_clean(&printed, &identity.key);
-    let logged = log.0.lock().unwrap().clone();
+    let logged = log.take();
     assert!(
         logged.contains("connected") && logged.contains("authentication failed"),
         "{logged}"

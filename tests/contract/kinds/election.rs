@@ -1,16 +1,17 @@
 //! The two ways to take part in an election, as kinds of lock: to be elected is to acquire, to
 //! resign is to release.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::{future::Future, pin::Pin};
 
 use lockkeeper::{
     Client, Election, FencingToken, Guard, LockError,
-    election::{Latch, LeadOutcome, Leadership},
+    election::{Latch, LeadOutcome},
     error::Loss,
+    locks::inspect,
 };
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{Held, Kind};
+use super::{Entered, Held, How, Kind};
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -33,14 +34,19 @@ pub(crate) struct Work {
 
 impl Kind for Leading {
     type Held = Work;
-    type Rival = Work;
-    const HOLDERS: usize = 1;
+    const STRANGERS: &[&str] = STRANGERS;
 
     fn at(client: &Client, path: &str) -> Self {
         Self(Election::new(client, path).unwrap())
     }
 
-    async fn lock(&self) -> Result<Work, LockError> {
+    async fn enter(&self, how: How) -> Entered<Work> {
+        within(self.0.path(), how, self.elected()).await
+    }
+}
+
+impl Leading {
+    async fn elected(&self) -> Result<Work, LockError> {
         let (tell, mut started) = oneshot::channel();
         let (done, finished) = oneshot::channel::<()>();
         let election = self.0.clone();
@@ -62,16 +68,6 @@ impl Kind for Leading {
             ended = &mut term => Err(ended.expect_err("work that has not begun cannot end")),
         }
     }
-
-    async fn lock_timeout(&self, wait: Duration) -> Result<Work, LockError> {
-        within(self.0.path(), wait, self.lock()).await
-    }
-
-    async fn rival(client: &Client, path: &str) -> Result<Work, LockError> {
-        Self::at(client, path).lock().await
-    }
-
-    const STRANGERS: &[&str] = STRANGERS;
 }
 
 impl Held for Work {
@@ -102,7 +98,7 @@ impl Held for Work {
 
 /// A candidate in the background: [`Election::latch`].
 #[derive(Clone)]
-pub(crate) struct Latching(Election);
+pub(crate) struct Latching(Election, Client);
 
 /// A latch that has been elected.
 pub(crate) struct Elected {
@@ -113,36 +109,31 @@ pub(crate) struct Elected {
 
 impl Kind for Latching {
     type Held = Elected;
-    type Rival = Elected;
-    const HOLDERS: usize = 1;
+    const STRANGERS: &[&str] = STRANGERS;
 
     fn at(client: &Client, path: &str) -> Self {
-        Self(Election::new(client, path).unwrap())
+        Self(Election::new(client, path).unwrap(), client.clone())
     }
 
-    async fn lock(&self) -> Result<Elected, LockError> {
+    async fn enter(&self, how: How) -> Entered<Elected> {
+        within(self.0.path(), how, self.elected()).await
+    }
+}
+
+impl Latching {
+    async fn elected(&self) -> Result<Elected, LockError> {
         let latch = self.0.latch();
         let token = latch.elected().await?;
-        let participants = loop {
-            match self.0.participants().await {
+        let contenders = loop {
+            match inspect(&self.1, self.0.path()).await {
                 // The latch itself survives a lost connection; this listing is repeated.
                 Err(LockError::Session(error)) if error.is_transient() => {}
-                participants => break participants?,
+                contenders => break contenders?,
             }
         };
-        let node = participants[0].path.clone();
+        let node = contenders[0].path.clone();
         Ok(Elected { latch, node, token })
     }
-
-    async fn lock_timeout(&self, wait: Duration) -> Result<Elected, LockError> {
-        within(self.0.path(), wait, self.lock()).await
-    }
-
-    async fn rival(client: &Client, path: &str) -> Result<Elected, LockError> {
-        Self::at(client, path).lock().await
-    }
-
-    const STRANGERS: &[&str] = STRANGERS;
 }
 
 impl Held for Elected {
@@ -158,7 +149,7 @@ impl Held for Elected {
     fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
         let mut changes = self.latch.changes();
         async move {
-            let follows = |now: &Leadership| *now == Leadership::Follower;
+            let follows = Option::is_none;
             let _ = changes.wait_for(follows).await;
             None
         }
@@ -171,18 +162,20 @@ impl Held for Elected {
     }
 }
 
-/// Adds a deadline to a method that has none.
+/// Adds the deadline to a method that has none. An election has no try.
 async fn within<T>(
     path: &str,
-    wait: Duration,
-    lock: impl Future<Output = Result<T, LockError>> + Send,
-) -> Result<T, LockError> {
-    match timeout(wait, lock).await {
-        Ok(locked) => locked,
-        Err(_) => Err(LockError::TimedOut {
-            path: path.to_owned(),
-            waited: wait,
-            ahead: None,
-        }),
-    }
+    how: How,
+    elected: impl Future<Output = Result<T, LockError>> + Send,
+) -> Entered<T> {
+    let How::Within(wait) = how else {
+        return elected.await.map(Some);
+    };
+    let late = || LockError::TimedOut {
+        path: path.to_owned(),
+        waited: wait,
+        ahead: None,
+    };
+    let elected = timeout(wait, elected).await;
+    elected.map_err(|_| late())?.map(Some)
 }

@@ -3,9 +3,8 @@
 //!
 //! A value of a `Kind` is one contender. [`Kind::lock`] acquires it in the same way as the users of
 //! that kind do. Nothing here checks a promise. Not here: the elections, which return no guards
-//! (`election`), and the locks for code without async (`blocking`).
+//! (`election`).
 
-mod blocking;
 mod election;
 
 use std::{
@@ -22,27 +21,30 @@ use lockkeeper::{
     },
 };
 
-pub(crate) use blocking::Blocking;
 pub(crate) use election::{Latching, Leading};
+
+/// The three ways to ask for a lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum How {
+    Wait,
+    Within(Duration),
+    /// Without waiting.
+    Try,
+}
+
+/// What a contender gets; `None` if a try finds the lock taken.
+pub(crate) type Entered<H> = Result<Option<H>, LockError>;
+
+/// Dropping it releases. See [`Kind::rival`].
+pub(crate) type Rival = Box<dyn Send>;
 
 /// A contender of one kind.
 pub(crate) trait Kind: Clone + Send + Sync + 'static {
     /// The type of a hold.
     type Held: Held;
-    /// The type of a rival's hold; dropping it releases. See [`rival`](Self::rival).
-    type Rival: Send + 'static;
+
     /// How many contenders may hold it at the same time.
-    const HOLDERS: usize;
-
-    /// A contender at this path.
-    fn at(client: &Client, path: &str) -> Self;
-
-    fn lock(&self) -> impl Future<Output = Result<Self::Held, LockError>> + Send;
-
-    fn lock_timeout(
-        &self,
-        wait: Duration,
-    ) -> impl Future<Output = Result<Self::Held, LockError>> + Send;
+    const HOLDERS: usize = 1;
 
     /// Whether there is a queue, in which each waiter has a numbered node.
     const HAS_QUEUE: bool = true;
@@ -50,19 +52,43 @@ pub(crate) trait Kind: Clone + Send + Sync + 'static {
     /// How many nodes of a rival are in the first directory.
     const RIVALS_IN_QUEUE: usize = 1;
 
+    /// Names of children that are contenders of another kind and not of this one.
+    const STRANGERS: &[&str] = &["x-latch-0000000000"];
+
+    /// A contender at this path.
+    fn at(client: &Client, path: &str) -> Self;
+
+    fn enter(&self, how: How) -> impl Future<Output = Entered<Self::Held>> + Send;
+
+    fn lock(&self) -> impl Future<Output = Result<Self::Held, LockError>> + Send {
+        async { Ok(self.enter(How::Wait).await?.expect("waited for")) }
+    }
+
+    fn lock_timeout(
+        &self,
+        wait: Duration,
+    ) -> impl Future<Output = Result<Self::Held, LockError>> + Send {
+        async move { Ok(self.enter(How::Within(wait)).await?.expect("waited for")) }
+    }
+
+    fn try_lock(&self) -> impl Future<Output = Entered<Self::Held>> + Send {
+        self.enter(How::Try)
+    }
+
     /// Acquires it in a way that excludes every contender, and waits for all present holders.
-    fn rival(
-        client: &Client,
-        path: &str,
-    ) -> impl Future<Output = Result<Self::Rival, LockError>> + Send;
+    fn rival(client: &Client, path: &str) -> impl Future<Output = Result<Rival, LockError>> + Send {
+        let rival = Self::at(client, path);
+        async move { boxed(rival.lock().await) }
+    }
 
     /// The directories of its nodes. Contenders wait in the first one.
     fn directories(path: &str) -> Vec<String> {
         vec![path.to_owned()]
     }
+}
 
-    /// Names of children that are contenders of another kind and not of this one.
-    const STRANGERS: &[&str] = &["x-latch-0000000000"];
+fn boxed(held: Result<impl Send + 'static, LockError>) -> Result<Rival, LockError> {
+    held.map(|held| Box::new(held) as Rival)
 }
 
 /// A hold of one kind.
@@ -78,25 +104,23 @@ pub(crate) trait Held: Send + 'static {
     fn release(self) -> impl Future<Output = Result<(), LockError>> + Send;
 }
 
-/// A kind that has a try, which does not wait.
-pub(crate) trait Tries: Kind {
-    fn try_lock(&self) -> impl Future<Output = Result<Option<Self::Held>, LockError>> + Send;
-}
-
-/// Implements [`Held`] for guards, which all have the same methods.
+/// Implements [`Held`] for guards: of the guards of its locks, and of how to wait for the loss.
 macro_rules! held {
-    ($($guard:ty),*) => {$(
-        impl Held for $guard {
+    ($($held:ty: |$it:ident| $guards:expr, $lost:expr;)*) => {$(
+        impl Held for $held {
             fn nodes(&self) -> Vec<String> {
-                vec![self.path()]
+                let $it = self;
+                $guards.iter().map(|guard| guard.path()).collect()
             }
 
             fn token(&self) -> FencingToken {
-                self.fencing_token()
+                let $it = self;
+                $guards[0].fencing_token()
             }
 
             fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
-                let lost = Guard::lost(self);
+                let $it = self;
+                let lost = $lost;
                 async move { Some(lost.await) }
             }
 
@@ -107,81 +131,43 @@ macro_rules! held {
     )*};
 }
 
-held!(Guard, WriteGuard, ReentrantGuard);
-
-impl Held for MultiGuard {
-    fn nodes(&self) -> Vec<String> {
-        self.guards().iter().map(Guard::path).collect()
-    }
-
-    fn token(&self) -> FencingToken {
-        self.guards()[0].fencing_token()
-    }
-
-    fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
-        let lost = Self::lost(self);
-        async move { Some(lost.await) }
-    }
-
-    async fn release(self) -> Result<(), LockError> {
-        Self::release(self).await
-    }
+held! {
+    Guard: |it| [it], Guard::lost(it);
+    WriteGuard: |it| [it], Guard::lost(it);
+    ReentrantGuard: |it| [it], Guard::lost(it);
+    MultiGuard: |it| it.guards(), MultiGuard::lost(it);
 }
 
 impl Kind for Mutex {
     type Held = Guard;
-    type Rival = Guard;
-    const HOLDERS: usize = 1;
 
     fn at(client: &Client, path: &str) -> Self {
         Self::new(client, path).unwrap()
     }
 
-    async fn lock(&self) -> Result<Guard, LockError> {
-        Self::lock(self).await
-    }
-
-    async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
-        Self::lock_timeout(self, wait).await
-    }
-
-    async fn rival(client: &Client, path: &str) -> Result<Guard, LockError> {
-        Self::at(client, path).lock().await
-    }
-}
-
-impl Tries for Mutex {
-    async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
-        Self::try_lock(self).await
+    async fn enter(&self, how: How) -> Entered<Guard> {
+        match how {
+            How::Wait => Self::lock(self).await.map(Some),
+            How::Within(wait) => Self::lock_timeout(self, wait).await.map(Some),
+            How::Try => Self::try_lock(self).await,
+        }
     }
 }
 
 impl Kind for PlainMutex {
     type Held = Guard;
-    type Rival = Guard;
-    const HOLDERS: usize = 1;
     const HAS_QUEUE: bool = false;
 
     fn at(client: &Client, path: &str) -> Self {
         Self::new(client, path).unwrap()
     }
 
-    async fn lock(&self) -> Result<Guard, LockError> {
-        Self::lock(self).await
-    }
-
-    async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
-        Self::lock_timeout(self, wait).await
-    }
-
-    async fn rival(client: &Client, path: &str) -> Result<Guard, LockError> {
-        Self::at(client, path).lock().await
-    }
-}
-
-impl Tries for PlainMutex {
-    async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
-        Self::try_lock(self).await
+    async fn enter(&self, how: How) -> Entered<Guard> {
+        match how {
+            How::Wait => Self::lock(self).await.map(Some),
+            How::Within(wait) => Self::lock_timeout(self, wait).await.map(Some),
+            How::Try => Self::try_lock(self).await,
+        }
     }
 }
 
@@ -191,30 +177,22 @@ pub(crate) struct Writing(RwLock);
 
 impl Kind for Writing {
     type Held = WriteGuard;
-    type Rival = Guard;
-    const HOLDERS: usize = 1;
 
     fn at(client: &Client, path: &str) -> Self {
         Self(RwLock::new(client, path).unwrap())
     }
 
-    async fn lock(&self) -> Result<WriteGuard, LockError> {
-        self.0.write().await
-    }
-
-    async fn lock_timeout(&self, wait: Duration) -> Result<WriteGuard, LockError> {
-        self.0.write_timeout(wait).await
+    async fn enter(&self, how: How) -> Entered<WriteGuard> {
+        match how {
+            How::Wait => self.0.write().await.map(Some),
+            How::Within(wait) => self.0.write_timeout(wait).await.map(Some),
+            How::Try => self.0.try_write().await,
+        }
     }
 
     /// A reader: readers exclude a writer, too.
-    async fn rival(client: &Client, path: &str) -> Result<Guard, LockError> {
-        RwLock::new(client, path).unwrap().read().await
-    }
-}
-
-impl Tries for Writing {
-    async fn try_lock(&self) -> Result<Option<WriteGuard>, LockError> {
-        self.0.try_write().await
+    async fn rival(client: &Client, path: &str) -> Result<Rival, LockError> {
+        boxed(Reading::at(client, path).lock().await)
     }
 }
 
@@ -224,29 +202,22 @@ pub(crate) struct Reading(RwLock);
 
 impl Kind for Reading {
     type Held = Guard;
-    type Rival = WriteGuard;
     const HOLDERS: usize = usize::MAX;
 
     fn at(client: &Client, path: &str) -> Self {
         Self(RwLock::new(client, path).unwrap())
     }
 
-    async fn lock(&self) -> Result<Guard, LockError> {
-        self.0.read().await
+    async fn enter(&self, how: How) -> Entered<Guard> {
+        match how {
+            How::Wait => self.0.read().await.map(Some),
+            How::Within(wait) => self.0.read_timeout(wait).await.map(Some),
+            How::Try => self.0.try_read().await,
+        }
     }
 
-    async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
-        self.0.read_timeout(wait).await
-    }
-
-    async fn rival(client: &Client, path: &str) -> Result<WriteGuard, LockError> {
-        RwLock::new(client, path).unwrap().write().await
-    }
-}
-
-impl Tries for Reading {
-    async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
-        self.0.try_read().await
+    async fn rival(client: &Client, path: &str) -> Result<Rival, LockError> {
+        boxed(Writing::at(client, path).lock().await)
     }
 }
 
@@ -256,7 +227,6 @@ pub(crate) struct Leasing<const LEASES: usize>(Semaphore);
 
 impl<const LEASES: usize> Kind for Leasing<LEASES> {
     type Held = Guard;
-    type Rival = Vec<Guard>;
     const HOLDERS: usize = LEASES;
     const RIVALS_IN_QUEUE: usize = 0;
 
@@ -264,26 +234,20 @@ impl<const LEASES: usize> Kind for Leasing<LEASES> {
         Self(Semaphore::new(client, path, LEASES).unwrap())
     }
 
-    async fn lock(&self) -> Result<Guard, LockError> {
-        self.0.acquire().await
+    async fn enter(&self, how: How) -> Entered<Guard> {
+        match how {
+            How::Wait => self.0.acquire().await.map(Some),
+            How::Within(wait) => self.0.acquire_timeout(wait).await.map(Some),
+            How::Try => self.0.try_acquire().await,
+        }
     }
 
-    async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
-        self.0.acquire_timeout(wait).await
-    }
-
-    async fn rival(client: &Client, path: &str) -> Result<Vec<Guard>, LockError> {
-        Self::at(client, path).0.acquire_many(LEASES).await
+    async fn rival(client: &Client, path: &str) -> Result<Rival, LockError> {
+        boxed(Self::at(client, path).0.acquire_many(LEASES).await)
     }
 
     fn directories(path: &str) -> Vec<String> {
         vec![format!("{path}/locks"), format!("{path}/leases")]
-    }
-}
-
-impl<const LEASES: usize> Tries for Leasing<LEASES> {
-    async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
-        self.0.try_acquire().await
     }
 }
 
@@ -309,29 +273,18 @@ impl Clone for Reentering {
 
 impl Kind for Reentering {
     type Held = ReentrantGuard;
-    type Rival = ReentrantGuard;
-    const HOLDERS: usize = 1;
 
     fn at(client: &Client, path: &str) -> Self {
         Self::of_new_owner(ReentrantMutex::new(client, path).unwrap())
     }
 
-    async fn lock(&self) -> Result<ReentrantGuard, LockError> {
-        self.mutex.lock(&self.owner).await
-    }
-
-    async fn lock_timeout(&self, wait: Duration) -> Result<ReentrantGuard, LockError> {
-        self.mutex.lock_timeout(&self.owner, wait).await
-    }
-
-    async fn rival(client: &Client, path: &str) -> Result<ReentrantGuard, LockError> {
-        Self::at(client, path).lock().await
-    }
-}
-
-impl Tries for Reentering {
-    async fn try_lock(&self) -> Result<Option<ReentrantGuard>, LockError> {
-        self.mutex.try_lock(&self.owner).await
+    async fn enter(&self, how: How) -> Entered<ReentrantGuard> {
+        let Self { mutex, owner } = self;
+        match how {
+            How::Wait => mutex.lock(owner).await.map(Some),
+            How::Within(wait) => mutex.lock_timeout(owner, wait).await.map(Some),
+            How::Try => mutex.try_lock(owner).await,
+        }
     }
 }
 
@@ -341,8 +294,6 @@ pub(crate) struct Both(MultiLock);
 
 impl Kind for Both {
     type Held = MultiGuard;
-    type Rival = WriteGuard;
-    const HOLDERS: usize = 1;
     const RIVALS_IN_QUEUE: usize = 0;
 
     fn at(client: &Client, path: &str) -> Self {
@@ -352,27 +303,20 @@ impl Kind for Both {
         Self(MultiLock::new([Member::write(&lock), Member::from(&mutex)]).unwrap())
     }
 
-    async fn lock(&self) -> Result<MultiGuard, LockError> {
-        self.0.lock().await
-    }
-
-    async fn lock_timeout(&self, wait: Duration) -> Result<MultiGuard, LockError> {
-        self.0.lock_timeout(wait).await
+    async fn enter(&self, how: How) -> Entered<MultiGuard> {
+        match how {
+            How::Wait => self.0.lock().await.map(Some),
+            How::Within(wait) => self.0.lock_timeout(wait).await.map(Some),
+            How::Try => self.0.try_lock().await,
+        }
     }
 
     /// Takes the second lock only: a contender for both holds the first one while it waits.
-    async fn rival(client: &Client, path: &str) -> Result<WriteGuard, LockError> {
-        let second = RwLock::new(client, &format!("{path}/b")).unwrap();
-        second.write().await
+    async fn rival(client: &Client, path: &str) -> Result<Rival, LockError> {
+        boxed(Writing::at(client, &format!("{path}/b")).lock().await)
     }
 
     fn directories(path: &str) -> Vec<String> {
         vec![format!("{path}/a"), format!("{path}/b")]
-    }
-}
-
-impl Tries for Both {
-    async fn try_lock(&self) -> Result<Option<MultiGuard>, LockError> {
-        self.0.try_lock().await
     }
 }

@@ -4,11 +4,14 @@
 //!
 //! Not here: waiting for the turn (`decide`).
 
-use lockkeeper_recipes::decisions::{
-    lease_turn::LeaseTurn,
-    life::{self, Answer, Ask, End, Failure, Next, NodeLife, Seen},
-    plain_turn::PlainTurn,
-    turn::Turn,
+use lockkeeper_recipes::{
+    Loss,
+    decisions::{
+        lease_turn::LeaseTurn,
+        life::{self, Answer, Ask, End, Failure, Next, NodeLife, Seen},
+        plain_turn::PlainTurn,
+        turn::Turn,
+    },
 };
 
 use crate::{
@@ -309,7 +312,7 @@ pub(crate) fn lost_session(after: &mut State, scenario: &Scenario, i: usize, is_
     contender.place = None;
     if contender.request != Request::Nothing {
         if !is_late || contender.life.bound().is_some() || is_within_session(contender.request) {
-            let failure = Failure::SessionOver { closed: false };
+            let failure = Failure::SessionOver(Loss::Expired);
             let answer = failed(contender.request, failure).expect("a request");
             answered(after, scenario, i, answer);
         }

@@ -100,7 +100,6 @@ fn facts(after: &State, scenario: &Scenario, i: usize) -> Facts {
     Facts {
         session_loss: is_lost.then_some(Loss::Expired),
         is_lease_valid: after.sessions[scenario.clients[i]].has_lease && !is_lost,
-        connection: connection(after, scenario, i),
     }
 }
 

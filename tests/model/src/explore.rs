@@ -120,7 +120,7 @@ impl Scenario {
             self.each_step(&state, &mut |action, after| {
                 let canonical = after.canonical(self);
                 if next.is_none() && fingerprint(&canonical.sorted(self)) == wanted {
-                    words = describe(&state, self, action, &after);
+                    words = describe(&state, action, &after);
                     next = Some(canonical);
                 }
             });

@@ -19,7 +19,6 @@
 //! | `state`, `name`, `history` | one state, the names of nodes, the time of the servers |
 //! | `client`, `decide`, `crowd` | what contenders do, driven by the machines of the recipes |
 //! | `server` | what the servers, the network and operators do |
-//! | `lies` | what servers say that is not true |
 //! | `check`, [`Violation`] | what must hold |
 //! | `canonical` | which states are the same |
 //! | `action` | the steps, and their words |
@@ -28,7 +27,7 @@
 //!
 //! Not here:
 //! - clocks (`tests/sim` has them); only a lease may end here before the servers end its session;
-//! - the wire;
+//! - the wire, and replies that are not true (`session/src/machine/tests/created.rs`);
 //! - what a holder does and hears (`tests/contract`);
 //! - the code around the machines: `client` and `decide` repeat it in a few lines each.
 
@@ -47,7 +46,6 @@ mod decide;
 mod explore;
 mod history;
 pub mod lease;
-mod lies;
 mod name;
 pub mod runs;
 mod scenario;

@@ -29,9 +29,9 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     println!(
-        "| scenario | cuts | pauses | cancels | by hand | again | lies | deaths | states | steps | depth | seconds |"
+        "| scenario | cuts | pauses | cancels | by hand | again | deaths | states | steps | depth | seconds |"
     );
-    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     for (title, scenario) in runs {
         let start = Instant::now();
         let outcome = scenario.explore(MOST);
@@ -83,19 +83,6 @@ fn chosen(arguments: &[String]) -> Option<Vec<(String, Scenario)>> {
         return (!all.is_empty()).then_some(all);
     }
     let numbers: Option<Vec<u8>> = numbers.iter().map(|number| number.parse().ok()).collect();
-    let mut numbers = numbers?;
-    numbers.resize(7, 0);
-    let [cuts, pauses, cancels, by_hand, again, lies, deaths] = numbers[..] else {
-        return None;
-    };
-    let faults = Faults {
-        cuts,
-        pauses,
-        cancels,
-        by_hand,
-        again,
-        lies,
-        deaths,
-    };
+    let faults = Faults::of(&numbers?)?;
     runs::named(wanted, faults).map(|run| vec![run])
 }

@@ -4,83 +4,91 @@ use lockkeeper_recipes::rank::Kind;
 
 use crate::scenario::{CONTENDERS, Faults, Role, Scenario};
 
-/// Contenders in a queue; some of them only try.
-fn queue(kinds: [Kind; CONTENDERS], tries: [bool; CONTENDERS]) -> Scenario {
-    Scenario::new(kinds.map(Role::Queue)).with_tries(tries)
-}
-
-fn queues() -> [(&'static str, Scenario); 8] {
+/// Each scenario, with its group and its name.
+fn scenarios() -> [(&'static str, &'static str, Scenario); 18] {
     use Kind::{Mutex, Read, Write};
-    let no_try = [false; CONTENDERS];
-    let last = [false, false, true];
-    let last_two = [false, true, true];
-    [
-        ("3 mutexes", queue([Mutex; 3], no_try)),
-        ("3 writers", queue([Write; 3], no_try)),
-        ("2 writers, 1 reader", queue([Write, Write, Read], no_try)),
-        ("1 writer, 2 readers", queue([Write, Read, Read], no_try)),
-        ("mutex, writer, reader", queue([Mutex, Write, Read], no_try)),
-        ("2 mutexes, 1 try", queue([Mutex; 3], last)),
-        ("1 mutex, 2 tries", queue([Mutex; 3], last_two)),
-        (
-            "writer, try to write, try to read",
-            queue([Write, Write, Read], last_two),
-        ),
-    ]
-}
-
-/// Contenders of one client, which use each other's listings.
-fn crowds() -> [(&'static str, Scenario); 3] {
-    use Kind::{Mutex, Write};
-    let mutexes = queue([Mutex; 3], [false; CONTENDERS]);
-    let beside_writer = queue([Mutex, Mutex, Write], [false; CONTENDERS]);
-    [
-        ("3 mutexes of 2 clients", mutexes.with_shared_client()),
-        ("3 mutexes of 1 client", mutexes.with_one_client()),
-        (
-            "2 mutexes of 1 client, 1 writer",
-            beside_writer.with_shared_client(),
-        ),
-    ]
-}
-
-fn plain_locks() -> [(&'static str, Scenario); 3] {
+    let queue = |kinds: [Kind; CONTENDERS]| Scenario::new(kinds.map(Role::Queue));
+    let (last, last_two) = ([false, false, true], [false, true, true]);
+    let mutexes = queue([Mutex; 3]);
+    // Contenders of one client use each other's listings.
+    let beside_writer = queue([Mutex, Mutex, Write]).with_shared_client();
+    let try_to_read = queue([Write, Write, Read]).with_tries(last_two);
     let plain = Scenario::new([Role::Plain; CONTENDERS]);
-    let of_two = plain.with_shared_client();
-    let last = [false, false, true];
+    let plain_of_two = plain.with_shared_client();
+    let semaphore = |limit| Scenario::semaphore(limit, None);
+    let changed = |limit| Scenario::semaphore(limit, Some(1));
     [
-        ("3 plain locks", plain),
-        ("3 plain locks of 2 clients", of_two),
-        ("2 plain locks of 1 client, 1 try", of_two.with_tries(last)),
+        ("queue", "3 mutexes", mutexes),
+        ("queue", "3 writers", queue([Write; 3])),
+        ("queue", "2 writers, 1 reader", queue([Write, Write, Read])),
+        ("queue", "1 writer, 2 readers", queue([Write, Read, Read])),
+        (
+            "queue",
+            "mutex, writer, reader",
+            queue([Mutex, Write, Read]),
+        ),
+        ("queue", "2 mutexes, 1 try", mutexes.with_tries(last)),
+        ("queue", "1 mutex, 2 tries", mutexes.with_tries(last_two)),
+        ("queue", "writer, try to write, try to read", try_to_read),
+        (
+            "crowd",
+            "3 mutexes of 2 clients",
+            mutexes.with_shared_client(),
+        ),
+        ("crowd", "3 mutexes of 1 client", mutexes.with_one_client()),
+        ("crowd", "2 mutexes of 1 client, 1 writer", beside_writer),
+        ("plain", "3 plain locks", plain),
+        ("plain", "3 plain locks of 2 clients", plain_of_two),
+        (
+            "plain",
+            "2 plain locks of 1 client, 1 try",
+            plain_of_two.with_tries(last),
+        ),
+        ("leases", "semaphore of 1", semaphore(1)),
+        ("leases", "semaphore of 2", semaphore(2)),
+        ("changed", "semaphore of 2, limit changed once", changed(2)),
+        ("changed", "semaphore of 1, limit changed once", changed(1)),
     ]
 }
 
-fn semaphores() -> [(&'static str, Scenario); 2] {
-    [
-        ("semaphore of 1", Scenario::semaphore(1, None)),
-        ("semaphore of 2", Scenario::semaphore(2, None)),
-    ]
-}
+/// A group or one scenario, and the faults with which it is explored: how many cuts, pauses,
+/// cancels, deletes by hand, starts again and deaths.
+type Table = [(&'static str, &'static str)];
 
-/// The limit is changed while the semaphore is used.
-fn changed_semaphores() -> [(&'static str, Scenario); 2] {
-    let semaphore = |limit| Scenario::semaphore(limit, Some(1));
-    [
-        ("semaphore of 2, limit changed once", semaphore(2)),
-        ("semaphore of 1, limit changed once", semaphore(1)),
-    ]
-}
+/// As many faults as a minute allows.
+const ORDINARY: &Table = &[
+    ("queue", "100000 001010 000100"),
+    ("3 mutexes", "000020 101100 011000 000200"),
+    ("crowd", "100000 001010 000100 010000"),
+    ("plain", "000010 100000 010000 001000"),
+    ("leases", "000010 100000 010000 001000 000100"),
+    ("changed", "000000"),
+    ("3 mutexes", "000001"),
+    ("3 writers", "000001"),
+    ("3 mutexes of 1 client", "000001"),
+    ("3 plain locks", "000001"),
+    ("semaphore of 1", "000001"),
+];
+
+const FULL: &Table = &[
+    ("queue", "000020 101100 010100 011000 000200 201000 110000"),
+    ("3 mutexes", "111100"),
+    ("crowd", "000020 101000 100100 011000 001100"),
+    ("plain", "000020 101000 011000 200000 110000"),
+    ("leases", "000020 101000 011000 200000 110000"),
+    ("leases", "100100 010100 001100"),
+    ("changed", "000010 100000 010000 001000"),
+    ("queue", "000002"),
+    ("crowd", "000002"),
+    ("plain", "000002"),
+    ("leases", "000002"),
+];
 
 /// The scenario with this name, and with these faults.
 #[must_use]
 pub fn named(name: &str, faults: Faults) -> Option<(String, Scenario)> {
-    let all = queues()
-        .into_iter()
-        .chain(crowds())
-        .chain(plain_locks())
-        .chain(semaphores());
-    let mut all = all.chain(changed_semaphores());
-    let (name, scenario) = all.find(|(title, _)| *title == name)?;
+    let mut all = scenarios().into_iter();
+    let (_, name, scenario) = all.find(|(_, title, _)| *title == name)?;
     Some((title(name, faults), scenario.with_faults(faults)))
 }
 
@@ -88,139 +96,41 @@ pub fn named(name: &str, faults: Faults) -> Option<(String, Scenario)> {
 /// deleted by hand.
 #[must_use]
 pub fn plain_by_hand() -> Scenario {
-    Scenario::new([Role::Plain; CONTENDERS]).with_faults(faults(0, 0, 0, 1, 0))
+    Scenario::new([Role::Plain; CONTENDERS]).with_faults(faults("000100"))
 }
 
-/// The scenarios of the tests: as many faults as a minute allows.
+/// The scenarios of the tests.
 #[must_use]
 pub fn ordinary() -> Vec<(String, Scenario)> {
-    let light = [
-        faults(1, 0, 0, 0, 0),
-        faults(0, 0, 1, 0, 1),
-        faults(0, 0, 0, 1, 0),
-    ];
-    let mut runs = with_faults(&queues(), &light);
-    let heavy = [
-        faults(0, 0, 0, 0, 2),
-        faults(1, 0, 1, 1, 0),
-        faults(0, 1, 1, 0, 0),
-        faults(0, 0, 0, 2, 0),
-    ];
-    runs.extend(with_faults(&queues()[..1], &heavy));
-    runs.extend(with_faults(&crowds(), &light));
-    runs.extend(with_faults(&crowds(), &[faults(0, 1, 0, 0, 0)]));
-    let each = [
-        faults(0, 0, 0, 0, 1),
-        faults(1, 0, 0, 0, 0),
-        faults(0, 1, 0, 0, 0),
-        faults(0, 0, 1, 0, 0),
-    ];
-    runs.extend(with_faults(&plain_locks(), &each));
-    runs.extend(with_faults(&semaphores(), &each));
-    runs.extend(with_faults(&semaphores(), &[faults(0, 0, 0, 1, 0)]));
-    runs.extend(with_faults(&changed_semaphores(), &[Faults::default()]));
-    let bad = [bad_servers(1, 0), bad_servers(0, 1)];
-    runs.extend(with_faults(&queues()[..2], &bad));
-    runs.extend(with_faults(&crowds()[1..2], &bad));
-    runs.extend(with_faults(&plain_locks()[..1], &bad));
-    runs.extend(with_faults(&semaphores()[..1], &bad));
-    runs
+    of_table(ORDINARY)
 }
 
 /// All scenarios.
 #[must_use]
 pub fn full() -> Vec<(String, Scenario)> {
-    let mut runs = with_faults(
-        &queues(),
-        &[
-            faults(0, 0, 0, 0, 2),
-            faults(1, 0, 1, 1, 0),
-            faults(0, 1, 0, 1, 0),
-            faults(0, 1, 1, 0, 0),
-            faults(0, 0, 0, 2, 0),
-            faults(2, 0, 1, 0, 0),
-            faults(1, 1, 0, 0, 0),
-        ],
-    );
-    runs.extend(with_faults(&queues()[..1], &[faults(1, 1, 1, 1, 0)]));
-    let of_crowds = [
-        faults(0, 0, 0, 0, 2),
-        faults(1, 0, 1, 0, 0),
-        faults(1, 0, 0, 1, 0),
-        faults(0, 1, 1, 0, 0),
-        faults(0, 0, 1, 1, 0),
-    ];
-    runs.extend(with_faults(&crowds(), &of_crowds));
-    let each = [
-        faults(0, 0, 0, 0, 2),
-        faults(1, 0, 1, 0, 0),
-        faults(0, 1, 1, 0, 0),
-        faults(2, 0, 0, 0, 0),
-        faults(1, 1, 0, 0, 0),
-    ];
-    runs.extend(with_faults(&plain_locks(), &each));
-    runs.extend(with_faults(&semaphores(), &each));
-    let by_hand = [
-        faults(1, 0, 0, 1, 0),
-        faults(0, 1, 0, 1, 0),
-        faults(0, 0, 1, 1, 0),
-    ];
-    runs.extend(with_faults(&semaphores(), &by_hand));
-    let one = [
-        faults(0, 0, 0, 0, 1),
-        faults(1, 0, 0, 0, 0),
-        faults(0, 1, 0, 0, 0),
-        faults(0, 0, 1, 0, 0),
-    ];
-    runs.extend(with_faults(&changed_semaphores(), &one));
-    let bad = [bad_servers(1, 0), bad_servers(0, 2), bad_servers(1, 1)];
-    runs.extend(with_faults(&queues(), &bad));
-    runs.extend(with_faults(&crowds(), &bad));
-    runs.extend(with_faults(&plain_locks(), &bad));
-    runs.extend(with_faults(&semaphores(), &bad));
-    runs
+    of_table(FULL)
 }
 
-fn with_faults(scenarios: &[(&str, Scenario)], each: &[Faults]) -> Vec<(String, Scenario)> {
+fn of_table(table: &Table) -> Vec<(String, Scenario)> {
     let mut runs = Vec::new();
-    for (name, scenario) in scenarios {
-        let with = |faults: &Faults| (title(name, *faults), scenario.with_faults(*faults));
-        runs.extend(each.iter().map(with));
+    for (wanted, each) in table {
+        for (group, name, scenario) in scenarios() {
+            if [group, name].contains(wanted) {
+                let each = each.split(' ').map(faults);
+                runs.extend(each.map(|it| (title(name, it), scenario.with_faults(it))));
+            }
+        }
     }
     runs
 }
 
-fn faults(cuts: u8, pauses: u8, cancels: u8, by_hand: u8, again: u8) -> Faults {
-    Faults {
-        cuts,
-        pauses,
-        cancels,
-        by_hand,
-        again,
-        ..Faults::default()
-    }
-}
-
-/// Servers that lie, or die.
-fn bad_servers(lies: u8, deaths: u8) -> Faults {
-    Faults {
-        lies,
-        deaths,
-        ..Faults::default()
-    }
+/// One digit for each kind of fault, in the order of the columns.
+fn faults(digits: &str) -> Faults {
+    let digits: Vec<u8> = digits.bytes().map(|digit| digit - b'0').collect();
+    Faults::of(&digits).expect("six digits")
 }
 
 fn title(scenario: &str, faults: Faults) -> String {
-    let Faults {
-        cuts,
-        pauses,
-        cancels,
-        by_hand,
-        again,
-        lies,
-        deaths,
-    } = faults;
-    format!(
-        "| {scenario} | {cuts} | {pauses} | {cancels} | {by_hand} | {again} | {lies} | {deaths} |"
-    )
+    let counts = faults.counts().map(|count| count.to_string());
+    format!("| {scenario} | {} |", counts.join(" | "))
 }

@@ -33,11 +33,38 @@ pub struct Faults {
     pub by_hand: u8,
     /// A contender that is done starts again.
     pub again: u8,
-    /// A reply to a create names another node, or another transaction than the one that has created
-    /// the node.
-    pub lies: u8,
     /// A server dies of a request, and with it the connections of all clients.
     pub deaths: u8,
+}
+
+impl Faults {
+    /// The counts in the order of the fields. Those that are missing at the end are 0.
+    #[must_use]
+    pub fn of(counts: &[u8]) -> Option<Self> {
+        let mut all = [0; 6];
+        all.get_mut(..counts.len())?.copy_from_slice(counts);
+        let [cuts, pauses, cancels, by_hand, again, deaths] = all;
+        Some(Self {
+            cuts,
+            pauses,
+            cancels,
+            by_hand,
+            again,
+            deaths,
+        })
+    }
+
+    pub(crate) fn counts(self) -> [u8; 6] {
+        let Self {
+            cuts,
+            pauses,
+            cancels,
+            by_hand,
+            again,
+            deaths,
+        } = self;
+        [cuts, pauses, cancels, by_hand, again, deaths]
+    }
 }
 
 /// A scenario to explore.

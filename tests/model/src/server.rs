@@ -8,7 +8,6 @@ use crate::{
     client, crowd,
     decide::is_in_the_way,
     history::{NEVER, Time},
-    lies::{self, Lie},
     name::{Marker, Name},
     scenario::{CONTENDERS, Role, Scenario},
     state::{Event, LIMITS, Limit, Phase, Reply, Request, Session, State, Watch, marker},
@@ -101,30 +100,9 @@ fn write_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>
                     show(after, scenario, i, view);
                     reply_to_request(after, scenario, i, view);
                 });
-                for lie in lies::to(state, scenario, i) {
-                    next(Action::Lie(i, lie), &|after| {
-                        lie_to(after, scenario, i, lie);
-                    });
-                }
             }
         }
     }
-}
-
-/// The client does not believe the reply: it gives the connection up, and the effect of the create
-/// is unknown to it. Or it does.
-fn lie_to(after: &mut State, scenario: &Scenario, i: usize, lie: Lie) {
-    after.faults.lies -= 1;
-    let view = after.contenders[i].committed;
-    if !lie.is_believed(after, i) {
-        return cut(after, scenario, scenario.clients[i]);
-    }
-    match lie {
-        Lie::Node { name, .. } => after.contenders[i].created = name,
-        Lie::Transaction => after.violation = Some(Violation::FalseToken),
-    }
-    show(after, scenario, i, view);
-    reply_to_request(after, scenario, i, view);
 }
 
 /// Watches are set, and the read of a contender is answered.

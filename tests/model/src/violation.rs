@@ -18,9 +18,6 @@ pub enum Violation {
     GrantedWithoutNode,
     /// The lock was granted in a session that was over.
     GrantedAfterExpiry,
-    /// A contender has taken the node for one that another transaction has created: its fencing
-    /// token would be a false one.
-    FalseToken,
     /// A node of a live session that nobody will delete.
     Orphan,
     /// A try that had not seen the queue free has created a node, and somebody was in the way.

@@ -14,7 +14,7 @@ use std::{
     time::Instant,
 };
 
-use lockkeeper_mutations::{Check, Mutation, gate, read};
+use lockkeeper_mutations::{Mutation, gate, read};
 
 /// Seconds after which the simulation gives up, even if seeds are left.
 const SECONDS: &str = "600";
@@ -146,52 +146,46 @@ impl Sources {
             before.push((path, text));
             Ok(())
         });
-        let mut found = Vec::new();
-        let failed = match applied {
-            Err(why) => Some(Told::Unfit(why)),
-            Ok(()) => mutation
-                .checks
-                .iter()
-                .find_map(|check| match self.run(check) {
-                    Told::Found(how) => {
-                        found.push(how);
-                        None
-                    }
-                    told => Some(told),
-                }),
-        };
+        let told = applied.map_err(Told::Unfit).and_then(|()| {
+            let mut found = Vec::new();
+            for check in &mutation.checks {
+                match self.run(check) {
+                    Told::Found(how) => found.push(how),
+                    told => return Err(told),
+                }
+            }
+            Ok(Told::Found(found.join("; ")))
+        });
         for (path, text) in before.into_iter().rev() {
             fs::write(&path, text).expect("a file below target/");
         }
-        failed.unwrap_or_else(|| Told::Found(found.join("; ")))
+        told.unwrap_or_else(|told| told)
     }
 
-    fn run(&self, check: &Check) -> Told {
-        let told = match check {
-            Check::Simulation { first, seeds } => self.simulation(*first, *seeds),
-            Check::Model {
-                scenario,
-                faults,
-                violation,
-            } => self.model(scenario, faults, violation),
-            Check::Test {
-                package,
-                target,
-                name,
-            } => self.test(package, target, name),
+    /// Runs the check of this line.
+    fn run(&self, check: &str) -> Told {
+        let parts: Vec<_> = check.split(" | ").collect();
+        let words: Vec<_> = check.split(' ').collect();
+        let told = match (&words[..], &parts[..]) {
+            (["simulation", seeds], _) => self.simulation("1", seeds),
+            (["simulation", seeds, "from", first], _) => self.simulation(first, seeds),
+            (["model", ..], [scenario, faults, violation]) => {
+                let scenario = scenario.trim_start_matches("model ");
+                self.model(scenario, faults, violation)
+            }
+            (["test", package, target, name], _) => self.test(package, target, name),
+            _ => Err(format!("mutations.txt: unknown kind of check: {check}")),
         };
         told.unwrap_or_else(Told::Unfit)
     }
 
     /// The error says why it cannot tell, here and below.
-    fn simulation(&self, first: u64, seeds: u64) -> Result<Told, String> {
-        let (first, seeds) = (first.to_string(), seeds.to_string());
+    fn simulation(&self, first: &str, seeds: &str) -> Result<Told, String> {
         let program = self.build("lockkeeper-sim")?;
-        let arguments = ["--threads", "2", "--no-shrink", "--seconds", SECONDS];
         let run = output(
             Command::new(program)
-                .args(arguments)
-                .args(["--seed", &first, "--seeds", &seeds])
+                .args(["--threads", "2", "--no-shrink", "--seconds", SECONDS])
+                .args(["--seed", first, "--seeds", seeds])
                 .stderr(Stdio::null()),
         )?;
         let told = String::from_utf8_lossy(&run.stdout);
@@ -231,13 +225,22 @@ impl Sources {
 
     fn test(&self, package: &str, target: &str, name: &str) -> Result<Told, String> {
         let program = match target {
-            "lib" => vec!["--lib"],
+            "lib" | "schedules" => vec!["--lib"],
             "bins" => vec!["--bins"],
             target => vec!["--test", target],
         };
-        let mut build = self.cargo("test", "dev", package);
+        let cargo = || {
+            let mut cargo = self.cargo("test", "dev", package);
+            if target == "schedules" {
+                let built = self.built.join("schedules");
+                cargo.env("RUSTFLAGS", "--cfg shuttle");
+                cargo.env("CARGO_TARGET_DIR", built);
+            }
+            cargo
+        };
+        let mut build = cargo();
         compiled(&output(build.args(&program).arg("--no-run"))?)?;
-        let mut test = self.cargo("test", "dev", package);
+        let mut test = cargo();
         let run = output(test.args(&program).args(["--", "--exact", name]))?;
         let told = String::from_utf8_lossy(&run.stdout);
         // The status of a test program some of whose tests failed. A program that found no such

@@ -36,7 +36,7 @@ pub struct Event {
 }
 
 /// The number of an attempt at a lock, and of the hold that may follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt(pub u64);
 
 /// Which other holds of the same lock a hold may overlap with.
@@ -90,10 +90,7 @@ pub enum What {
     },
     /// From here on, the caller of the attempt waits for its turn and for nothing else. The checker
     /// looks at the time of a hand-over only for such attempts.
-    Waiting {
-        /// The attempt.
-        attempt: Attempt,
-    },
+    Waiting(Attempt),
     /// The attempt has the lock.
     Granted {
         /// The attempt.
@@ -122,31 +119,16 @@ pub enum What {
         until: Duration,
     },
     /// The holder begins to listen for requests to release the lock.
-    Listening {
-        /// The attempt.
-        attempt: Attempt,
-    },
+    Listening(Attempt),
     /// The holder hears a request to release the lock.
-    Heard {
-        /// The attempt.
-        attempt: Attempt,
-    },
+    Heard(Attempt),
     /// A client is about to ask the owner of this node to release the lock.
-    Asking {
-        /// The node.
-        node: String,
-    },
+    Asking(String),
     /// A client has asked the owner of this node to release the lock: the request is in the node's
     /// data.
-    AskedToLetGo {
-        /// The node.
-        node: String,
-    },
+    AskedToLetGo(String),
     /// A writer begins to become a reader. From here on it claims no more than a reader does.
-    Downgrading {
-        /// The attempt.
-        attempt: Attempt,
-    },
+    Downgrading(Attempt),
     /// A writer has become a reader.
     Downgraded {
         /// The attempt.
@@ -167,10 +149,7 @@ pub enum What {
         accepted: bool,
     },
     /// The holder begins to release the lock, in any way. From here on it claims nothing.
-    LetGo {
-        /// The attempt.
-        attempt: Attempt,
-    },
+    LetGo(Attempt),
     /// The attempt or the hold is over.
     Ended {
         /// The attempt.
@@ -179,23 +158,14 @@ pub enum What {
         end: End,
     },
     /// A third party deleted this node by hand. From here on, the promises to its owner are void.
-    Deleted {
-        /// The node.
-        node: String,
-    },
+    Deleted(String),
     /// A third party ended this session by force, before it expired. This is like `Deleted` for all
     /// its nodes.
-    Killed {
-        /// The session.
-        session: i64,
-    },
+    Killed(i64),
     /// The servers have ended this session: it expired or was closed. Only a recorder that sees the
     /// servers' side can know this; see
     /// [`Bounds::knows_sessions`](crate::check::Bounds::knows_sessions).
-    SessionOver {
-        /// The session.
-        session: i64,
-    },
+    SessionOver(i64),
     /// A client has read a node and set a watch on it.
     Watching {
         /// The number of the watch, unique over all clients.
@@ -206,10 +176,7 @@ pub enum What {
         version: i64,
     },
     /// The watch has fired, or has ended with its session, or no task waits for it any more.
-    Fired {
-        /// The number of the watch.
-        watch: u64,
-    },
+    Fired(u64),
     /// The client has read a node again. The recorder writes all watches that have fired before
     /// this event.
     Read {
@@ -261,15 +228,9 @@ pub enum What {
         bytes: usize,
     },
     /// A lock is granted with a node or a token that the servers do not have.
-    Believed {
-        /// The attempt.
-        attempt: Attempt,
-    },
+    Believed(Attempt),
     /// At the end of a run in which nothing failed: how many connections a client has made.
-    Deserted {
-        /// How many.
-        connections: u64,
-    },
+    Deserted(u64),
     /// At the end of the run: the server of a client has a watch that the client does not want, or
     /// the other way round.
     Strayed {
@@ -321,103 +282,12 @@ pub enum Answer {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.at.as_secs_f64();
-        write!(f, "{seconds:9.3}  c{}  {}", self.client, self.what)
+        write!(f, "{seconds:9.3}  c{}  {:?}", self.client, self.what)
     }
 }
 
-impl fmt::Display for Attempt {
+impl fmt::Debug for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{}", self.0)
-    }
-}
-
-impl fmt::Display for What {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Asked {
-                attempt,
-                lock,
-                mode,
-            } => match mode {
-                Mode::Exclusive => write!(f, "{attempt} asks for {lock}"),
-                Mode::Shared => write!(f, "{attempt} asks to share {lock}"),
-                Mode::Lease { limit } => {
-                    write!(f, "{attempt} asks for one of {limit} leases of {lock}")
-                }
-            },
-            Self::Placed { attempt, node, .. } => write!(f, "{attempt} is queued as {node}"),
-            Self::Waiting { attempt } => write!(f, "{attempt} waits for its turn"),
-            Self::Granted {
-                attempt,
-                token,
-                node,
-                session,
-            } => write!(
-                f,
-                "{attempt} GRANTED with token {token} as {node} of {session:#x}"
-            ),
-            Self::Valid { attempt, until } => {
-                write!(f, "{attempt} is valid until {:.3}", until.as_secs_f64())
-            }
-            Self::Limited { attempt, until } => {
-                write!(f, "{attempt} has its limit at {:.3}", until.as_secs_f64())
-            }
-            Self::Listening { attempt } => write!(f, "{attempt} listens"),
-            Self::Heard { attempt } => write!(f, "{attempt} hears that it is asked to release"),
-            Self::Asking { node } => write!(f, "{node} will be asked to release"),
-            Self::AskedToLetGo { node } => write!(f, "{node} has been asked to release"),
-            Self::Downgrading { attempt } => write!(f, "{attempt} begins to become a reader"),
-            Self::Downgraded { attempt, node } => write!(f, "{attempt} becomes a reader as {node}"),
-            Self::Stored {
-                attempt,
-                store,
-                token,
-                accepted,
-            } => {
-                let verdict = if *accepted { "accepted" } else { "refused" };
-                write!(f, "{attempt} write to {store} with token {token} {verdict}")
-            }
-            Self::LetGo { attempt } => write!(f, "{attempt} begins to release"),
-            Self::Ended { attempt, end } => write!(f, "{attempt} ended: {end:?}"),
-            Self::Deleted { node } => write!(f, "{node} deleted by hand"),
-            Self::Killed { session } => write!(f, "session {session:#x} ended by force"),
-            Self::SessionOver { session } => write!(f, "session {session:#x} is over"),
-            Self::Watching {
-                watch,
-                path,
-                version,
-            } => write!(f, "watch {watch} on {path} at version {version}"),
-            Self::Fired { watch } => write!(f, "watch {watch} fires"),
-            Self::Read { path, version } => write!(f, "reads {path} at version {version}"),
-            Self::Writing { attempt, write } => write!(f, "{attempt} begins write {write}"),
-            Self::Answered { write, answer } => write!(f, "write {write} answered: {answer:?}"),
-            Self::Applied { write, times } => write!(f, "write {write} was applied {times} times"),
-            Self::Standing { latches, leaders } => {
-                write!(f, "of {latches} latches, {leaders} lead")
-            }
-            Self::Drowned { server, bytes } => {
-                write!(f, "s{server} has {bytes} bytes of replies in its memory")
-            }
-            Self::Believed { attempt } => write!(f, "{attempt} has believed a lie"),
-            Self::Deserted { connections } => {
-                write!(f, "{connections} connections to servers that never failed")
-            }
-            Self::Left { node, session } => write!(f, "{node} of {session:#x} was left behind"),
-            Self::Strayed {
-                watch,
-                session,
-                is_set,
-            } => {
-                let (has, lacks) = if *is_set {
-                    ("the server", "client")
-                } else {
-                    ("the client", "server")
-                };
-                write!(
-                    f,
-                    "{has} of {session:#x} has the watch {watch}, the {lacks} not"
-                )
-            }
-        }
     }
 }

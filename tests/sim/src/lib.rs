@@ -5,7 +5,6 @@
 //! |---|---|
 //! | [`history`] | the format of a history: a list of events about locks |
 //! | [`check`] | the rules that every history must keep, simulated or real |
-//! | [`operations`] | a history for outside checkers of linearizability |
 //! | [`plan`] | the plan of a simulated run, drawn from a seed |
 //! | [`run`] | one simulated run |
 //! | [`shrink`] | reduces a plan that fails |
@@ -22,7 +21,6 @@
 pub mod check;
 mod gate;
 pub mod history;
-pub mod operations;
 pub mod plan;
 mod prompt;
 mod rng;

@@ -10,74 +10,72 @@ use std::{
     time::{Duration, Instant},
 };
 
+use clap::Parser;
 use lockkeeper_session::LeasePolicy;
 use lockkeeper_sim::{
-    Figures, operations,
+    Figures, Outcome,
     plan::{AIMED, PARTITIONS, Plan},
     run, shrink,
 };
 
-const USAGE: &str = "usage: lockkeeper-sim [--seeds N] [--seed FIRST] [--threads N] [--seconds N] [--verbose] [--history FILE] [--no-shrink] [--partitions] [--assumed]
-
-  --seeds N     how many seeds to run (default 1000)
-  --seed FIRST  the first seed (default 1)
-  --threads N   how many seeds to run at the same time (default 1)
-  --seconds N   start no new seed after N seconds
-  --history F   run only the first seed, and write its operations on locks to F, as a history of Jepsen in EDN
-  --verbose     run only the first seed, and print everything that happens
-  --no-shrink   do not look for a smaller plan that fails
-  --partitions  of these seeds, run only those whose plan cuts links between servers
-  --assumed     clients assume that their leases are valid, instead of proving it: this fails";
-
 /// A seed takes some milliseconds.
 const STUCK: Duration = Duration::from_secs(60);
 
+/// Runs seeds of the simulation.
+#[derive(Parser)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option")]
 struct Options {
+    /// How many seeds to run.
+    #[arg(long, default_value_t = 1000)]
     seeds: u64,
-    first: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many seeds to run at the same time.
+    #[arg(long, default_value_t = 1)]
     threads: u64,
-    limit: Option<Duration>,
+    /// Start no new seed after so many seconds.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Run only the first seed, and print everything that happens.
+    #[arg(long)]
     verbose: bool,
-    history: Option<String>,
-    shrinks: bool,
+    /// Do not look for a smaller plan that fails.
+    #[arg(long)]
+    no_shrink: bool,
+    /// Of these seeds, run only those whose plan cuts links between servers.
+    #[arg(long)]
     partitions: bool,
-    lease: LeasePolicy,
+    /// Clients assume that their leases are valid, instead of proving it: this fails.
+    #[arg(long)]
+    assumed: bool,
 }
 
 impl Options {
     fn plan(&self, seed: u64) -> Plan {
         let mut plan = Plan::of(seed);
-        plan.lease = self.lease;
+        if self.assumed {
+            plan.lease = LeasePolicy::Assumed { margin: None };
+        }
         plan
     }
 }
 
 fn main() -> ExitCode {
-    let options = match options(std::env::args().skip(1)) {
-        Ok(options) => options,
-        Err(why) => {
-            eprintln!("{why}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    if let Some(file) = &options.history {
-        let outcome = run(&options.plan(options.first), false);
-        return match std::fs::write(file, operations::edn(&outcome.history)) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(why) => {
-                eprintln!("{file}: {why}");
-                ExitCode::FAILURE
-            }
-        };
-    }
+    let options = Options::parse();
     if options.verbose {
-        return print_all(&options.plan(options.first));
+        let plan = options.plan(options.seed);
+        let outcome = run(&plan, true);
+        println!("{plan}");
+        print(&outcome);
+        println!("digest {:016x}", outcome.digest);
+        return ExitCode::from(u8::from(!outcome.violations.is_empty()));
     }
     // A task that panics is a violation. The report names it with its seed, so the default message
     // is not needed.
     std::panic::set_hook(Box::new(|_| {}));
     let begin = Instant::now();
-    let next = AtomicU64::new(options.first);
+    let next = AtomicU64::new(options.seed);
     let failed = AtomicBool::new(false);
     let running: Vec<_> = (0..options.threads).map(|_| Mutex::new(None)).collect();
     let mut results = Vec::new();
@@ -91,15 +89,12 @@ fn main() -> ExitCode {
         }
         results.extend(workers.into_iter().filter_map(|worker| worker.join().ok()));
     });
-    let mut figures = Figures::default();
-    let mut seeds = 0;
-    let mut failures = Vec::new();
+    let (mut seeds, mut figures, mut failures) = (0, Figures::default(), Vec::new());
     for (done, found, failure) in results {
         seeds += done;
         figures.add(&found);
         failures.extend(failure);
     }
-    failures.sort_unstable();
     let seconds = begin.elapsed().as_secs_f64();
     #[allow(clippy::cast_precision_loss, reason = "the rate is only printed")]
     let rate = seeds as f64 / seconds;
@@ -107,7 +102,7 @@ fn main() -> ExitCode {
     for (what, count) in &figures.0 {
         println!("{count:>12}  {what}");
     }
-    let Some(first) = failures.first() else {
+    let Some(first) = failures.iter().min() else {
         println!("no violation found");
         return ExitCode::SUCCESS;
     };
@@ -125,12 +120,11 @@ fn work(
     failed: &AtomicBool,
     running: &Mutex<Option<(u64, Instant)>>,
 ) -> (u64, Figures, Option<u64>) {
+    let limit = options.seconds.map(Duration::from_secs);
     let (mut done, mut figures) = (0, Figures::default());
-    while !failed.load(Ordering::Relaxed)
-        && options.limit.is_none_or(|limit| begin.elapsed() < limit)
-    {
+    while !failed.load(Ordering::Relaxed) && limit.is_none_or(|limit| begin.elapsed() < limit) {
         let seed = next.fetch_add(1, Ordering::Relaxed);
-        if seed >= options.first.saturating_add(options.seeds) {
+        if seed >= options.seed.saturating_add(options.seeds) {
             break;
         }
         if options.partitions && seed % AIMED != PARTITIONS {
@@ -172,72 +166,22 @@ fn report(seed: u64, options: &Options) {
     let plan = options.plan(seed);
     let outcome = run(&plan, false);
     println!("\nseed {seed} fails:");
-    for violation in &outcome.violations {
-        println!("{violation}");
-    }
-    if !options.shrinks {
+    print(&outcome);
+    if options.no_shrink {
         return;
     }
     let small = shrink(&plan, &outcome.violations, 600);
-    let outcome = run(&small, true);
     println!("\nthe smallest plan found that still fails:\n{small}\nits events:");
-    for line in &outcome.lines {
-        println!("{line}");
-    }
-    println!();
-    for violation in &outcome.violations {
-        println!("{violation}");
-    }
+    print(&run(&small, true));
     println!("\nto repeat: lockkeeper-sim --seed {seed} --seeds 1");
 }
 
-/// Prints everything that happens in one seed.
-fn print_all(plan: &Plan) -> ExitCode {
-    let outcome = run(plan, true);
-    println!("{plan}");
+/// Prints what happened, and what is wrong with it.
+fn print(outcome: &Outcome) {
     for line in &outcome.lines {
         println!("{line}");
     }
     for violation in &outcome.violations {
         println!("{violation}");
     }
-    println!("digest {:016x}", outcome.digest);
-    if outcome.violations.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
-}
-
-fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options {
-        seeds: 1000,
-        first: 1,
-        threads: 1,
-        limit: None,
-        verbose: false,
-        history: None,
-        shrinks: true,
-        partitions: false,
-        lease: LeasePolicy::Proved,
-    };
-    while let Some(arg) = args.next() {
-        let mut number = || {
-            let text = args.next().ok_or(format!("{arg} needs a number"))?;
-            text.parse().map_err(|_| format!("{text} is not a number"))
-        };
-        match arg.as_str() {
-            "--seeds" => options.seeds = number()?,
-            "--seed" => options.first = number()?,
-            "--threads" => options.threads = number()?,
-            "--seconds" => options.limit = Some(Duration::from_secs(number()?)),
-            "--verbose" => options.verbose = true,
-            "--history" => options.history = Some(args.next().ok_or("--history needs a file")?),
-            "--no-shrink" => options.shrinks = false,
-            "--partitions" => options.partitions = true,
-            "--assumed" => options.lease = LeasePolicy::Assumed { margin: None },
-            _ => return Err(format!("unknown option: {arg}")),
-        }
-    }
-    Ok(options)
 }

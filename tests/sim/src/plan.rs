@@ -6,6 +6,7 @@
 mod aimed;
 mod burdens;
 mod crowd;
+mod draft;
 mod giving_up;
 mod partitions;
 mod random;
@@ -343,10 +344,12 @@ impl Plan {
             _ if seed % REFUSALS == REFUSING => servers::plan(seed),
             _ => random::plan(seed),
         };
-        Self {
+        let mut plan = Self {
             latches: LATCHES.contains(&(seed % 32)),
             ..plan
-        }
+        };
+        plan.faults.sort_by_key(|fault| fault.at_ms);
+        plan
     }
 
     /// Draws a plan in which a healthy server is slow, and has many requests to do. No seed of
@@ -449,35 +452,15 @@ impl FaultKind {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "seed {}, {} servers, tick {} ms, containers deleted every {} ms, relay {}, commits within {} ms, sync limit {}, {:?}, read-only {}, queue of {}, service {} us, memory {}, lies {}/1000, short writes {}, latches {}, told {}, delay {} ms, yield {}/1000, prompt {}/1000",
-            self.seed,
-            self.servers,
-            self.tick_ms,
-            self.reap_ms,
-            self.relay,
-            self.commit_ms,
-            self.sync_limit,
-            self.lease,
-            self.read_only,
-            self.max_outstanding,
-            self.service_us,
-            self.most_bytes,
-            self.lies_per_mille,
-            self.short_writes,
-            self.latches,
-            self.told,
-            self.delay_ms,
-            self.yield_per_mille,
-            self.prompt_per_mille
-        )?;
+        let settings = Self {
+            clients: Vec::new(),
+            faults: Vec::new(),
+            ..self.clone()
+        };
+        writeln!(f, "{settings:?}")?;
         for client in &self.clients {
-            writeln!(
-                f,
-                "client {}: timeout {} ms, drift {} ppm, offset {} ms",
-                client.id, client.timeout_ms, client.drift_ppm, client.offset_ms
-            )?;
+            let tasks = Vec::new();
+            writeln!(f, "{:?}", ClientPlan { tasks, ..*client })?;
             for (task, steps) in client.tasks.iter().enumerate() {
                 for step in steps {
                     writeln!(f, "  task {task}: {step:?}")?;
@@ -506,11 +489,6 @@ impl Step {
             Self::Raw(_) | Self::Close => 0,
         }
     }
-}
-
-/// In one plan of five, tasks often run in the middle of the task that wakes them.
-fn prompt_per_mille(seed: u64) -> u64 {
-    if seed % 5 == 4 { 300 } else { 0 }
 }
 
 /// How many messages one after the other a hand-over may take.

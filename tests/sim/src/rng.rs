@@ -68,10 +68,15 @@ impl Rng {
         self.draw() % 1000 < per_mille
     }
 
-    /// Picks one of these, all with the same probability; `None` if there are none.
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
-        let index = self.draw().checked_rem(from.len() as u64)?;
-        from.get(usize::try_from(index).ok()?).copied()
+    /// Makes from `low` to `high` values, both included.
+    pub(crate) fn several<T>(
+        &mut self,
+        low: u64,
+        high: u64,
+        mut make: impl FnMut(&mut Self) -> T,
+    ) -> Vec<T> {
+        let count = self.within(low, high);
+        (0..count).map(|_| make(self)).collect()
     }
 
     /// Picks one of several kinds by weight. `weight` is that of `first`.

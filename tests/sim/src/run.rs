@@ -194,7 +194,7 @@ fn look_back(sim: &Sim, plan: &Plan, survivors: &[Survivor]) {
     for Survivor { client, .. } in survivors.iter().filter(|it| it.is_open()) {
         let connections = client.snapshot().connections;
         if plan.service_us > 0 && connections > 1 {
-            world.record(0, What::Deserted { connections });
+            world.record(0, What::Deserted(connections));
         }
         let wanted = client.raw().wanted_watches();
         world.compare_watches(client.snapshot().session_id, &wanted);

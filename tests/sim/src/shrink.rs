@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     check::{Rule, Violation},
-    plan::{ClientPlan, Plan, Step},
+    plan::Plan,
     run::run,
 };
 
@@ -24,12 +24,22 @@ pub fn shrink(plan: &Plan, violations: &[Violation], runs: u32) -> Plan {
         runs,
     };
     loop {
-        let before = weight(&shrinker.best);
-        shrinker.fewer_faults();
-        shrinker.fewer_clients();
-        shrinker.fewer_steps();
+        let before = text(&shrinker.best);
+        shrinker.fewer(|plan, at| remove(&mut plan.faults, at));
+        shrinker.fewer(|plan, at| remove(&mut plan.clients, at));
+        shrinker.fewer(|plan, at| {
+            let clients = plan.clients.iter_mut();
+            let mut tasks = clients.flat_map(|client| &mut client.tasks);
+            let mut at = at;
+            let task = tasks.find(|steps| {
+                let is_here = at < steps.len();
+                at -= if is_here { 0 } else { steps.len() };
+                is_here
+            });
+            task.is_some_and(|steps| remove(steps, at))
+        });
         shrinker.simpler();
-        if weight(&shrinker.best) == before || shrinker.runs == 0 {
+        if text(&shrinker.best) == before || shrinker.runs == 0 {
             return shrinker.best;
         }
     }
@@ -57,44 +67,16 @@ impl Shrinker {
         fails
     }
 
-    fn fewer_faults(&mut self) {
-        let mut length = self.best.faults.len().div_ceil(2);
-        while length > 0 {
-            let mut at = 0;
-            while at < self.best.faults.len() {
-                let mut plan = self.best.clone();
-                let end = (at + length).min(plan.faults.len());
-                plan.faults.drain(at..end);
-                if !self.fails(plan) {
-                    at += length;
-                }
-            }
-            length /= 2;
-        }
-    }
-
-    fn fewer_clients(&mut self) {
+    /// Removes each part that is not needed. `without` removes one, by its number, and returns
+    /// whether there is such a part.
+    fn fewer(&mut self, without: impl Fn(&mut Plan, usize) -> bool) {
         let mut at = 0;
-        while at < self.best.clients.len() {
+        loop {
             let mut plan = self.best.clone();
-            plan.clients.remove(at);
-            if !self.fails(plan) {
-                at += 1;
+            if !without(&mut plan, at) {
+                return;
             }
-        }
-    }
-
-    fn fewer_steps(&mut self) {
-        for client in 0..self.best.clients.len() {
-            for task in 0..self.tasks(client) {
-                for step in (0..self.steps(client, task)).rev() {
-                    let mut plan = self.best.clone();
-                    if let Some(steps) = steps_of(&mut plan, client, task) {
-                        steps.remove(step);
-                    }
-                    self.fails(plan);
-                }
-            }
+            at += usize::from(!self.fails(plan));
         }
     }
 
@@ -112,41 +94,27 @@ impl Shrinker {
             |plan| plan.max_outstanding = 0,
             |plan| plan.latches = false,
             |plan| plan.reap_ms = 60_000,
-            |plan| all_clients(plan, |client| client.drift_ppm = 0),
-            |plan| all_clients(plan, |client| client.offset_ms = 0),
+            |plan| plan.clients.iter_mut().for_each(|it| it.drift_ppm = 0),
+            |plan| plan.clients.iter_mut().for_each(|it| it.offset_ms = 0),
         ];
         for simplify in tries {
             let mut plan = self.best.clone();
             simplify(&mut plan);
-            if format!("{plan:?}") != format!("{:?}", self.best) {
+            if text(&plan) != text(&self.best) {
                 self.fails(plan);
             }
         }
     }
+}
 
-    fn tasks(&self, client: usize) -> usize {
-        self.best
-            .clients
-            .get(client)
-            .map_or(0, |client| client.tasks.len())
+fn remove<T>(from: &mut Vec<T>, at: usize) -> bool {
+    let is_there = at < from.len();
+    if is_there {
+        from.remove(at);
     }
-
-    fn steps(&self, client: usize, task: usize) -> usize {
-        let client = self.best.clients.get(client);
-        let task = client.and_then(|client| client.tasks.get(task));
-        task.map_or(0, Vec::len)
-    }
+    is_there
 }
 
-fn steps_of(plan: &mut Plan, client: usize, task: usize) -> Option<&mut Vec<Step>> {
-    plan.clients.get_mut(client)?.tasks.get_mut(task)
-}
-
-fn all_clients(plan: &mut Plan, change: impl Fn(&mut ClientPlan)) {
-    plan.clients.iter_mut().for_each(change);
-}
-
-/// The size of a plan: the length of its debug text.
-fn weight(plan: &Plan) -> usize {
-    format!("{plan:?}").len()
+fn text(plan: &Plan) -> String {
+    format!("{plan:?}")
 }

@@ -25,7 +25,9 @@ use std::{
 
 use lockkeeper_proto::CreateMode;
 use lockkeeper_recipes as recipes;
-use lockkeeper_recipes::{Election, Latch, PlainMutex, ReentrantMutex, RwLock, Semaphore};
+use lockkeeper_recipes::{
+    Election, Latch, LockMeter, PlainMutex, ReentrantMutex, RwLock, Semaphore,
+};
 use lockkeeper_session::{Client, Clock};
 use tokio::{
     task::JoinHandle,
@@ -34,6 +36,7 @@ use tokio::{
 
 use crate::{
     gate::{Gate, Task},
+    history::What,
     plan::{ClientPlan, Plan, RawStep, Step},
     rng::Rng,
     world::{Sim, shown_time},
@@ -72,6 +75,7 @@ struct Locks {
     semaphore: Semaphore,
     election: Election,
     plain: PlainMutex,
+    meter: LockMeter,
     watches: Mutex<Watches>,
 }
 
@@ -104,15 +108,7 @@ impl Survivor {
 
     /// How often a turn came while the lease was not valid.
     pub(crate) fn renewals(&self) -> u64 {
-        let Locks {
-            semaphore,
-            election,
-            plain,
-            ..
-        } = &*self.locks;
-        let mutexes = self.locks.mutexes.iter().map(recipes::Mutex::metrics);
-        let others = [semaphore.metrics(), election.metrics(), plain.metrics()];
-        mutexes.chain(others).map(|all| all.renewals).sum()
+        self.locks.meter.metrics().renewals
     }
 }
 
@@ -235,17 +231,24 @@ impl Locks {
     fn new(client: &Client) -> Self {
         let path = |number| format!("/locks/l{number}");
         let all = || (0..LINES).map(path);
-        let valid = "the paths are valid";
-        let mutex = |path: String| recipes::Mutex::new(client, &path).expect(valid);
+        let (valid, meter) = ("the paths are valid", LockMeter::new("simulation"));
+        let mutex = |path: String| {
+            let mutex = recipes::Mutex::new(client, &path).expect(valid);
+            mutex.with_meter(&meter)
+        };
         let rw = |path: String| RwLock::new(client, &path).expect(valid);
         let reentrant = |path: String| ReentrantMutex::new(client, &path).expect(valid);
+        let semaphore = Semaphore::new(client, "/locks/s", LEASES).expect(valid);
+        let election = Election::new(client, "/locks/e").expect(valid);
+        let plain = PlainMutex::new(client, "/locks/p").expect(valid);
         Self {
             mutexes: all().map(mutex).collect(),
             rw: all().map(rw).collect(),
             reentrant: all().map(reentrant).collect(),
-            semaphore: Semaphore::new(client, "/locks/s", LEASES).expect(valid),
-            election: Election::new(client, "/locks/e").expect(valid),
-            plain: PlainMutex::new(client, "/locks/p").expect(valid),
+            semaphore: semaphore.with_meter(&meter),
+            election: election.with_meter(&meter),
+            plain: plain.with_meter(&meter),
+            meter,
             watches: Mutex::default(),
         }
     }
@@ -275,8 +278,9 @@ impl Worker {
         }
     }
 
-    fn id(&self) -> u32 {
-        self.plan.id
+    /// Adds an event of this client to the history.
+    fn record(&self, what: What) {
+        self.sim.lock().record(self.plan.id, what);
     }
 }
 

@@ -27,8 +27,7 @@ mod refusals;
 mod servers;
 
 use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    collections::{BTreeMap, BTreeSet},
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -65,7 +64,8 @@ pub(crate) struct World {
     /// When the last fault is over.
     calm: u64,
     engine: Engine,
-    queue: BinaryHeap<Reverse<Entry>>,
+    /// What is to come, in order of time and then of creation.
+    queue: BTreeMap<(u64, u64), Coming>,
     next_entry: u64,
     /// When the pump next looks at the queue.
     pump_at: u64,
@@ -143,13 +143,7 @@ enum Blow {
     Vanish(Vanish),
 }
 
-/// An event to come. Events are in order of time, and then in order of creation.
-struct Entry {
-    at: u64,
-    number: u64,
-    what: Coming,
-}
-
+/// An event to come.
 enum Coming {
     /// A connection reaches its server.
     Accept(u64),
@@ -183,26 +177,6 @@ enum Coming {
     Store(Attempt, Arc<str>, u64, u32),
 }
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.number) == (other.at, other.number)
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
-}
-
 impl Sim {
     /// Makes the world of a plan. With `verbose`, it writes a log line for everything that happens.
     pub(crate) fn new(plan: &Arc<Plan>, verbose: bool) -> Self {
@@ -230,7 +204,7 @@ impl Sim {
             start,
             calm: 0,
             engine,
-            queue: BinaryHeap::new(),
+            queue: BTreeMap::new(),
             next_entry: 0,
             pump_at: 0,
             earlier: earlier.clone(),
@@ -326,9 +300,8 @@ impl World {
 
     /// Schedules an event.
     fn at(&mut self, at: u64, what: Coming) {
-        let number = self.next_entry;
+        self.queue.insert((at, self.next_entry), what);
         self.next_entry += 1;
-        self.queue.push(Reverse(Entry { at, number, what }));
         if at < self.pump_at {
             self.pump_at = at;
             self.earlier.notify_one();
@@ -344,17 +317,13 @@ impl World {
                 self.engine.tick(now);
                 self.after_engine();
             }
-            let Some(Reverse(entry)) = self.queue.peek() else {
+            let Some(next) = self.queue.first_entry().filter(|next| next.key().0 <= now) else {
                 break;
             };
-            if entry.at > now {
-                break;
-            }
-            if let Some(Reverse(entry)) = self.queue.pop() {
-                self.happens(entry, now);
-            }
+            let (key, what) = next.remove_entry();
+            self.happens(key, what, now);
         }
-        let queued = self.queue.peek().map(|Reverse(entry)| entry.at);
+        let queued = self.queue.keys().next().map(|(at, _)| *at);
         let engine = self.has_leader().then(|| self.engine_due());
         let next = queued.into_iter().chain(engine).min();
         self.pump_at = next.unwrap_or(u64::MAX >> 20);
@@ -373,16 +342,14 @@ impl World {
         u64::try_from(nanos.div_ceil(1000)).unwrap_or(u64::MAX)
     }
 
-    fn happens(&mut self, entry: Entry, now: u64) {
-        let Entry { at, number, what } = entry;
+    fn happens(&mut self, (at, number): (u64, u64), what: Coming, now: u64) {
         self.mix(&[at, number]);
         if let Some(link) = what.link() {
             let silent = self.silent_until(link);
             if silent > now {
                 // The client is silent: the event waits until that ends. With its old number it
                 // keeps its place.
-                let at = silent;
-                self.queue.push(Reverse(Entry { at, number, what }));
+                self.queue.insert((silent, number), what);
                 return;
             }
         }

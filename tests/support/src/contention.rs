@@ -249,6 +249,7 @@ impl Contention {
             }
         });
         let hangs = ended.await.is_err();
+        self.recorder.give_up_answers();
         if !hangs {
             self.look_at_nodes(servers).await;
         }
@@ -375,7 +376,7 @@ impl Contender {
                 () = work => None,
             }
         };
-        self.recorder.note(self.number, What::LetGo { attempt });
+        self.recorder.note(self.number, What::LetGo(attempt));
         if let Some(loss) = lost {
             self.recorder.told(loss);
             if mode == Mode::Exclusive {
@@ -442,12 +443,8 @@ impl Contender {
 
     /// Writes to the store of nodes: creates one node, or nothing if the lock is lost.
     async fn write(&self, guard: &Guard) -> Result<(), LockError> {
-        let mut unanswered = Unanswered {
-            contender: self,
-            write: Some(self.recorder.write()),
-        };
         let token = guard.fencing_token();
-        let write = unanswered.write.unwrap_or_default();
+        let write = self.recorder.write(self.number);
         let node = format!("{}/w-{write}-{token}-", self.log);
         let mode = CreateMode::PersistentSequential;
         let result = guard.transaction().create(&node, "", mode).commit().await;
@@ -456,26 +453,8 @@ impl Contender {
             Err(LockError::Session(error)) if error.effect() == Effect::Unknown => Answer::Unknown,
             Err(_) => Answer::NotApplied,
         };
-        unanswered.write = None;
         self.recorder.answered(self.number, write, answer);
         result.map(drop)
-    }
-}
-
-/// A write whose future may be dropped before its answer comes.
-struct Unanswered<'a> {
-    contender: &'a Contender,
-    write: Option<u64>,
-}
-
-impl Drop for Unanswered<'_> {
-    fn drop(&mut self) {
-        if let Some(write) = self.write {
-            let Contender {
-                recorder, number, ..
-            } = self.contender;
-            recorder.answered(*number, write, Answer::Unknown);
-        }
     }
 }
 

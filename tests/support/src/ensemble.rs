@@ -6,19 +6,15 @@
 //! - A test that uses only nodes below [`Ensemble::unique_path`] does not disturb other tests on a
 //!   shared server.
 //!
-//! Not here: bytes on the wire (`conformance`), clients that are not ours (`foreign_clients`,
-//! `curator`).
+//! Not here: bytes on the wire (`conformance`), clients that are not ours (`foreign_clients`).
 
 use std::{
     hash::{BuildHasher, RandomState},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-use lockkeeper::{Client, CreateMode, Version, proto::path};
+use lockkeeper::{Client, CreateMode};
 use lockkeeper_server::{Cluster, Server};
 
 /// The kind of server that a test runs on.
@@ -54,7 +50,6 @@ impl Arm {
         let ensemble = Ensemble {
             servers,
             own,
-            handed_out: Mutex::default(),
             parts: AtomicU64::new(0),
         };
         let client = ensemble.client().await;
@@ -99,7 +94,6 @@ pub fn builder() -> lockkeeper_server::Builder {
 pub struct Ensemble {
     servers: String,
     own: Option<Own>,
-    handed_out: Mutex<Vec<String>>,
     /// How many parts of the test are done. See [`part_done`](Self::part_done).
     parts: AtomicU64,
 }
@@ -116,7 +110,6 @@ impl Ensemble {
         Self {
             servers,
             own: server.map(Own::Server),
-            handed_out: Mutex::default(),
             parts: AtomicU64::new(0),
         }
     }
@@ -155,51 +148,12 @@ impl Ensemble {
 
     /// A path that nobody else uses, now or in another run.
     ///
-    /// Its parent exists, the node does not. After the test, the node and everything below it are
-    /// deleted.
+    /// Its parent exists, the node does not. A real server goes away with the tests, and with it
+    /// what they leave.
+    #[allow(clippy::unused_self, reason = "a path of these servers")]
     pub fn unique_path(&self, name: &str) -> String {
         let random = RandomState::new().hash_one(name);
-        let path = format!("{ROOT}/{name}-{random:016x}");
-        let mut handed_out = self
-            .handed_out
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        handed_out.push(path.clone());
-        path
-    }
-
-    /// Deletes the nodes of the test on a real server. An embedded server goes away with the test.
-    async fn clean_up(&self) {
-        if self.own.is_some() {
-            return;
-        }
-        let handed_out = std::mem::take(
-            &mut *self
-                .handed_out
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        );
-        let client = self.client().await;
-        for path in handed_out {
-            delete_tree(&client, &path).await;
-        }
-        client.close().await;
-    }
-}
-
-/// Deletes a node and everything below it. Errors are ignored, for example when a live session has
-/// created new nodes.
-async fn delete_tree(client: &Client, root: &str) {
-    let mut found = vec![root.to_owned()];
-    let mut next = 0;
-    while let Some(node) = found.get(next) {
-        let names = client.get_children(node).await.unwrap_or_default();
-        let below: Vec<_> = names.iter().map(|name| path::join(node, name)).collect();
-        found.extend(below);
-        next += 1;
-    }
-    for node in found.iter().rev() {
-        let _ = client.delete(node, Version::ANY).await;
+        format!("{ROOT}/{name}-{random:016x}")
     }
 }
 
@@ -209,22 +163,19 @@ pub fn from_environment(name: &str) -> String {
         .unwrap_or_else(|_| panic!("{name} is not set: run this test with tests/run.sh"))
 }
 
-/// Runs a test on an arm, and cleans up if it succeeds. See [`on_both_arms`].
+/// Runs a test on an arm. See [`on_both_arms`].
 pub async fn run(arm: Arm, test: impl AsyncFnOnce(&Ensemble)) {
     let ensemble = arm.start().await;
-    {
-        let mut test = std::pin::pin!(test(&ensemble));
-        let mut parts = 0;
-        while tokio::time::timeout(PATIENCE, &mut test).await.is_err() {
-            let done = ensemble.parts.load(Ordering::Relaxed);
-            assert!(
-                done > parts,
-                "no end after {PATIENCE:?} on {arm:?}: the test hangs"
-            );
-            parts = done;
-        }
+    let mut test = std::pin::pin!(test(&ensemble));
+    let mut parts = 0;
+    while tokio::time::timeout(PATIENCE, &mut test).await.is_err() {
+        let done = ensemble.parts.load(Ordering::Relaxed);
+        assert!(
+            done > parts,
+            "no end after {PATIENCE:?} on {arm:?}: the test hangs"
+        );
+        parts = done;
     }
-    ensemble.clean_up().await;
 }
 
 /// Makes three tests of each function: on the embedded arm `name::embedded` and `name::cluster`, on

@@ -17,13 +17,13 @@ use tokio::process::Command;
 use crate::{Ensemble, programs::Running};
 
 /// The number of contenders on each side. Each has its own session.
-pub const CONTENDERS: usize = 4;
+const CONTENDERS: usize = 4;
 
 /// How often each contender takes the lock.
-pub const ROUNDS: usize = 25;
+const ROUNDS: usize = 25;
 
 /// How long a contender holds the lock in each round.
-pub const HOLD: Duration = Duration::from_millis(2);
+const HOLD: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -127,7 +127,7 @@ pub async fn round(guard: Guard, counter: &str) -> Held {
 
 /// Increments the counter, not atomically. Between the read and the write its value is not a
 /// number, so another contender that reads it at that time fails.
-pub async fn write(guard: &Guard, counter: &str) -> Held {
+async fn write(guard: &Guard, counter: &str) -> Held {
     let client = guard.client();
     let start = now();
     let value = value_of(client, counter).await.parse::<u64>().unwrap() + 1;
@@ -160,7 +160,7 @@ pub fn their_round(line: &str) -> Held {
 
 /// Checks that no two rounds overlap, no increment is lost, the tokens grow, and the sides took
 /// turns.
-pub fn assert_exclusive(mut all: Vec<Held>, counter: &str) {
+fn assert_exclusive(mut all: Vec<Held>, counter: &str) {
     all.sort_by_key(|held| held.value);
     let values: Vec<_> = all.iter().map(|held| held.value).collect();
     let expected: Vec<_> = (1..=values.len() as u64).collect();
@@ -181,7 +181,7 @@ pub fn assert_exclusive(mut all: Vec<Held>, counter: &str) {
 }
 
 /// Checks that each side held the lock directly after the other side at least twice.
-pub fn assert_took_turns(sides: &[Side]) {
+fn assert_took_turns(sides: &[Side]) {
     let turns = |from, to| {
         let pairs = sides.windows(2);
         pairs.filter(|pair| **pair == [from, to]).count()
@@ -231,7 +231,7 @@ pub async fn until_line(client: &Client, lock: &str, is_so: impl Fn(&[String]) -
 }
 
 /// The present time in ms since 1970.
-pub fn now() -> u128 {
+fn now() -> u128 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.expect("a clock after 1970").as_millis()
 }

@@ -5,6 +5,8 @@
 //! |---|---|---|
 //! | `cases` | `properties` | how many cases each property test has |
 //! | `waiting`, `counting` | `clients` | waiting for conditions; a transport that counts requests |
+//! | `scripted` | `clients` | a server whose connections follow scripts |
+//! | `log` | `log` | what is logged |
 //! | `certificates`, `gate` | `secure` | certificate authorities; a proxy in front of the embedded server that encrypts |
 //! | `peer` | `peer` | a client of the embedded server that sends what it likes |
 //! | `ensemble` | `ensembles` | the servers that one test runs on, one after the other: `on_both_arms` |
@@ -39,6 +41,8 @@ mod ensemble;
 pub mod exclusion;
 #[cfg(feature = "secure")]
 pub mod gate;
+#[cfg(feature = "log")]
+pub mod log;
 #[cfg(feature = "peer")]
 pub mod peer;
 #[cfg(feature = "ensembles")]
@@ -49,6 +53,8 @@ pub mod proxy;
 pub mod real_server;
 #[cfg(feature = "ensembles")]
 pub mod recorder;
+#[cfg(feature = "clients")]
+pub mod scripted;
 #[cfg(all(feature = "ensembles", feature = "secure"))]
 pub mod secure_server;
 #[cfg(feature = "ensembles")]

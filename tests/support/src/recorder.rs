@@ -28,6 +28,8 @@ struct Inner {
     events: Vec<Event>,
     attempts: u64,
     writes: u64,
+    /// The writes without an answer so far, and their clients.
+    unanswered: BTreeMap<u64, u32>,
     /// The highest token that the store in memory has seen.
     highest: u64,
     grants: Vec<(Duration, u32)>,
@@ -176,14 +178,25 @@ impl Recorder {
     }
 
     /// Gives a number to a write to the store of nodes.
-    pub fn write(&self) -> u64 {
+    pub fn write(&self, client: u32) -> u64 {
         let mut inner = self.inner();
+        let write = inner.writes;
         inner.writes += 1;
-        inner.writes - 1
+        inner.unanswered.insert(write, client);
+        write
     }
 
     pub fn answered(&self, client: u32, write: u64, answer: Answer) {
+        self.inner().unanswered.remove(&write);
         self.note(client, What::Answered { write, answer });
+    }
+
+    /// Nobody waits any more for the answers to writes whose futures were dropped.
+    pub fn give_up_answers(&self) {
+        let unanswered = std::mem::take(&mut self.inner().unanswered);
+        for (write, client) in unanswered {
+            self.answered(client, write, Answer::Unknown);
+        }
     }
 
     /// Counts a write of a former holder that the store of nodes has refused.

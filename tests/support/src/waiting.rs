@@ -46,7 +46,10 @@ pub async fn idle(client: &Client) {
 
 /// Drives a future until it ends or its client is idle. Returns the output, or `None` if it waits
 /// for another client.
-pub async fn driven<F: Future>(client: &Client, mut future: Pin<&mut F>) -> Option<F::Output> {
+pub async fn driven<F: Future + ?Sized>(
+    client: &Client,
+    mut future: Pin<&mut F>,
+) -> Option<F::Output> {
     tokio::select! {
         biased;
         output = poll_fn(|cx| future.as_mut().poll(cx)) => Some(output),
@@ -55,7 +58,7 @@ pub async fn driven<F: Future>(client: &Client, mut future: Pin<&mut F>) -> Opti
 }
 
 /// Polls a future once, without letting other tasks run. Returns the output if the future ends.
-pub fn poll_once<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
+pub fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Option<F::Output> {
     match future.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
         Poll::Pending => None,

@@ -2,36 +2,55 @@
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
-    Acl, AddWatchMode, Id, OpCode, Perms, Request, SessionId, Version, WatcherType, Xid, Zxid,
+    Acl, Id, OpCode, Perms, SessionId, Xid, Zxid,
     connect::ConnectRequest,
     frame,
     header::RequestHeader,
     jute::{Encode, Writer},
-    multi::{MultiOp, MultiReadOp, MultiReadRequest, MultiRequest},
-    records::{
-        AddWatchRequest, AuthPacket, CheckVersionRequest, CheckWatchesRequest, CreateRequest,
-        CreateTtlRequest, DeleteRequest, Empty, ExistsRequest, GetAclRequest,
-        GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest, GetEphemeralsRequest,
-        ReconfigRequest, RemoveWatchesRequest, SaslRequest, SetAclRequest, SetDataRequest,
-        SetWatches, SetWatches2, SyncRequest,
-    },
 };
 
-/// The bytes of the choices that are still to be made. When they have run out, every choice is the
-/// first one.
-pub(super) struct Script<'a>(pub(super) &'a [u8]);
+use crate::script::Script;
+
+/// The requests, with the fields of their bodies: see [`Script::body`]. Some stand here twice, to
+/// be chosen more often.
+const REQUESTS: [(OpCode, &str); 30] = [
+    (OpCode::CREATE, "pdaf"),
+    (OpCode::CREATE2, "pdaf"),
+    (OpCode::CREATE2, "pdaf"),
+    (OpCode::CREATE_CONTAINER, "pdaf"),
+    (OpCode::CREATE_TTL, "pdafl"),
+    (OpCode::DELETE, "pi"),
+    (OpCode::DELETE, "pi"),
+    (OpCode::EXISTS, "w"),
+    (OpCode::GET_DATA, "w"),
+    (OpCode::SET_DATA, "pdi"),
+    (OpCode::GET_ACL, "p"),
+    (OpCode::SET_ACL, "pai"),
+    (OpCode::GET_CHILDREN, "w"),
+    (OpCode::GET_CHILDREN2, "w"),
+    (OpCode::GET_ALL_CHILDREN_NUMBER, "p"),
+    (OpCode::GET_EPHEMERALS, "o"),
+    (OpCode::SYNC, "p"),
+    (OpCode::PING, ""),
+    (OpCode::MULTI, "M"),
+    (OpCode::MULTI, "M"),
+    (OpCode::MULTI_READ, "R"),
+    (OpCode::RECONFIG, "c"),
+    (OpCode::SET_WATCHES, "lPPP"),
+    (OpCode::SET_WATCHES2, "lPPPPP"),
+    (OpCode::ADD_WATCH, "pm"),
+    (OpCode::CHECK_WATCHES, "pt"),
+    (OpCode::REMOVE_WATCHES, "pt"),
+    (OpCode::AUTH, "sd"),
+    // Or another request without a path.
+    (OpCode::CLOSE_SESSION, ""),
+    (OpCode::CHECK, "pi"),
+];
+
+/// The header that ends a list of operations.
+const END_OF_LIST: &[u8] = b"\xff\xff\xff\xff\x01\xff\xff\xff\xff";
 
 impl Script<'_> {
-    pub(super) fn next(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    pub(super) fn byte(&mut self) -> u8 {
-        self.next().unwrap_or(0)
-    }
-
     fn number(&mut self) -> i32 {
         match self.byte() {
             0 => i32::MAX,
@@ -39,14 +58,6 @@ impl Script<'_> {
             2 => -1,
             choice => i32::from(choice).saturating_sub(3),
         }
-    }
-
-    /// Takes a length byte, and then that many bytes, or all that are left.
-    pub(super) fn take(&mut self) -> Bytes {
-        let length = usize::from(self.byte()).min(self.0.len());
-        let (taken, rest) = self.0.split_at_checked(length).unwrap_or_default();
-        self.0 = rest;
-        Bytes::copy_from_slice(taken)
     }
 
     /// A path. There are few different ones, so that requests meet. Some are long, malformed, or
@@ -74,21 +85,12 @@ impl Script<'_> {
         }
     }
 
-    fn paths(&mut self) -> Vec<String> {
-        let count = self.byte() % 4;
-        (0..count).map(|_| self.path()).collect()
-    }
-
     fn data(&mut self) -> Option<Bytes> {
         match self.byte() {
             0 => None,
             1 => Some(Bytes::from(vec![7; 40_000])),
             _ => Some(self.take()),
         }
-    }
-
-    fn version(&mut self) -> Version {
-        Version(self.number())
     }
 
     fn acl(&mut self) -> Option<Vec<Acl>> {
@@ -118,185 +120,92 @@ impl Script<'_> {
         Some((0..count).map(entry).collect())
     }
 
-    fn create(&mut self) -> CreateRequest {
-        CreateRequest {
-            path: self.path(),
-            data: self.data(),
-            acl: self.acl().map(Into::into),
-            flags: i32::from(self.byte() % 9),
+    /// Writes the body of a request: one field for each letter.
+    fn body(&mut self, fields: &str, writer: &mut Writer<'_>) {
+        for field in fields.chars() {
+            match field {
+                'p' => self.path().encode(writer),
+                // A path, and whether to watch it.
+                'w' => {
+                    let watch = self.byte() & 1 != 0;
+                    self.path().encode(writer);
+                    watch.encode(writer);
+                }
+                'o' => (self.byte() & 1 != 0).then(|| self.path()).encode(writer),
+                'P' => {
+                    let count = self.byte() % 4;
+                    let paths: Vec<_> = (0..count).map(|_| self.path()).collect();
+                    paths.encode(writer);
+                }
+                'd' => self.data().encode(writer),
+                'a' => self.acl().encode(writer),
+                'i' => self.number().encode(writer),
+                'l' => i64::from(self.number()).encode(writer),
+                // The flags of a create, the mode of a watch, and the type of a watch.
+                'f' => i32::from(self.byte() % 9).encode(writer),
+                'm' => i32::from(self.byte() % 3).encode(writer),
+                't' => i32::from(self.byte() % 7).encode(writer),
+                's' => {
+                    let schemes = ["ip", "nobody knows", "digest", "digest"];
+                    0_i32.encode(writer);
+                    one_of(&schemes, self.byte()).to_owned().encode(writer);
+                }
+                // No change of the configuration.
+                'c' => writer.put_slice(&[0xff; 4 * 3 + 8]),
+                'M' => self.multi(writer),
+                'R' => self.multi_read(writer),
+                _ => unreachable!("no such field: {field}"),
+            }
         }
     }
 
-    fn create_ttl(&mut self) -> CreateTtlRequest {
-        let CreateRequest {
-            path,
-            data,
-            acl,
-            flags,
-        } = self.create();
-        CreateTtlRequest {
-            path,
-            data,
-            acl,
-            flags,
-            ttl_ms: i64::from(self.number()),
+    fn multi(&mut self, writer: &mut Writer<'_>) {
+        const OPS: [(u8, &str); 7] = [
+            (1, "pdaf"),
+            (15, "pdaf"),
+            (19, "pdaf"),
+            (21, "pdafl"),
+            (2, "pi"),
+            (5, "pdi"),
+            (13, "pi"),
+        ];
+        for _ in 0..self.byte() % 6 {
+            let (op, fields) = one_of(&OPS, self.byte());
+            writer.put_slice(&[0, 0, 0, op, 0, 0xff, 0xff, 0xff, 0xff]);
+            self.body(fields, writer);
         }
+        writer.put_slice(END_OF_LIST);
     }
 
-    fn get_data(&mut self) -> GetDataRequest {
-        GetDataRequest {
-            watch: self.byte() & 1 != 0,
-            path: self.path(),
-        }
-    }
-
-    fn get_children(&mut self) -> GetChildrenRequest {
-        GetChildrenRequest {
-            watch: self.byte() & 1 != 0,
-            path: self.path(),
-        }
-    }
-
-    fn delete(&mut self) -> DeleteRequest {
-        DeleteRequest {
-            path: self.path(),
-            version: self.version(),
-        }
-    }
-
-    fn set_data(&mut self) -> SetDataRequest {
-        SetDataRequest {
-            path: self.path(),
-            data: self.data(),
-            version: self.version(),
-        }
-    }
-
-    fn multi_op(&mut self) -> MultiOp {
-        match self.byte() % 7 {
-            0 => MultiOp::Create(self.create()),
-            1 => MultiOp::Create2(self.create()),
-            2 => MultiOp::CreateContainer(self.create()),
-            3 => MultiOp::CreateTtl(self.create_ttl()),
-            4 => MultiOp::Delete(self.delete()),
-            5 => MultiOp::SetData(self.set_data()),
-            _ => MultiOp::Check(CheckVersionRequest {
-                path: self.path(),
-                version: self.version(),
-            }),
-        }
-    }
-
-    fn multi_read(&mut self) -> MultiReadRequest {
+    fn multi_read(&mut self, writer: &mut Writer<'_>) {
         // 255 times 40,000 bytes are more than the server answers.
         let repeat = match self.byte() {
             0xff => 0xff,
             choice => choice % 4,
         };
-        let op = match self.byte() % 2 {
-            0 => MultiReadOp::GetData(self.get_data()),
-            _ => MultiReadOp::GetChildren(self.get_children()),
-        };
-        MultiReadRequest {
-            ops: (0..repeat).map(|_| op.clone()).collect(),
-        }
+        let op = if self.byte().is_multiple_of(2) { 4 } else { 8 };
+        let mut part = BytesMut::new();
+        let mut one = Writer::new(&mut part);
+        one.put_slice(&[0, 0, 0, op, 0, 0xff, 0xff, 0xff, 0xff]);
+        self.body("w", &mut one);
+        writer.put_slice(&part.repeat(repeat.into()));
+        writer.put_slice(END_OF_LIST);
     }
 
-    /// A well-formed request with arbitrary contents.
-    pub(super) fn request(&mut self) -> Request {
-        match self.byte() % 30 {
-            0 => Request::Create(self.create()),
-            1 | 2 => Request::Create2(self.create()),
-            3 => Request::CreateContainer(self.create()),
-            4 => Request::CreateTtl(self.create_ttl()),
-            5 | 6 => Request::Delete(self.delete()),
-            7 => Request::Exists(ExistsRequest {
-                watch: self.byte() & 1 != 0,
-                path: self.path(),
-            }),
-            8 => Request::GetData(self.get_data()),
-            9 => Request::SetData(self.set_data()),
-            10 => Request::GetAcl(GetAclRequest { path: self.path() }),
-            11 => Request::SetAcl(SetAclRequest {
-                path: self.path(),
-                acl: self.acl().map(Into::into),
-                version: self.version(),
-            }),
-            12 => Request::GetChildren(self.get_children()),
-            13 => Request::GetChildren2(self.get_children()),
-            14 => Request::GetAllChildrenNumber(GetAllChildrenNumberRequest { path: self.path() }),
-            15 => Request::GetEphemerals(GetEphemeralsRequest {
-                prefix_path: (self.byte() & 1 != 0).then(|| self.path()),
-            }),
-            16 => Request::Sync(SyncRequest { path: self.path() }),
-            17 => Request::Ping(Empty {}),
-            18 | 19 => {
-                let count = self.byte() % 6;
-                let ops = (0..count).map(|_| self.multi_op()).collect();
-                Request::Multi(MultiRequest { ops })
-            }
-            20 => Request::MultiRead(self.multi_read()),
-            21 => Request::Reconfig(ReconfigRequest {
-                joining_servers: None,
-                leaving_servers: None,
-                new_members: None,
-                cur_config_id: -1,
-            }),
-            22 => Request::SetWatches(SetWatches {
-                relative_zxid: Zxid(i64::from(self.number())),
-                data_watches: self.paths(),
-                exist_watches: self.paths(),
-                child_watches: self.paths(),
-            }),
-            23 => Request::SetWatches2(SetWatches2 {
-                relative_zxid: Zxid(i64::from(self.number())),
-                data_watches: self.paths(),
-                exist_watches: self.paths(),
-                child_watches: self.paths(),
-                persistent_watches: self.paths(),
-                persistent_recursive_watches: self.paths(),
-            }),
-            24 => Request::AddWatch(AddWatchRequest {
-                path: self.path(),
-                mode: AddWatchMode(i32::from(self.byte() % 3)),
-            }),
-            25 => Request::CheckWatches(CheckWatchesRequest {
-                path: self.path(),
-                watcher_type: WatcherType(i32::from(self.byte() % 7)),
-            }),
-            26 => Request::RemoveWatches(RemoveWatchesRequest {
-                path: self.path(),
-                watcher_type: WatcherType(i32::from(self.byte() % 7)),
-            }),
-            27 => Request::Auth(AuthPacket {
-                auth_type: 0,
-                scheme: match self.byte() % 4 {
-                    0 => "ip".to_owned(),
-                    1 => "nobody knows".to_owned(),
-                    _ => "digest".to_owned(),
-                },
-                auth: self.data(),
-            }),
-            28 => match self.byte() % 4 {
-                0 => Request::CloseSession(Empty {}),
-                1 => Request::Sasl(SaslRequest { token: self.data() }),
-                _ => Request::WhoAmI(Empty {}),
-            },
-            _ => Request::Check(CheckVersionRequest {
-                path: self.path(),
-                version: self.version(),
-            }),
-        }
-    }
-
-    /// A well-formed request in its frame.
+    /// A well-formed request with arbitrary contents, in its frame.
     pub(super) fn request_frame(&mut self) -> BytesMut {
         let xid = Xid(self.number());
-        let request = self.request();
-        let op = request.op();
+        let (mut op, mut fields) = one_of(&REQUESTS, self.byte());
+        if op == OpCode::CLOSE_SESSION {
+            (op, fields) = match self.byte() % 4 {
+                0 => (op, fields),
+                1 => (OpCode::SASL, "d"),
+                _ => (OpCode::WHO_AM_I, ""),
+            };
+        }
         framed(|writer| {
             RequestHeader { xid, op }.encode(writer);
-            request.encode(writer);
+            self.body(fields, writer);
         })
     }
 
@@ -347,9 +256,12 @@ impl Script<'_> {
             "ruok", "isro", "srvr", "stat", "mntr", "cons", "dump", "wchs", "conf", "envi", "wchc",
             "crst", "nope", "ruo",
         ];
-        let choice = usize::from(self.byte()) % words.len();
-        BytesMut::from(words.get(choice).copied().unwrap_or_default())
+        BytesMut::from(one_of(&words, self.byte()))
     }
+}
+
+fn one_of<T: Copy>(these: &[T], choice: u8) -> T {
+    these[usize::from(choice) % these.len()]
 }
 
 fn framed(write: impl FnOnce(&mut Writer<'_>)) -> BytesMut {

@@ -10,7 +10,8 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{ErrorCode, SessionId};
 
-use super::{client::Client, script::Script};
+use super::client::Client;
+use crate::script::Script;
 use lockkeeper_server::engine::{Config, ConnId, Effect, Engine, Now, Output, Received, When};
 
 /// The maximum number of steps of a story. Further bytes are not read.

@@ -6,6 +6,8 @@ mod story;
 
 use lockkeeper_session::ConnectString;
 
+use crate::script::Script;
+
 /// Server lists: a list that was parsed prints as a list that parses to the same value.
 pub fn hosts(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
@@ -25,7 +27,7 @@ pub fn hosts(input: &[u8]) {
 /// - the machine does not spin;
 /// - no request, watch or lease is left at the end.
 pub fn machine(input: &[u8]) {
-    let mut script = script::Script(input);
+    let mut script = Script(input);
     let mut story = story::Story::begin(&mut script);
     story.tell(&mut script);
     story.end();

@@ -16,20 +16,9 @@ use lockkeeper_proto::{
 
 use lockkeeper_session::Cause;
 
-/// The bytes of the choices to come. When no bytes are left, every choice is the first one.
-pub(super) struct Script<'a>(pub(super) &'a [u8]);
+use crate::script::Script;
 
 impl Script<'_> {
-    pub(super) fn next(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    pub(super) fn byte(&mut self) -> u8 {
-        self.next().unwrap_or(0)
-    }
-
     fn i64(&mut self) -> i64 {
         let choice = self.byte();
         match choice % 8 {
@@ -40,15 +29,7 @@ impl Script<'_> {
         }
     }
 
-    /// Takes as many bytes as the next byte says, or all that are left.
-    pub(super) fn take(&mut self) -> Bytes {
-        let length = usize::from(self.byte()).min(self.0.len());
-        let (taken, rest) = self.0.split_at(length);
-        self.0 = rest;
-        Bytes::copy_from_slice(taken)
-    }
-
-    pub(super) fn path(&mut self) -> String {
+    pub(super) fn node(&mut self) -> String {
         match self.byte() {
             choice @ 0..0xc0 => format!("/{}", choice % 8),
             choice @ 0xc0..0xf0 => format!("/{}/below", choice % 8),
@@ -65,26 +46,17 @@ impl Script<'_> {
     }
 
     /// A correct reply to a handshake.
-    pub(super) fn good_handshake(&mut self, asked: SessionId) -> Bytes {
+    pub(super) fn good_greeting(&mut self, asked: SessionId) -> Bytes {
         let session_id = if asked == SessionId::NONE {
             SessionId(i64::from(self.byte()) + 1)
         } else {
             asked
         };
-        message(|writer| {
-            ConnectResponse {
-                protocol_version: 0,
-                timeout_ms: 4000,
-                session_id,
-                password: Some(Bytes::from_static(&[7; 16])),
-                read_only: None,
-            }
-            .encode(writer);
-        })
+        greeting(session_id, 4000, Some(Bytes::from_static(&[7; 16])), None)
     }
 
     /// A reply to a handshake, mostly for the session that was asked for.
-    pub(super) fn handshake(&mut self, asked: SessionId) -> Bytes {
+    pub(super) fn greeting(&mut self, asked: SessionId) -> Bytes {
         let choice = self.byte();
         let session_id = match choice % 8 {
             0 => SessionId::NONE,
@@ -105,19 +77,11 @@ impl Script<'_> {
             2 => Some(Bytes::from(vec![1; 100])),
             _ => Some(Bytes::from(vec![7; 16])),
         };
-        message(|writer| {
-            ConnectResponse {
-                protocol_version: 0,
-                timeout_ms,
-                session_id,
-                password,
-                read_only: [None, Some(false), Some(true)]
-                    .into_iter()
-                    .nth(usize::from(choice) % 3)
-                    .flatten(),
-            }
-            .encode(writer);
-        })
+        let read_only = match choice % 3 {
+            0 => None,
+            choice => Some(choice == 2),
+        };
+        greeting(session_id, timeout_ms, password, read_only)
     }
 
     /// A reply, mostly a success with a body that may fit.
@@ -152,7 +116,7 @@ impl Script<'_> {
         let event = WatcherEvent {
             event_type: EventType(i32::from(self.byte() % 6)),
             state: KeeperState(3),
-            path: self.path(),
+            path: self.node(),
         };
         let header = ReplyHeader {
             xid: Xid::NOTIFICATION,
@@ -169,7 +133,7 @@ impl Script<'_> {
 /// A request that a user may make.
 pub(super) fn request(script: &mut Script<'_>) -> Request {
     let choice = script.byte();
-    let (path, watch) = (script.path(), choice & 0x80 != 0);
+    let (path, watch) = (script.node(), choice & 0x80 != 0);
     match choice % 6 {
         0 => Request::GetData(GetDataRequest { path, watch }),
         1 => Request::Exists(ExistsRequest { path, watch }),
@@ -190,6 +154,24 @@ pub(super) fn request(script: &mut Script<'_>) -> Request {
         }
         _ => Request::Sync(SyncRequest { path }),
     }
+}
+
+fn greeting(
+    session_id: SessionId,
+    timeout_ms: i32,
+    password: Option<Bytes>,
+    read_only: Option<bool>,
+) -> Bytes {
+    message(|writer| {
+        ConnectResponse {
+            protocol_version: 0,
+            timeout_ms,
+            session_id,
+            password,
+            read_only,
+        }
+        .encode(writer);
+    })
 }
 
 fn message(write: impl FnOnce(&mut Writer<'_>)) -> Bytes {

@@ -20,7 +20,8 @@ use lockkeeper_proto::{
     jute::{Decode, Reader},
 };
 
-use super::script::{Script, request};
+use super::script::request;
+use crate::script::Script;
 use lockkeeper_session::{
     Config, Effect, Endpoint, Error, LeasePolicy, OnExpiry, State,
     machine::{Auth, Input, Machine, Output, RequestOptions, WatchId},
@@ -114,7 +115,7 @@ impl Story {
             }
             5 => self.frame(script.take()),
             6 => {
-                let frame = script.handshake(self.machine.session_id());
+                let frame = script.greeting(self.machine.session_id());
                 self.frame(frame);
             }
             7 | 8 => {
@@ -137,13 +138,13 @@ impl Story {
             11 => match script.byte() {
                 which @ 0xf0.. => {
                     let watcher_type = WatcherType(i32::from(which & 7));
-                    let path = script.path();
+                    let path = script.node();
                     self.given_up += self.machine.remove_watches(&path, watcher_type);
                 }
                 which => self.cancel(which),
             },
             12 => {
-                let paths = [script.path(), script.path()];
+                let paths = [script.node(), script.node()];
                 for id in self.machine.watch_nodes(paths) {
                     assert_eq!(
                         self.watches.insert(id, false),
@@ -213,7 +214,7 @@ impl Story {
             Link::Down => self.reach_deadline(),
             Link::Connecting => self.connect(),
             Link::Up if !self.state.is_connected() => {
-                let frame = script.good_handshake(self.machine.session_id());
+                let frame = script.good_greeting(self.machine.session_id());
                 self.frame(frame);
             }
             Link::Up => {

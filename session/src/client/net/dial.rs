@@ -7,23 +7,32 @@
 use std::{
     collections::HashMap,
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
     time::Duration,
 };
 
-use futures::stream::{FuturesUnordered, StreamExt};
-use tokio::net::{TcpStream, lookup_host};
-
+use super::{
+    sockets::{Net, look_up},
+    transport::Connecting,
+};
 use crate::Endpoint;
-use crate::client::random::random_u64;
+use crate::client::{
+    random::random_u64,
+    sync::{
+        os::{Mutex, lock},
+        select::{Either, select},
+    },
+};
 
 /// How long one address may take to accept before the next address is tried as well.
 ///
 /// Source: RFC 8305, section 5, "Connection Attempt Delay".
-const STAGGER: Duration = Duration::from_millis(250);
+pub(super) const STAGGER: Duration = Duration::from_millis(250);
 /// The most addresses of one name in one attempt. The next attempt starts with other addresses.
 const MOST_ADDRESSES: usize = 16;
 /// The most servers whose turns are remembered. SRV records may name others again and again.
@@ -110,20 +119,13 @@ impl Dialer {
     }
 
     /// Connects to the address of the server that accepts first.
-    pub(crate) fn dial(
-        &self,
-        endpoint: Endpoint,
-        purpose: Purpose,
-    ) -> impl Future<Output = io::Result<TcpStream>> + Send + use<> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        let turn = turns.next(&endpoint, purpose);
-        async move {
-            let found = lookup_host((endpoint.host.as_str(), endpoint.port)).await?;
-            let addresses = in_turn(found.collect(), turn);
-            let stream = first_of(addresses, TcpStream::connect).await?;
-            stream.set_nodelay(true)?;
-            Ok(stream)
-        }
+    pub(crate) fn dial(&self, endpoint: Endpoint, purpose: Purpose, net: &Net) -> Connecting {
+        let turn = lock(&self.turns).next(&endpoint, purpose);
+        let net = net.clone();
+        Box::pin(async move {
+            let addresses = in_turn(look_up(&endpoint).await?, turn);
+            first_of(addresses, |to| net.connect(to), || net.sleep(STAGGER)).await
+        })
     }
 }
 
@@ -144,38 +146,62 @@ pub(super) fn begin_with<A>(addresses: &mut Vec<A>, turn: usize) {
 }
 
 /// Returns the first connection that is accepted. An address is tried when the address before it
-/// has failed or has not answered for [`STAGGER`]. Earlier attempts continue.
-pub(super) async fn first_of<A, T, F>(addresses: Vec<A>, connect: impl Fn(A) -> F) -> io::Result<T>
+/// has failed or has not answered for the time of `stagger`. Earlier attempts continue.
+pub(super) async fn first_of<A, T, F, S>(
+    addresses: Vec<A>,
+    connect: impl Fn(A) -> F,
+    stagger: impl Fn() -> S,
+) -> io::Result<T>
 where
     A: Clone + fmt::Display,
     F: Future<Output = io::Result<T>>,
+    S: Future,
 {
     let several = addresses.len() > 1;
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     let mut rest = addresses.into_iter();
-    let mut attempts = FuturesUnordered::new();
+    let mut attempts = Vec::new();
     loop {
         if let Some(address) = rest.next() {
-            let attempt = connect(address.clone());
-            attempts.push(async move { (address, attempt.await) });
+            attempts.push((address.clone(), Box::pin(connect(address))));
         }
-        let ended = if rest.len() == 0 {
-            attempts.next().await
+        if attempts.is_empty() {
+            return Err(failure);
+        }
+        let ended = first_to_end(&mut attempts);
+        let (address, ended) = if rest.len() == 0 {
+            ended.await
         } else {
-            match tokio::time::timeout(STAGGER, attempts.next()).await {
-                Ok(ended) => ended,
-                Err(_) => continue,
+            match select(ended, stagger()).await {
+                Either::Left(ended) => ended,
+                Either::Right(_) => continue,
             }
         };
         match ended {
-            Some((_, Ok(connection))) => return Ok(connection),
-            Some((address, Err(error))) if several => {
+            Ok(connection) => return Ok(connection),
+            Err(error) if several => {
                 failure = io::Error::new(error.kind(), format!("{address}: {error}"));
             }
-            Some((_, Err(error))) => failure = error,
-            None => return Err(failure),
+            Err(error) => failure = error,
         }
     }
+}
+
+/// The first attempt to end, which is taken out. There are few, so each is polled.
+async fn first_to_end<A, F: Future>(attempts: &mut Vec<(A, Pin<Box<F>>)>) -> (A, F::Output) {
+    poll_fn(|cx| {
+        let ended = attempts.iter_mut().enumerate().find_map(|(at, attempt)| {
+            match attempt.1.as_mut().poll(cx) {
+                Poll::Ready(output) => Some((at, output)),
+                Poll::Pending => None,
+            }
+        });
+        match ended {
+            Some((at, output)) => Poll::Ready((attempts.swap_remove(at).0, output)),
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 #[cfg(test)]
@@ -190,6 +216,10 @@ mod tests {
         SocketAddr::from(([192, 0, 2, number], 2181))
     }
 
+    fn stagger() -> tokio::time::Sleep {
+        sleep(STAGGER)
+    }
+
     fn refused() -> io::Error {
         io::ErrorKind::ConnectionRefused.into()
     }
@@ -200,18 +230,22 @@ mod tests {
     async fn a_silent_address_does_not_hide_the_others() {
         let begin = Instant::now();
         let asked = Mutex::new(Vec::new());
-        let found = first_of((1..=4).map(address).collect(), |to| {
-            asked.lock().unwrap().push((to, begin.elapsed()));
-            async move {
-                match to {
-                    to if to == address(3) => {
-                        sleep(Duration::from_millis(100)).await;
-                        Ok(to)
+        let found = first_of(
+            (1..=4).map(address).collect(),
+            |to| {
+                asked.lock().unwrap().push((to, begin.elapsed()));
+                async move {
+                    match to {
+                        to if to == address(3) => {
+                            sleep(Duration::from_millis(100)).await;
+                            Ok(to)
+                        }
+                        _ => pending().await,
                     }
-                    _ => pending().await,
                 }
-            }
-        });
+            },
+            stagger,
+        );
         assert_eq!(found.await.unwrap(), address(3));
         let asked = asked.into_inner().unwrap();
         let expected = [1, 2, 3].map(|n| (address(n), STAGGER * u32::from(n - 1)));
@@ -221,29 +255,37 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_address_is_still_waited_for() {
-        let found = first_of(vec![address(1), address(2)], |to| async move {
-            if to == address(1) {
-                sleep(10 * STAGGER).await;
-                return Ok(to);
-            }
-            Err(refused())
-        });
+        let found = first_of(
+            vec![address(1), address(2)],
+            |to| async move {
+                if to == address(1) {
+                    sleep(10 * STAGGER).await;
+                    return Ok(to);
+                }
+                Err(refused())
+            },
+            stagger,
+        );
         assert_eq!(found.await.unwrap(), address(1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn addresses_that_refuse_cost_no_time_and_the_error_names_the_last_one() {
         let begin = Instant::now();
-        let none = first_of((1..=9).map(address).collect(), |_| async {
-            Err::<(), _>(refused())
-        });
+        let none = first_of(
+            (1..=9).map(address).collect(),
+            |_| async { Err::<(), _>(refused()) },
+            stagger,
+        );
         let error = none.await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         assert!(error.to_string().starts_with("192.0.2.9:2181: "), "{error}");
         assert_eq!(begin.elapsed(), Duration::ZERO);
-        let nowhere = first_of(Vec::<SocketAddr>::new(), |_| async {
-            Err::<(), _>(refused())
-        });
+        let nowhere = first_of(
+            Vec::<SocketAddr>::new(),
+            |_| async { Err::<(), _>(refused()) },
+            stagger,
+        );
         assert_eq!(nowhere.await.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 

@@ -3,13 +3,12 @@
 //!
 //! Not here: when the client asks, and what it does with the answer (`machine`).
 
-use std::{future::poll_fn, io, pin::Pin, sync::Arc, time::Duration};
+use std::{future::poll_fn, io, sync::Arc, time::Duration};
 
-use bytes::BytesMut;
-use tokio::io::AsyncWrite;
-use tokio_util::io::{poll_read_buf, poll_write_buf};
+use bytes::{Buf as _, BytesMut};
 
-use crate::client::{net::transport::Connecting, shared::Shared};
+use super::{sockets::Net, transport::Connecting};
+use crate::client::sync::select::{Either, select};
 use crate::{Endpoint, machine::Input};
 
 /// How long the server has to answer.
@@ -19,14 +18,14 @@ const LONGEST_ANSWER: usize = 256;
 
 /// Asks the server and tells the machine the answer. A server that does not answer or refuses the
 /// connection counts as one that does not accept writes.
-pub(crate) async fn probe(shared: Arc<Shared>, endpoint: Arc<Endpoint>, connecting: Connecting) {
-    let answer = tokio::time::timeout(PROBE_TIMEOUT, ask(connecting)).await;
-    let takes_writes = matches!(answer, Ok(Ok(answer)) if answer.starts_with(b"rw"));
+pub(crate) async fn probe(net: Net, endpoint: Arc<Endpoint>, connecting: Connecting) {
+    let answer = select(ask(connecting), net.sleep(PROBE_TIMEOUT)).await;
+    let takes_writes = matches!(answer, Either::Left(Ok(answer)) if answer.starts_with(b"rw"));
     let answer = Input::Probed {
         endpoint,
         takes_writes,
     };
-    shared.act(|core| {
+    net.shared.act(|core| {
         let now = core.clock.now();
         core.machine.handle(now, answer);
     });
@@ -38,13 +37,16 @@ async fn ask(connecting: Connecting) -> io::Result<BytesMut> {
     let mut stream = connecting.await?;
     let mut question = &b"isro"[..];
     while !question.is_empty() {
-        poll_fn(|cx| poll_write_buf(Pin::new(&mut stream), cx, &mut question)).await?;
+        match poll_fn(|cx| stream.poll_write(cx, question)).await? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => question.advance(written),
+        }
     }
-    poll_fn(|cx| Pin::new(&mut stream).poll_flush(cx)).await?;
+    poll_fn(|cx| stream.poll_flush(cx)).await?;
     let mut answer = BytesMut::new();
     while answer.len() < LONGEST_ANSWER {
-        let read = poll_fn(|cx| poll_read_buf(Pin::new(&mut stream), cx, &mut answer));
-        if read.await? == 0 {
+        answer.reserve(LONGEST_ANSWER);
+        if poll_fn(|cx| stream.poll_read(cx, &mut answer)).await? == 0 {
             break;
         }
     }

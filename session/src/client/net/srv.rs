@@ -12,8 +12,8 @@ mod tests;
 
 use std::{
     io,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
 use hickory_resolver::{
@@ -22,7 +22,7 @@ use hickory_resolver::{
     net::{NetError, runtime::TokioRuntimeProvider},
     proto::rr::{RData, rdata::SRV},
 };
-use tokio::time::Instant;
+use tokio::runtime;
 
 pub(in crate::client) use hickory_resolver::config::ResolverConfig;
 
@@ -30,10 +30,12 @@ use crate::{
     Endpoint,
     client::{
         net::{
-            dial::{Purpose, Turn, begin_with, first_of},
+            dial::{Purpose, STAGGER, Turn, begin_with, first_of},
+            sockets::off_thread,
             transport::Connector,
         },
         random::Random,
+        sync::os::{Mutex, lock},
     },
     machine::rng::Rng,
 };
@@ -56,19 +58,26 @@ pub(in crate::client) fn over(
     random: Random,
 ) -> Connector {
     let order = Arc::new(Mutex::new(Order::new(random)));
-    Connector::with_purpose(move |record, purpose| {
+    Connector::on(move |record, purpose, net| {
         if !record.is_srv() {
-            return below.connect(record, purpose);
+            return below.connect(record, purpose, net);
         }
         let (order, resolver, below) = (order.clone(), resolver.clone(), below.clone());
+        let net = net.clone();
         Box::pin(async move {
-            let answer = look_up(&record.host, resolver).await?;
-            let (seed, turn) = {
-                let mut order = order.lock().unwrap_or_else(PoisonError::into_inner);
-                order.next(Instant::now(), purpose)
+            let name = record.host.clone();
+            // The resolver needs a runtime of tokio.
+            let look_up = move || {
+                let runtime = runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()?;
+                runtime.block_on(look_up(&name, resolver))
             };
+            let answer = off_thread(look_up).await?;
+            let now = net.shared.lock().clock.now();
+            let (seed, turn) = lock(&order).next(now, purpose);
             let connect = |target: Endpoint| {
-                let connecting = below.connect(target.clone(), purpose);
+                let connecting = below.connect(target.clone(), purpose, &net);
                 let record = &record;
                 async move {
                     let stream = connecting.await?;
@@ -76,7 +85,8 @@ pub(in crate::client) fn over(
                     Ok(stream)
                 }
             };
-            first_of(targets(answer, seed, turn)?, connect).await
+            let stagger = || net.sleep(STAGGER);
+            first_of(targets(answer, seed, turn)?, connect, stagger).await
         })
     })
 }

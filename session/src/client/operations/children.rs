@@ -144,7 +144,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn get_ephemerals(&self, prefix: &str) -> Result<Vec<String>, Error> {
-        path::check_sequential(prefix).map_err(|problem| path::PathError::new(prefix, problem))?;
+        path::check_sequential(prefix)?;
         let chroot = self.shared.server_path(path::ROOT);
         let wanted = if chroot == path::ROOT {
             prefix.to_owned()

@@ -332,12 +332,11 @@ impl Client {
 
 /// Checks the path of a node to create.
 pub(crate) fn check_to_create(path: &str, mode: CreateMode) -> Result<(), path::PathError> {
-    let checked = if mode.is_sequential() {
+    if mode.is_sequential() {
         path::check_sequential(path)
     } else {
         path::check(path)
-    };
-    checked.map_err(|problem| path::PathError::new(path, problem))
+    }
 }
 
 /// The request that creates a node in this mode, at a path of the server.

@@ -1,8 +1,8 @@
 //! Several reads in one request. Each read succeeds or fails by itself.
 
 use lockkeeper_proto::{
-    OpCode, Request,
-    multi::{MultiReadOp, MultiReadRequest, MultiResult},
+    OpCode, Request, Response,
+    multi::MultiReadRequest,
     path,
     records::{GetChildrenRequest, GetDataRequest, GetDataResponse},
 };
@@ -69,7 +69,7 @@ impl ReadTransaction {
     pub fn get_data(mut self, path: &str) -> Self {
         let watch = false;
         let node = self.resolve(path);
-        let read = MultiReadOp::GetData(GetDataRequest { path: node, watch });
+        let read = Request::GetData(GetDataRequest { path: node, watch });
         self.request.ops.push(read);
         self
     }
@@ -78,7 +78,7 @@ impl ReadTransaction {
     pub fn get_children(mut self, path: &str) -> Self {
         let watch = false;
         let node = self.resolve(path);
-        let read = MultiReadOp::GetChildren(GetChildrenRequest { path: node, watch });
+        let read = Request::GetChildren(GetChildrenRequest { path: node, watch });
         self.request.ops.push(read);
         self
     }
@@ -100,7 +100,7 @@ impl ReadTransaction {
         if let Some(error) = self.bad_path {
             return Err(Error::BadPath(error));
         }
-        let ops: Vec<_> = self.request.ops.iter().map(MultiReadOp::op).collect();
+        let ops: Vec<_> = self.request.ops.iter().map(Request::op).collect();
         let before = self.client.snapshot().connections;
         let reply = self
             .client
@@ -113,11 +113,11 @@ impl ReadTransaction {
         }
         let peer = self.client.peer_if_connected_since(before);
         let read = |((op, path), result)| match result {
-            MultiResult::GetData(node) if op == OpCode::GET_DATA => Ok(Ok(ReadResult::Data(node))),
-            MultiResult::GetChildren(list) if op == OpCode::GET_CHILDREN => {
+            Ok(Response::GetData(node)) if op == OpCode::GET_DATA => Ok(Ok(ReadResult::Data(node))),
+            Ok(Response::GetChildren(list)) if op == OpCode::GET_CHILDREN => {
                 Ok(Ok(ReadResult::Children(list.children)))
             }
-            MultiResult::Error(code) => Ok(Err(Error::Refused {
+            Err(code) => Ok(Err(Error::Refused {
                 op,
                 path,
                 code,
@@ -134,8 +134,8 @@ impl ReadTransaction {
 
     /// Converts a path to the server's path, and keeps the first invalid path for `commit`.
     fn resolve(&mut self, path: &str) -> String {
-        if let (Err(problem), None) = (path::check(path), &self.bad_path) {
-            self.bad_path = Some(path::PathError::new(path, problem));
+        if let (Err(error), None) = (path::check(path), &self.bad_path) {
+            self.bad_path = Some(error);
         }
         self.paths.push(path.to_owned());
         self.client.shared.server_path(path)

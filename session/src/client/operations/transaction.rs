@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    Acl, Acls, CreateMode, OpCode, Request, SessionId, Stat, Version,
-    multi::{MultiOp, MultiRequest, MultiResult},
+    Acl, Acls, CreateMode, OpCode, Request, Response, SessionId, Stat, Version,
+    multi::MultiRequest,
     path,
     records::{CheckVersionRequest, DeleteRequest, SetDataRequest},
 };
@@ -100,7 +100,7 @@ impl Transaction {
     /// every version.
     pub fn check(mut self, path: &str, version: Version) -> Self {
         let path = self.resolve(path);
-        self.push(MultiOp::Check(CheckVersionRequest { path, version }))
+        self.push(Request::Check(CheckVersionRequest { path, version }))
     }
 
     /// Creates a node that every client may change.
@@ -118,18 +118,13 @@ impl Transaction {
     ) -> Self {
         self.note(check_to_create(path, mode));
         let path = self.client.shared.path_to_create(path, mode);
-        match create_request(path, data.into(), mode, acl.into()) {
-            Request::CreateContainer(create) => self.push(MultiOp::CreateContainer(create)),
-            Request::CreateTtl(create) => self.push(MultiOp::CreateTtl(create)),
-            Request::Create2(create) => self.push(MultiOp::Create2(create)),
-            _ => self,
-        }
+        self.push(create_request(path, data.into(), mode, acl.into()))
     }
 
     /// Sets a node's data, if they have this version. [`Version::ANY`] matches every version.
     pub fn set_data(mut self, path: &str, data: impl Into<Bytes>, version: Version) -> Self {
         let path = self.resolve(path);
-        self.push(MultiOp::SetData(SetDataRequest {
+        self.push(Request::SetData(SetDataRequest {
             path,
             data: Some(data.into()),
             version,
@@ -140,7 +135,7 @@ impl Transaction {
     /// every version.
     pub fn delete(mut self, path: &str, version: Version) -> Self {
         let path = self.resolve(path);
-        self.push(MultiOp::Delete(DeleteRequest { path, version }))
+        self.push(Request::Delete(DeleteRequest { path, version }))
     }
 
     /// Sends the operations and waits for their results: one result for each operation, in order.
@@ -185,22 +180,21 @@ impl Transaction {
         if response.results.len() != asked {
             return Err(unexpected(OpCode::MULTI));
         }
-        let results = response.results.into_iter();
-        results
-            .map(|result| applied(&self.client, result))
-            .collect::<Result<_, _>>()
-            .map(Some)
+        let results = response.results.into_iter().map(|result| match result {
+            Ok(result) => applied(&self.client, result),
+            Err(_) => Err(unexpected(OpCode::MULTI)),
+        });
+        results.collect::<Result<_, _>>().map(Some)
     }
 
-    fn push(mut self, op: MultiOp) -> Self {
+    fn push(mut self, op: Request) -> Self {
         self.request.ops.push(op);
         self
     }
 
     /// Converts a path to the server's path.
     fn resolve(&mut self, path: &str) -> String {
-        let checked = path::check(path);
-        self.note(checked.map_err(|problem| path::PathError::new(path, problem)));
+        self.note(path::check(path));
         self.client.shared.server_path(path)
     }
 
@@ -212,19 +206,21 @@ impl Transaction {
     }
 }
 
-fn applied(client: &Client, result: MultiResult) -> Result<OpResult, Error> {
+fn applied(client: &Client, result: Response) -> Result<OpResult, Error> {
     Ok(match result {
-        MultiResult::Create(created) => OpResult::Created {
+        Response::Create(created) => OpResult::Created {
             path: client.shared.client_path(created.path),
             stat: None,
         },
-        MultiResult::Create2(created) => OpResult::Created {
+        Response::Create2(created)
+        | Response::CreateContainer(created)
+        | Response::CreateTtl(created) => OpResult::Created {
             path: client.shared.client_path(created.path),
             stat: Some(created.stat),
         },
-        MultiResult::Delete => OpResult::Deleted,
-        MultiResult::SetData(set) => OpResult::DataSet(set.stat),
-        MultiResult::Check => OpResult::Checked,
+        Response::Delete(_) => OpResult::Deleted,
+        Response::SetData(set) => OpResult::DataSet(set.stat),
+        Response::Check(_) => OpResult::Checked,
         _ => return Err(unexpected(OpCode::MULTI)),
     })
 }

@@ -3,18 +3,15 @@
 //! Single watchers are polled one by one, so that their order is lost: an event may arrive between
 //! two polls. A group has one queue for all.
 
-use std::{
-    fmt,
-    future::poll_fn,
-    mem,
-    sync::Arc,
-    task::{Context, Poll},
+use std::{collections::VecDeque, fmt, future::poll_fn, mem, sync::Arc};
+
+use lockkeeper_proto::{EventType, path};
+
+use crate::{
+    Error,
+    client::{shared::Shared, sync::mailbox::Mailbox},
+    machine::{Event, WatchId},
 };
-
-use lockkeeper_proto::path;
-
-use super::group_events::{GroupEvent, GroupEvents};
-use crate::{Error, client::shared::Shared, machine::WatchId};
 
 /// One-shot watches of several nodes with one queue of events. Made by
 /// [`Raw::watch_group`](crate::Raw::watch_group).
@@ -46,23 +43,23 @@ impl WatchGroup {
         self.shared.act(|core| {
             let paths = names.iter().map(|name| path::join(directory, name));
             let ids = core.watch_group(paths.collect(), &self.events);
-            let mut inner = self.events.lock();
-            // Most groups never watch more.
-            inner.watches.reserve_exact(names.len());
-            inner.watches.extend(ids.into_iter().zip(names));
+            self.events.look(|events| {
+                // Most groups never watch more.
+                events.watches.reserve_exact(names.len());
+                events.watches.extend(ids.into_iter().zip(names));
+            });
         });
     }
 
     /// Gives up the watches on all other nodes.
     pub fn retain(&self, is_wanted: impl Fn(&str) -> bool) {
-        let given_up: Vec<WatchId> = {
-            let mut inner = self.events.lock();
-            let (wanted, others) = mem::take(&mut inner.watches)
+        let given_up: Vec<WatchId> = self.events.look(|events| {
+            let (wanted, others) = mem::take(&mut events.watches)
                 .into_iter()
                 .partition::<Vec<_>, _>(|(_, name)| is_wanted(name));
-            inner.watches = wanted;
+            events.watches = wanted;
             others.into_iter().map(|(id, _)| id).collect()
-        };
+        });
         if !given_up.is_empty() {
             self.shared
                 .act(|core| given_up.into_iter().for_each(|id| core.cancel(id)));
@@ -75,7 +72,7 @@ impl WatchGroup {
     /// The error that has ended a watch.
     #[must_use = "an event is reported once"]
     pub fn try_next(&self) -> Option<Result<GroupEvent, Error>> {
-        self.events.lock().pop()
+        self.events.look(Events::pop)
     }
 
     /// Waits for the next event.
@@ -86,16 +83,7 @@ impl WatchGroup {
     /// # Cancel safety
     /// No event is lost when the future is dropped.
     pub async fn next(&self) -> Result<GroupEvent, Error> {
-        poll_fn(|cx| self.poll_next(cx)).await
-    }
-
-    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Result<GroupEvent, Error>> {
-        let mut inner = self.events.lock();
-        if let Some(event) = inner.pop() {
-            return Poll::Ready(event);
-        }
-        inner.waker = Some(cx.waker().clone());
-        Poll::Pending
+        poll_fn(|cx| self.events.poll(cx, Events::pop)).await
     }
 }
 
@@ -108,7 +96,41 @@ impl Drop for WatchGroup {
 impl fmt::Debug for WatchGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WatchGroup")
-            .field("watches", &self.events.lock().watches.len())
+            .field("watches", &self.events.look(|events| events.watches.len()))
             .finish_non_exhaustive()
+    }
+}
+
+/// An event of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupEvent {
+    /// The name of the node in its directory.
+    pub name: Arc<str>,
+    /// What happened to it.
+    pub event_type: EventType,
+}
+
+/// The events of a group: the driver fills in what has fired, and the group takes it.
+pub(crate) type GroupEvents = Mailbox<Events>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    /// The watches that have not fired, with the names of their nodes in the directory.
+    watches: Vec<(WatchId, Arc<str>)>,
+    pub(crate) fired: VecDeque<(WatchId, Result<Event, Error>)>,
+}
+
+impl Events {
+    /// The next event of a watch that was not given up.
+    fn pop(&mut self) -> Option<Result<GroupEvent, Error>> {
+        while let Some((id, result)) = self.fired.pop_front() {
+            let Some(at) = self.watches.iter().position(|(watch, _)| *watch == id) else {
+                continue;
+            };
+            let (_, name) = self.watches.swap_remove(at);
+            return Some(result.map(|Event { event_type, .. }| GroupEvent { name, event_type }));
+        }
+        None
     }
 }

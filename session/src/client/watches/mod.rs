@@ -7,12 +7,11 @@
 //! | `watcher` | the future of the event of a one-shot watch |
 //! | `persistent` | persistent watches, and removing watches |
 //! | `persistent_watcher` | the stream of the events of a persistent watch |
-//! | `group`, `group_events` | one-shot watches of several nodes, and their one queue of events |
+//! | `group` | one-shot watches of several nodes, and their one queue of events |
 //! | `event_queue` | the events that wait for a slow listener |
 
 pub(super) mod event_queue;
 pub(super) mod group;
-pub(super) mod group_events;
 mod one_shot;
 mod persistent;
 pub(super) mod persistent_watcher;

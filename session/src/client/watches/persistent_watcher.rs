@@ -4,12 +4,10 @@
 
 use std::{
     fmt,
-    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
 
-use futures::Stream;
 use lockkeeper_proto::AddWatchMode;
 
 use crate::client::{
@@ -102,14 +100,20 @@ impl PersistentWatcher {
     }
 
     fn poll_queue(&self, cx: &Context<'_>) -> Poll<Option<Result<WatchNotice, Error>>> {
-        self.queue.poll(cx, |path| self.shared.client_path(path))
+        self.queue.poll(cx).map(|mut item| {
+            if let Some(Ok(WatchNotice::Event(event))) = &mut item {
+                self.shared.name_as_client(&mut event.path);
+            }
+            item
+        })
     }
 }
 
-impl Stream for PersistentWatcher {
+#[cfg(feature = "tokio")]
+impl futures::Stream for PersistentWatcher {
     type Item = Result<WatchNotice, Error>;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_next(self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll_queue(cx)
     }
 }

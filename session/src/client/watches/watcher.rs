@@ -8,7 +8,6 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::event_queue::WatchedEvent;
 use crate::client::shared::{EventReceiver, Shared, driver_gone};
 use crate::{
     Error,
@@ -51,7 +50,7 @@ impl Watcher {
 }
 
 impl Future for Watcher {
-    type Output = Result<WatchedEvent, Error>;
+    type Output = Result<Event, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(events) = &mut self.events else {
@@ -59,9 +58,9 @@ impl Future for Watcher {
         };
         let event = ready!(Pin::new(events).poll(cx)).unwrap_or_else(|_| Err(driver_gone()));
         self.events = None;
-        Poll::Ready(event.map(|Event { event_type, path }| WatchedEvent {
-            event_type,
-            path: self.shared.client_path(path),
+        Poll::Ready(event.map(|mut event| {
+            self.shared.name_as_client(&mut event.path);
+            event
         }))
     }
 }

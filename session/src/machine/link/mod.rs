@@ -1,22 +1,17 @@
-//! The connection to a server: how it begins, how it ends, and which server is next.
+//! The link to the servers: which server is next, how far a connection is, and whether it is alive.
 //!
 //! | file | what |
 //! |---|---|
-//! | `connection` | everything that is dropped with a connection |
-//! | `handshake` | from the attempt to connect to the first request |
-//! | `end` | the end of a connection, of a session, of the machine |
-//! | `endpoints` | which server to try next, and after which pause |
-//! | `moving` | leaving a healthy connection for another server |
-//! | `search` | when to ask another server whether it accepts writes |
-//! | `auth` | identities, which each connection sends first |
-//! | `sasl`, `authenticate` | the interface of a SASL mechanism; the exchange of a connection |
+//! | `servers` | which server to try next, after which pause, and why the last ones failed |
+//! | `attempt` | a connection until the server accepts requests |
+//! | `established` | a connection that accepts requests: pings, silence, leaving it |
+//! | `sasl` | the interface of a SASL mechanism |
 
-mod auth;
-mod authenticate;
-pub(crate) mod connection;
-mod end;
-pub(crate) mod endpoints;
-mod handshake;
-mod moving;
+mod attempt;
+mod established;
 pub mod sasl;
-pub(crate) mod search;
+mod servers;
+
+pub(crate) use attempt::{Attempt, Stage, Trouble, Welcome};
+pub(crate) use established::Link;
+pub(crate) use servers::Servers;

@@ -4,14 +4,13 @@
 //! requests. The machine carries the tokens and knows no mechanism. The session exists already, but
 //! the machine reports nothing before the exchange is done.
 //!
-//! Not here: what the machine sends (`authenticate`), mechanisms (`crate::digest_md5`).
+//! Not here: what the machine sends (`attempt`), mechanisms (`crate::digest_md5`).
 
 use std::fmt;
 
 use bytes::Bytes;
-use lockkeeper_proto::Xid;
 
-use crate::{AuthFailure, machine::State};
+use crate::AuthFailure;
 
 /// A SASL mechanism together with its credentials.
 ///
@@ -55,22 +54,5 @@ impl fmt::Debug for Step {
             Self::Send(_) => "Send",
             Self::Done => "Done",
         })
-    }
-}
-
-/// An exchange that is not done yet.
-pub(crate) struct SaslExchange {
-    pub(super) exchange: Box<dyn Exchange>,
-    /// The number of the token that the server has to answer.
-    pub(super) xid: Xid,
-    /// The state once the exchange is done.
-    pub(super) then: State,
-}
-
-impl fmt::Debug for SaslExchange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SaslExchange")
-            .field("xid", &self.xid)
-            .finish_non_exhaustive()
     }
 }

@@ -8,17 +8,8 @@
 use lockkeeper_proto::{
     CreateMode, Request, Response, Stat, Zxid,
     jute::{DecodeError, DecodeErrorKind},
-    multi::{MultiOp, MultiResult},
     path::SEQUENCE_DIGITS,
-    records::CreateTtlRequest,
 };
-
-/// A node that a request creates.
-#[derive(Debug)]
-pub struct NewNode {
-    path: String,
-    is_sequential: bool,
-}
 
 /// The nodes that a request creates.
 #[derive(Debug)]
@@ -27,30 +18,31 @@ pub enum Asked {
     /// None.
     Nothing,
     /// One.
-    Node(NewNode),
-    /// Those of a transaction, each with the index of its operation.
-    Nodes(Vec<(usize, NewNode)>),
+    #[non_exhaustive]
+    Node {
+        /// The path in the request.
+        path: String,
+        /// Whether the server appends a number to it.
+        is_sequential: bool,
+    },
+    /// Those of each operation of a transaction.
+    Each(Vec<Self>),
 }
 
 impl Asked {
     /// The nodes that this request creates.
     #[must_use]
     pub fn of(request: Request) -> Self {
+        let node = |path, flags| Self::Node {
+            path,
+            is_sequential: CreateMode::from_flags(flags, 0).is_some_and(CreateMode::is_sequential),
+        };
         match request {
             Request::Create(create)
             | Request::Create2(create)
-            | Request::CreateContainer(create) => {
-                Self::Node(NewNode::new(create.path, create.flags))
-            }
-            Request::CreateTtl(create) => Self::Node(NewNode::with_ttl(create)),
-            Request::Multi(multi) => {
-                let nodes = multi.ops.into_iter().enumerate();
-                Self::Nodes(
-                    nodes
-                        .filter_map(|(index, op)| Some((index, NewNode::of(op)?)))
-                        .collect(),
-                )
-            }
+            | Request::CreateContainer(create) => node(create.path, create.flags),
+            Request::CreateTtl(create) => node(create.path, create.flags),
+            Request::Multi(multi) => Self::Each(multi.ops.into_iter().map(Self::of).collect()),
             _ => Self::Nothing,
         }
     }
@@ -61,51 +53,29 @@ impl Asked {
     /// The field that belongs to another node or transaction.
     pub fn check(&self, zxid: Zxid, response: &Response) -> Result<(), DecodeError> {
         match (self, response) {
-            (Self::Node(node), Response::Create(reply)) => node.check(&reply.path, None, zxid),
+            (Self::Node { .. }, Response::Create(reply)) => self.names(&reply.path, None, zxid),
             (
-                Self::Node(node),
+                Self::Node { .. },
                 Response::Create2(reply)
                 | Response::CreateContainer(reply)
                 | Response::CreateTtl(reply),
-            ) => node.check(&reply.path, Some(&reply.stat), zxid),
-            (Self::Nodes(nodes), Response::Multi(reply)) if reply.failure().is_none() => nodes
-                .iter()
-                .try_for_each(|(index, node)| match reply.results.get(*index) {
-                    Some(MultiResult::Create(made)) => node.check(&made.path, None, zxid),
-                    Some(MultiResult::Create2(made)) => {
-                        node.check(&made.path, Some(&made.stat), zxid)
-                    }
-                    _ => Err(unasked("MultiResponse.results")),
-                }),
+            ) => self.names(&reply.path, Some(&reply.stat), zxid),
+            (Self::Each(asked), Response::Multi(reply)) if reply.failure().is_none() => {
+                let mut results = reply.results.iter();
+                asked
+                    .iter()
+                    .try_for_each(|asked| match (asked, results.next()) {
+                        (Self::Nothing, _) => Ok(()),
+                        (asked, Some(Ok(result))) => asked.check(zxid, result),
+                        _ => Err(unasked("MultiResponse.results")),
+                    })
+            }
+            (Self::Node { .. }, _) => Err(unasked("MultiResponse.results")),
             _ => Ok(()),
         }
     }
-}
 
-impl NewNode {
-    fn new(path: String, flags: i32) -> Self {
-        let mode = CreateMode::from_flags(flags, 0);
-        Self {
-            path,
-            is_sequential: mode.is_some_and(CreateMode::is_sequential),
-        }
-    }
-
-    fn with_ttl(create: CreateTtlRequest) -> Self {
-        Self::new(create.path, create.flags)
-    }
-
-    fn of(op: MultiOp) -> Option<Self> {
-        Some(match op {
-            MultiOp::Create(create)
-            | MultiOp::Create2(create)
-            | MultiOp::CreateContainer(create) => Self::new(create.path, create.flags),
-            MultiOp::CreateTtl(create) => Self::with_ttl(create),
-            _ => return None,
-        })
-    }
-
-    fn check(&self, path: &str, stat: Option<&Stat>, zxid: Zxid) -> Result<(), DecodeError> {
+    fn names(&self, path: &str, stat: Option<&Stat>, zxid: Zxid) -> Result<(), DecodeError> {
         if !self.is(path) {
             return Err(unasked("CreateResponse.path"));
         }
@@ -121,10 +91,17 @@ impl NewNode {
     /// Source: `PrepRequestProcessor.java`, `%010d` of a number of any sign. It has ten digits, one
     /// of which may be a minus sign instead, or more.
     fn is(&self, path: &str) -> bool {
-        let Some(number) = path.strip_prefix(self.path.as_str()) else {
+        let Self::Node {
+            path: asked,
+            is_sequential,
+        } = self
+        else {
             return false;
         };
-        if !self.is_sequential {
+        let Some(number) = path.strip_prefix(asked.as_str()) else {
+            return false;
+        };
+        if !is_sequential {
             return number.is_empty();
         }
         let digits = number.strip_prefix('-').unwrap_or(number);

@@ -1,192 +1,180 @@
-//! Requests that were sent: what each reply is for, and which watch the request leaves.
+//! Requests that were sent on a connection: what each reply is for.
 //!
-//! Invariant: replies come in the order of the requests. A reply whose xid is not that of the
-//! oldest request ends the connection.
+//! Invariant: replies come in the order of the requests, and answers to identities in their own
+//! order, ahead of requests that the server has not processed yet. A reply whose xid is not that of
+//! the oldest request ends the connection.
 
-use std::time::Instant;
+use std::{collections::VecDeque, time::Instant};
 
-use lockkeeper_proto::{
-    ErrorCode, OpCode, Request, Xid, Zxid,
-    records::{ExistsRequest, GetDataRequest},
-};
+use lockkeeper_proto::{OpCode, Xid, Zxid};
 
 use super::asked::Asked;
-use crate::machine::{
-    RequestOptions,
-    watches::kind::{PersistentKind, WatchId, WatchKind},
-    watches::path_watches::WatchRequests,
-    watches::table::WatchTable,
-};
+use crate::machine::{RequestOptions, WatchId, spare::give_back, watches::PendingWatch};
 
 /// A request that was handed to the transport.
 #[derive(Debug)]
-pub(crate) struct InFlight<T> {
+pub(crate) struct Sent<T> {
     pub(crate) xid: Xid,
     pub(crate) op: OpCode,
     pub(crate) asked: Asked,
     /// When it was handed over. The server cannot have received it earlier.
-    pub(crate) sent: Instant,
+    pub(crate) at: Instant,
     pub(crate) reply_to: ReplyTo<T>,
     pub(crate) options: RequestOptions,
-    /// As in the backlog. It grows from the oldest to the newest.
+    /// As in the queue. It grows from the oldest to the newest.
     pub(crate) number: u64,
 }
 
-/// What the reply is for.
+/// What a reply is for.
 #[derive(Debug)]
 pub(crate) enum ReplyTo<T> {
-    /// The caller, and the watch that the request leaves.
-    Caller {
-        token: T,
-        watch: Option<PendingWatch>,
-    },
-    /// Nobody: the deadline of the caller has come. The request may still leave a watch.
-    Nobody { watch: Option<PendingWatch> },
-    /// A caller that has added an identity.
-    Auth { token: T },
-    /// The machine: it restores watches, or sets new ones on existing nodes. The server reports
-    /// changes newer than `since`.
+    /// The caller, and the watch that the request leaves. `None` when the deadline of the caller has
+    /// come. The request may still leave a watch.
+    Caller(Option<T>, Option<PendingWatch>),
+    /// An identity of this scheme. `None` for one that each connection sends.
+    Identity(Option<T>, String),
+    /// The machine.
+    Own(Own),
+}
+
+/// What the machine asks for. It is not sent again on another connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Own {
+    /// It restores watches, or sets new ones on existing nodes. The server reports changes newer
+    /// than `since`.
     SetWatches { since: Zxid, restore: bool },
-    /// The machine: it removes a watch without listeners.
+    /// It removes a watch without listeners.
     RemoveWatches,
-    /// The machine: it keeps the lease proved.
+    /// It keeps the lease proved.
     Proof,
-    /// The machine: it ends the session.
+    /// It ends the session.
     Close,
 }
 
 impl<T> ReplyTo<T> {
-    /// Whether a caller waits for the reply. Requests of the machine itself are not sent again on
-    /// another connection.
-    pub(crate) fn is_caller(&self) -> bool {
-        matches!(self, Self::Caller { .. } | Self::Auth { .. })
-    }
-}
-
-/// The watch that a request will leave on the server.
-#[derive(Debug)]
-pub(crate) struct PendingWatch {
-    pub(crate) id: WatchId,
-    path: String,
-    by: WatchRequest,
-    /// The newest transaction that the client had seen when the request was sent.
-    since: Zxid,
-    /// Whether the request leaves no watch, because a persistent one reports the same.
-    covered: bool,
-    /// The persistent watch that was asked for.
-    asked: Option<PersistentKind>,
-}
-
-/// The request that leaves a watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WatchRequest {
-    GetData,
-    Exists,
-    GetChildren,
-    AddWatch(PersistentKind),
-}
-
-impl WatchRequest {
-    /// The kind of watch that the table expects.
-    fn kind(self) -> WatchKind {
+    /// What the machine asks for, if it is a request of its own.
+    pub(crate) fn own(&self) -> Option<Own> {
         match self {
-            Self::GetData | Self::Exists => WatchKind::Data,
-            Self::GetChildren => WatchKind::Child,
-            Self::AddWatch(persistent) => persistent.kind(),
+            Self::Own(own) => Some(*own),
+            _ => None,
         }
     }
 }
 
-impl PendingWatch {
-    /// The watch of this request, if it leaves one. The table of watches expects it from now on.
-    pub(crate) fn of(request: &Request, watches: &mut WatchTable) -> Option<Self> {
-        let (path, by) = match request {
-            Request::GetData(get) if get.watch => (&get.path, WatchRequest::GetData),
-            Request::Exists(exists) if exists.watch => (&exists.path, WatchRequest::Exists),
-            Request::GetChildren(get) | Request::GetChildren2(get) if get.watch => {
-                (&get.path, WatchRequest::GetChildren)
-            }
-            Request::AddWatch(add) => (
-                &add.path,
-                WatchRequest::AddWatch(PersistentKind::of_mode(add.mode)?),
-            ),
-            _ => return None,
-        };
-        let id = watches.announce(path, by.kind());
-        Some(Self {
-            id,
-            path: path.clone(),
-            by,
-            since: Zxid::ZERO,
-            covered: false,
-            asked: None,
-        })
-    }
-
-    /// Changes the request, before it is sent, so that it ends no other watch of the path. `since`
-    /// is the newest transaction that the client has seen. Returns the path of a child watch that
-    /// must be set right behind the request.
-    pub(crate) fn prepare_to_send(
-        &mut self,
-        request: &mut Request,
-        watches: &mut WatchTable,
-        since: Zxid,
-    ) -> Option<String> {
-        self.since = since;
-        let server = watches.on_server(&self.path)?;
-        match request {
-            Request::AddWatch(add) => {
-                let asked = if server.has(PersistentKind::Recursive) {
-                    PersistentKind::Recursive
-                } else {
-                    PersistentKind::of_mode(add.mode)?
-                };
-                add.mode = asked.mode();
-                server.asks(asked);
-                self.asked = Some(asked);
-                let spoilt = asked == PersistentKind::Recursive && watches.has_child(&self.path);
-                return spoilt.then(|| self.path.clone());
-            }
-            Request::GetData(GetDataRequest { watch, .. })
-            | Request::Exists(ExistsRequest { watch, .. }) => {
-                self.covered = server.covers_data();
-                *watch = !self.covered;
-            }
-            Request::GetChildren(get) | Request::GetChildren2(get) => {
-                self.covered = server.covers_children();
-                get.watch = !self.covered;
-            }
-            _ => {}
-        }
-        None
-    }
-
-    /// The reply has come with this code, or never will. Returns what to ask of the server.
-    ///
-    /// `exists` leaves a watch on a missing node, too. The others leave one only if they succeed.
-    pub(crate) fn settle(self, watches: &mut WatchTable, code: Option<ErrorCode>) -> WatchRequests {
-        let kind = match (self.by, code) {
-            (WatchRequest::GetData | WatchRequest::Exists, Some(ErrorCode::OK)) => {
-                Some(WatchKind::Data)
-            }
-            (WatchRequest::Exists, Some(ErrorCode::NO_NODE)) => Some(WatchKind::Exist),
-            (WatchRequest::GetChildren, Some(ErrorCode::OK)) => Some(WatchKind::Child),
-            (WatchRequest::AddWatch(persistent), Some(ErrorCode::OK)) => Some(persistent.kind()),
+impl<T> Sent<T> {
+    /// The listener to the watch that the request leaves.
+    pub(crate) fn watch(&self) -> Option<WatchId> {
+        match &self.reply_to {
+            ReplyTo::Caller(_, Some(watch)) => Some(watch.id()),
             _ => None,
+        }
+    }
+}
+
+/// The requests that are not answered, oldest first.
+#[derive(Debug)]
+pub(crate) struct InFlight<T> {
+    sent: VecDeque<Sent<T>>,
+    /// When the last request was answered, or else when the connection was established.
+    last_answered: Instant,
+}
+
+impl<T> InFlight<T> {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            sent: VecDeque::new(),
+            last_answered: now,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// Whether everything that was sent is answered, except for pings.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, sent: Sent<T>) {
+        self.sent.push_back(sent);
+    }
+
+    /// The operations that are not answered.
+    pub(crate) fn ops(&self) -> impl Iterator<Item = OpCode> {
+        let requests = self.sent.iter().filter(|sent| sent.xid != Xid::AUTH);
+        requests.map(|sent| sent.op)
+    }
+
+    /// Since when the server could have answered the oldest request, or the oldest identity, which
+    /// waits for no request.
+    pub(crate) fn waits_since(&self) -> Option<Instant> {
+        let oldest = self.sent.front()?;
+        if oldest.xid == Xid::AUTH {
+            return Some(oldest.at);
+        }
+        let identity = self.sent.iter().find(|sent| sent.xid == Xid::AUTH);
+        let request = oldest.at.max(self.last_answered);
+        Some(identity.map_or(request, |identity| request.min(identity.at)))
+    }
+
+    fn position(&self, is_it: impl Fn(Xid) -> bool) -> Option<usize> {
+        self.sent.iter().position(|sent| is_it(sent.xid))
+    }
+
+    /// Takes out the oldest identity, which is answered.
+    pub(crate) fn identity_answered(&mut self) -> Option<Sent<T>> {
+        let at = self.position(|xid| xid == Xid::AUTH)?;
+        self.sent.remove(at)
+    }
+
+    /// Takes out the oldest request, which is answered, if it has this number; `None` for any.
+    /// Otherwise returns its number.
+    pub(crate) fn answered(
+        &mut self,
+        now: Instant,
+        got: Option<Xid>,
+    ) -> Result<Sent<T>, Option<Xid>> {
+        let at = self.position(|xid| xid != Xid::AUTH).ok_or(None)?;
+        let expected = self.sent.get(at).map(|sent| sent.xid);
+        if got.is_some() && got != expected {
+            return Err(expected);
+        }
+        // The time of those behind it counts from here: replies come in order, so the server could
+        // not have answered them earlier.
+        self.last_answered = now;
+        self.sent.remove(at).ok_or(expected)
+    }
+
+    pub(crate) fn has(&self, xid: Xid) -> bool {
+        self.position(|other| other == xid).is_some()
+    }
+
+    /// Takes out this request, whose answer has overtaken others.
+    pub(crate) fn overtaken(&mut self, xid: Xid) -> Option<Sent<T>> {
+        let at = self.position(|other| other == xid)?;
+        self.sent.remove(at)
+    }
+
+    /// The deadline of the caller of this request has come: it is told, and its reply is ignored.
+    /// Returns the request, and its caller.
+    pub(crate) fn abandon(&mut self, number: u64) -> Option<(&Sent<T>, T)> {
+        let found = self.sent.binary_search_by_key(&number, |sent| sent.number);
+        let sent = self.sent.get_mut(found.ok()?)?;
+        let ReplyTo::Caller(caller, _) = &mut sent.reply_to else {
+            return None;
         };
-        let mut covers = false;
-        if let Some(server) = watches.on_server(&self.path) {
-            if let Some(asked) = self.asked {
-                server.answered(asked, kind.is_some());
-            }
-            covers = server.covers_data();
-        }
-        let mut requests = watches.settle(self.id, &self.path, self.by.kind(), kind);
-        if let Some(kind) = kind.filter(|_| self.covered && !covers) {
-            // The persistent watch that was to report the change was refused meanwhile.
-            requests.set.push((kind, self.path));
-            requests.since = Some(self.since);
-        }
-        requests
+        let caller = caller.take()?;
+        Some((sent, caller))
+    }
+
+    /// Frees the room that a burst has left.
+    pub(crate) fn give_back_room(&mut self) {
+        give_back(&mut self.sent);
+    }
+
+    /// Everything that was not answered: the connection is over.
+    pub(crate) fn into_lost(self) -> impl Iterator<Item = Sent<T>> {
+        self.sent.into_iter()
     }
 }

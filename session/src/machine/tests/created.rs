@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    CreateMode, OpCode, Request, Response, Stat, Zxid,
+    CreateMode, ErrorCode, OpCode, Request, Response, Stat, Zxid,
     jute::{Decode, DecodeErrorKind, Reader},
-    multi::{MultiOp, MultiRequest, MultiResponse, MultiResult},
+    multi::{MultiRequest, MultiResponse},
     records::{Create2Response, CreateRequest, CreateResponse, CreateTtlRequest, Empty},
 };
 
@@ -155,20 +155,20 @@ fn the_nodes_that_a_transaction_creates_are_checked_too() {
         let Request::Delete(delete) = delete("/d/b") else {
             panic!("a delete");
         };
-        let create = MultiOp::Create2(create(CreateMode::Ephemeral));
-        let ops = vec![MultiOp::Delete(delete), create];
+        let create = Request::Create2(create(CreateMode::Ephemeral));
+        let ops = vec![Request::Delete(delete), create];
         Request::Multi(MultiRequest { ops })
     };
-    let reply = |second: Option<MultiResult>| {
-        let results = [Some(MultiResult::Delete), second];
+    let reply = |second: Option<Result<Response, ErrorCode>>| {
+        let results = [Some(Ok(Response::Delete(Empty {}))), second];
         let results = results.into_iter().flatten().collect();
         Response::Multi(MultiResponse { results })
     };
     let old = |path: &str| {
         let path = path.to_owned();
-        MultiResult::Create(CreateResponse { path })
+        Ok(Response::Create(CreateResponse { path }))
     };
-    let new = |path, czxid| MultiResult::Create2(created(path, czxid));
+    let new = |path, czxid| Ok(Response::Create2(created(path, czxid)));
     for (second, answer) in [
         (Some(new("/d/a-", ZXID)), None),
         // Servers before 3.7.2, 3.8.2 and 3.9.0.
@@ -176,7 +176,10 @@ fn the_nodes_that_a_transaction_creates_are_checked_too() {
         (Some(new("/d/a-", ZXID + 1)), Some("Stat.czxid")),
         (Some(new("/d/c", ZXID)), Some("CreateResponse.path")),
         (Some(old("/d/c")), Some("CreateResponse.path")),
-        (Some(MultiResult::Delete), Some("MultiResponse.results")),
+        (
+            Some(Ok(Response::Delete(Empty {}))),
+            Some("MultiResponse.results"),
+        ),
         (None, Some("MultiResponse.results")),
     ] {
         let reply = reply(second);

@@ -136,7 +136,7 @@ fn an_unreadable_answer_names_the_field() {
     let Cause::BadHandshake(Some(error)) = pair.last_cause() else {
         panic!("{:?}", pair.last_cause());
     };
-    assert_eq!(error.field, "ResponseBase.timeout_ms");
+    assert_eq!(error.field, "ConnectResponse.timeout_ms");
     assert_eq!(error.kind, DecodeErrorKind::Short { needed: 4, left: 2 });
     pair.connect();
 }

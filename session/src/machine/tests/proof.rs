@@ -296,7 +296,7 @@ fn serve_until(pair: &mut Pair, until: Instant, moment: Duration) -> Vec<OpCode>
 
 fn multi_reply() -> Response {
     Response::Multi(lockkeeper_proto::multi::MultiResponse {
-        results: vec![lockkeeper_proto::multi::MultiResult::Check],
+        results: vec![Ok(Response::Check(Empty {}))],
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
     Acl, AddWatchMode, Id, OpCode, Perms, Request, Version, WatcherType, Xid, Zxid,
-    multi::{MultiOp, MultiReadOp, MultiReadRequest, MultiRequest},
+    multi::{MultiReadRequest, MultiRequest},
     records::{
         AddWatchRequest, AuthPacket, CheckVersionRequest, CheckWatchesRequest, CreateRequest,
         CreateTtlRequest, DeleteRequest, Empty, ExistsRequest, GetAclRequest,
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     Error,
-    machine::{Auth, request_bytes, requests::transmit::append},
+    machine::{Auth, request_bytes, requests::append},
 };
 
 /// The limit of the test. Callers that cannot wait have twice as much.
@@ -102,10 +102,10 @@ fn samples(text: &str) -> Vec<Request> {
             version,
         }),
         Request::Multi(MultiRequest {
-            ops: vec![MultiOp::Create(create()), MultiOp::Create2(create())],
+            ops: vec![Request::Create(create()), Request::Create2(create())],
         }),
         Request::MultiRead(MultiReadRequest {
-            ops: vec![MultiReadOp::GetChildren(children())],
+            ops: vec![Request::GetChildren(children())],
         }),
         Request::Reconfig(ReconfigRequest {
             joining_servers: Some(path()),

@@ -1,15 +1,14 @@
 //! `setWatches` and `setWatches2` requests, cut by the length of their paths so that a server
 //! accepts them.
 //!
-//! Servers before 3.6 do not know `setWatches2`. It is used only for requests with a persistent
-//! watch.
+//! Servers before 3.6 do not know `setWatches2`. It is used only for requests with a lasting watch.
 
 use lockkeeper_proto::{
     Request, Zxid,
     records::{SetWatches, SetWatches2},
 };
 
-use crate::machine::watches::kind::WatchKind;
+use super::kinds::Kinds;
 
 /// The most bytes of paths in one request, so that many watches do not make a frame that the server
 /// refuses.
@@ -22,62 +21,81 @@ const PREFIX: usize = 4;
 /// Bytes of a request without paths: header, zxid, five counts.
 const EMPTY: usize = 8 + 8 + 5 * 4;
 
-/// Full requests, and the one that is being filled.
+/// Requests for watches.
 #[derive(Debug)]
-pub(crate) struct Batches {
+pub(super) struct Batches {
+    since: Zxid,
     longest: usize,
-    full: Vec<SetWatches2>,
-    last: SetWatches2,
-    /// Bytes of the paths in `last`.
-    bytes: usize,
+    requests: Vec<SetWatches2>,
+    /// How many bytes of paths the last of them has room for.
+    room: usize,
 }
 
 impl Batches {
     /// Requests of at most `max_request` bytes. The server reports changes that are newer than
-    /// `relative_zxid`.
-    pub(crate) fn new(relative_zxid: Zxid, max_request: usize) -> Self {
+    /// `since`.
+    pub(super) fn new(since: Zxid, max_request: usize) -> Self {
         Self {
+            since,
             longest: max_request.saturating_sub(EMPTY).min(LONGEST),
-            full: Vec::new(),
-            last: empty(relative_zxid),
-            bytes: 0,
+            requests: Vec::new(),
+            room: 0,
         }
     }
 
-    pub(crate) fn add(&mut self, kind: WatchKind, path: String) {
+    pub(super) fn add(&mut self, kind: Kinds, path: String) {
         let bytes = PREFIX + path.len();
-        if self.bytes + bytes > self.longest {
-            self.cut();
+        if self.room < bytes {
+            self.requests.push(nothing(self.since));
+            self.room = self.longest;
         }
-        self.bytes += bytes;
-        let list = match kind {
-            WatchKind::Data => &mut self.last.data_watches,
-            WatchKind::Exist => &mut self.last.exist_watches,
-            WatchKind::Child => &mut self.last.child_watches,
-            WatchKind::Persistent => &mut self.last.persistent_watches,
-            WatchKind::Recursive => &mut self.last.persistent_recursive_watches,
-        };
-        list.push(path);
-    }
-
-    /// Starts another request.
-    pub(crate) fn cut(&mut self) {
-        if self.bytes > 0 {
-            let next = empty(self.last.relative_zxid);
-            self.full.push(std::mem::replace(&mut self.last, next));
-            self.bytes = 0;
+        self.room = self.room.saturating_sub(bytes);
+        if let Some(last) = self.requests.last_mut() {
+            list(last, kind).push(path);
         }
     }
 
-    /// The requests. Each has at least one path.
-    pub(crate) fn finish(self) -> impl Iterator<Item = Request> {
-        let last = (self.bytes > 0).then_some(self.last);
-        self.full.into_iter().chain(last).map(request)
+    /// Puts what follows into another request.
+    pub(super) fn cut(&mut self) {
+        self.room = 0;
+    }
+
+    pub(super) fn finish(self) -> Vec<Request> {
+        self.requests.into_iter().map(narrow).collect()
+    }
+}
+
+/// The request for one watch.
+pub(super) fn one(since: Zxid, kind: Kinds, path: String) -> Request {
+    let mut request = nothing(since);
+    list(&mut request, kind).push(path);
+    narrow(request)
+}
+
+fn nothing(relative_zxid: Zxid) -> SetWatches2 {
+    SetWatches2 {
+        relative_zxid,
+        data_watches: Vec::new(),
+        exist_watches: Vec::new(),
+        child_watches: Vec::new(),
+        persistent_watches: Vec::new(),
+        persistent_recursive_watches: Vec::new(),
+    }
+}
+
+/// The paths of this kind.
+pub(super) fn list(request: &mut SetWatches2, kind: Kinds) -> &mut Vec<String> {
+    match kind {
+        Kinds::DATA => &mut request.data_watches,
+        Kinds::EXIST => &mut request.exist_watches,
+        Kinds::CHILD => &mut request.child_watches,
+        Kinds::PERSISTENT => &mut request.persistent_watches,
+        _ => &mut request.persistent_recursive_watches,
     }
 }
 
 /// The request for these watches that most servers know.
-pub(crate) fn request(watches: SetWatches2) -> Request {
+pub(super) fn narrow(watches: SetWatches2) -> Request {
     if watches.persistent_watches.is_empty() && watches.persistent_recursive_watches.is_empty() {
         Request::SetWatches(SetWatches {
             relative_zxid: watches.relative_zxid,
@@ -90,13 +108,12 @@ pub(crate) fn request(watches: SetWatches2) -> Request {
     }
 }
 
-fn empty(relative_zxid: Zxid) -> SetWatches2 {
+/// The same watches, with lists of all kinds.
+pub(super) fn widen(watches: SetWatches) -> SetWatches2 {
     SetWatches2 {
-        relative_zxid,
-        data_watches: Vec::new(),
-        exist_watches: Vec::new(),
-        child_watches: Vec::new(),
-        persistent_watches: Vec::new(),
-        persistent_recursive_watches: Vec::new(),
+        data_watches: watches.data_watches,
+        exist_watches: watches.exist_watches,
+        child_watches: watches.child_watches,
+        ..nothing(watches.relative_zxid)
     }
 }

@@ -2,20 +2,30 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `kind` | the five kinds of watch, and the id of a listener |
-//! | `table` | who listens to which path, and who receives an event |
-//! | `path_watches` | the watches of one path, and what to ask of the server when a listener goes |
-//! | `server_watches` | the persistent watches that the server has for this connection |
-//! | `server_requests` | what the machine asks of the server: set these watches, remove those |
-//! | `early` | events that wait for the replies to requests that set watches |
-//! | `batches` | `setWatches` requests, cut by length |
-//! | `restore` | restoring watches on a new connection |
+//! | `kinds` | the five kinds of watch, and the id of a listener |
+//! | `table` | the part: who listens to which path, and who hears of an event |
+//! | `watched` | one path: who listens, what the server has, and what to ask of it |
+//! | `pending` | the watch that a request will leave |
+//! | `arrivals` | of one connection: events that wait for the replies to requests that set watches |
+//! | `batches` | `setWatches` requests |
+//!
+//! Servers before 3.9 keep one kind of watch for a path and connection: the last one that was
+//! requested. A one-shot watch beside a persistent one would end the persistent one with its event.
+//! So a read on a node with a persistent watch leaves no watch, and its listener gets the event of
+//! the persistent watch. If both persistent kinds are wanted, the recursive one is requested last,
+//! and listeners to the other one hear of children through it.
+//!
+//! Not here: sending the requests (`machine::watching`).
 
-pub(crate) mod batches;
-pub(crate) mod early;
-pub(crate) mod kind;
-pub(crate) mod path_watches;
-mod restore;
-pub(crate) mod server_requests;
-pub(crate) mod server_watches;
-pub(crate) mod table;
+mod arrivals;
+mod batches;
+mod kinds;
+mod pending;
+mod table;
+mod watched;
+
+pub(crate) use arrivals::Arrivals;
+pub(crate) use kinds::Kinds;
+pub use kinds::WatchId;
+pub(crate) use pending::PendingWatch;
+pub(crate) use table::{Tell, Watches};

@@ -2,10 +2,10 @@
 //! leader, in discrete time.
 //!
 //! What the client concludes is the product's own code, `Proof`. The servers follow the facts that
-//! `session/src/machine/proof.rs` names. All messages take any time: a link that breaks in silence,
-//! in one direction or both, is a message that has not arrived yet. The leader may lose its
-//! majority and go on, while another one begins; the client comes back over another connection, to
-//! the same side or to the other. The leader ends the session as soon as it may: from then on
+//! `session/src/machine/lease/proof.rs` names. All messages take any time: a link that breaks in
+//! silence, in one direction or both, is a message that has not arrived yet. The leader may lose
+//! its majority and go on, while another one begins; the client comes back over another connection,
+//! to the same side or to the other. The leader ends the session as soon as it may: from then on
 //! another client may be granted the lock.
 //!
 //! | file | what |

@@ -10,10 +10,7 @@ use crate::history::End;
 
 pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violation>) {
     for hold in holds.all.values() {
-        let who = format!(
-            "{} of client {} at {}",
-            hold.attempt, hold.client, hold.lock
-        );
+        let who = format!("{hold} at {}", hold.lock);
         let Some((ended, end)) = hold.ended else {
             let text = format!("{who} never ended");
             found.push(Violation::new(holds.end, Rule::Endless, text));
@@ -23,10 +20,7 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
         let since = hold.asked.max(bounds.calm);
         let waited = answered.saturating_sub(since);
         if bounds.max_wait.is_some_and(|max_wait| waited > max_wait) {
-            let text = format!(
-                "{who} took {:.3} s without disturbances",
-                waited.as_secs_f64()
-            );
+            let text = format!("{who} took {waited:.3?} without disturbances");
             found.push(Violation::new(answered, Rule::Endless, text));
         }
         let reason = match end {
@@ -64,7 +58,7 @@ fn was_deleted(holds: &Holds<'_>, hold: &Hold<'_>) -> bool {
             .map(|other| &**other.lock);
         return locks.any(|lock| {
             let mut deleted = holds.deleted.iter();
-            deleted.any(|(node, at)| node.starts_with(lock) && *at >= hold.asked)
+            deleted.any(|(node, (at, _))| node.starts_with(lock) && *at >= hold.asked)
         });
     };
     holds.deleted.contains_key(own) || holds.reader_deleted(hold).is_some()

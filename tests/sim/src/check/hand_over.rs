@@ -23,13 +23,8 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
         let free = free_since(holds, hold, granted).max(waiting).max(since);
         let took = granted.at.saturating_sub(free);
         if took > within {
-            let text = format!(
-                "{} granted to {} of client {} {:.3} s after the last contender ahead could have left",
-                hold.lock,
-                hold.attempt,
-                hold.client,
-                took.as_secs_f64()
-            );
+            let lock = hold.lock;
+            let text = format!("{lock} granted to {hold} {took:.3?} after the last one ahead left");
             found.push(Violation::new(granted.at, Rule::HandOver, text));
         }
     }
@@ -48,7 +43,7 @@ fn free_since(holds: &Holds<'_>, hold: &Hold<'_>, granted: Granted<'_>) -> Durat
         [
             other.granted.map(|theirs| theirs.at),
             other.downgraded.map(|(at, _)| at),
-            other.let_go,
+            other.let_go.map(|(at, _)| at),
             other.limit,
             other.ended.map(|(at, _)| at),
         ]

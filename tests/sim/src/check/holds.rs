@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fmt,
     sync::Arc,
     time::Duration,
 };
@@ -11,15 +12,15 @@ use std::{
 use super::{Bounds, Rule, Violation};
 use crate::history::{Attempt, End, Event, Mode, What};
 
+const NEVER_ASKED: &str = "this attempt was never asked for";
+
 /// All attempts of a history, and the actions of third parties.
 #[derive(Debug, Default)]
 pub(super) struct Holds<'a> {
     /// All attempts, in order of their numbers.
     pub(super) all: BTreeMap<Attempt, Hold<'a>>,
-    /// Nodes that were deleted by hand, and when.
-    pub(super) deleted: HashMap<&'a str, Duration>,
-    /// The same nodes, and the index of that event in the history.
-    deleted_as: HashMap<&'a str, usize>,
+    /// Nodes that were deleted by hand: when, and the index of that event in the history.
+    pub(super) deleted: HashMap<&'a str, (Duration, usize)>,
     /// Sessions that the servers have ended, and when.
     pub(super) over: HashMap<i64, Duration>,
     /// Sessions that were ended by force, and when.
@@ -56,10 +57,8 @@ pub(super) struct Hold<'a> {
     /// Since when it counts as a reader, and the reader's node.
     pub(super) downgraded: Option<(Duration, &'a str)>,
     pub(super) stored: Vec<Stored<'a>>,
-    /// When the holder began to release.
-    pub(super) let_go: Option<Duration>,
-    /// The index of that event in the history.
-    let_go_as: Option<usize>,
+    /// When the holder began to release, and the index of that event in the history.
+    pub(super) let_go: Option<(Duration, usize)>,
     pub(super) ended: Option<(Duration, &'a End)>,
 }
 
@@ -90,17 +89,16 @@ impl<'a> Holds<'a> {
     pub(super) fn of(history: &'a [Event], found: &mut Vec<Violation>) -> Self {
         let mut holds = Self::default();
         for (index, event) in history.iter().enumerate() {
-            if event.at < holds.end {
-                let text = format!("{event} comes after a later event");
+            let mut wrong = |why: &str| {
+                let text = format!("{event}: {why}");
                 found.push(Violation::new(event.at, Rule::Record, text));
+            };
+            if event.at < holds.end {
+                wrong("this comes after a later event");
             }
             holds.end = event.at;
             if let Err(why) = holds.take(index, event) {
-                found.push(Violation::new(
-                    event.at,
-                    Rule::Record,
-                    format!("{event}: {why}"),
-                ));
+                wrong(why);
             }
         }
         holds
@@ -124,7 +122,7 @@ impl<'a> Holds<'a> {
                 node,
                 session,
             } => self.open(*attempt)?.placed = Some((at, node, *session)),
-            What::Waiting { attempt } => self.open(*attempt)?.waiting = Some(at),
+            What::Waiting(attempt) => self.open(*attempt)?.waiting = Some(at),
             What::Granted {
                 attempt,
                 token,
@@ -132,30 +130,33 @@ impl<'a> Holds<'a> {
                 session,
             } => {
                 let hold = self.open(*attempt)?;
-                if hold.granted.is_some() {
-                    return Err("this attempt was granted twice");
-                }
-                hold.until = at;
-                hold.granted = Some(Granted {
+                let granted = Granted {
                     at,
                     index,
                     token: *token,
                     node,
                     session: *session,
-                });
+                };
+                hold.until = at;
+                if hold.granted.replace(granted).is_some() {
+                    return Err("this attempt was granted twice");
+                }
             }
             What::Valid { attempt, until } => {
                 let hold = self.held(*attempt)?;
                 hold.until = hold.until.max(*until);
             }
-            What::Downgrading { attempt } => {
+            What::Limited { attempt, until } => self.held(*attempt)?.limit = Some(*until),
+            What::Listening(attempt) => self.held(*attempt)?.listens = Some(at),
+            What::Heard(attempt) => self.held(*attempt)?.heard = Some(at),
+            What::Downgrading(attempt) => {
                 let hold = self.held(*attempt)?;
                 let node = hold.granted.map_or("", |granted| granted.node);
                 hold.downgraded = Some((at, node));
             }
             What::Downgraded { attempt, node } => {
-                let (_, reader) = self
-                    .held(*attempt)?
+                let hold = self.held(*attempt)?;
+                let (_, reader) = hold
                     .downgraded
                     .as_mut()
                     .ok_or("the downgrade never began")?;
@@ -168,10 +169,7 @@ impl<'a> Holds<'a> {
                 accepted,
             } => {
                 // A write may arrive after its hold has ended.
-                let hold = self
-                    .all
-                    .get_mut(attempt)
-                    .ok_or("this attempt was never asked for")?;
+                let hold = self.all.get_mut(attempt).ok_or(NEVER_ASKED)?;
                 hold.stored.push(Stored {
                     at,
                     index,
@@ -180,34 +178,23 @@ impl<'a> Holds<'a> {
                     accepted: *accepted,
                 });
             }
-            What::LetGo { attempt } => self.held(*attempt)?.begins_release(at, index),
-            What::Ended { attempt, end } => self.open(*attempt)?.ended = Some((at, end)),
-            What::Deleted { node } => {
-                self.deleted.entry(node).or_insert(at);
-                self.deleted_as.entry(node).or_insert(index);
+            What::LetGo(attempt) => {
+                self.held(*attempt)?.let_go.get_or_insert((at, index));
             }
-            What::Killed { session } => {
+            What::Ended { attempt, end } => self.open(*attempt)?.ended = Some((at, end)),
+            What::Deleted(node) => {
+                self.deleted.entry(node).or_insert((at, index));
+            }
+            What::Killed(session) => {
                 self.killed.entry(*session).or_insert(at);
             }
-            What::SessionOver { session } => {
+            What::SessionOver(session) => {
                 self.over.entry(*session).or_insert(at);
             }
-            _ => return self.take_end(event),
-        }
-        Ok(())
-    }
-
-    /// Takes events about requests to release and about limits.
-    fn take_end(&mut self, event: &'a Event) -> Result<(), &'static str> {
-        let at = event.at;
-        match &event.what {
-            What::Limited { attempt, until } => self.held(*attempt)?.limit = Some(*until),
-            What::Listening { attempt } => self.held(*attempt)?.listens = Some(at),
-            What::Heard { attempt } => self.held(*attempt)?.heard = Some(at),
-            What::Asking { node } => {
+            What::Asking(node) => {
                 self.asking.entry(node).or_insert(at);
             }
-            What::AskedToLetGo { node } => {
+            What::AskedToLetGo(node) => {
                 self.asked.entry(node).or_insert(at);
             }
             _ => {}
@@ -216,10 +203,7 @@ impl<'a> Holds<'a> {
     }
 
     fn open(&mut self, attempt: Attempt) -> Result<&mut Hold<'a>, &'static str> {
-        let hold = self
-            .all
-            .get_mut(&attempt)
-            .ok_or("this attempt was never asked for")?;
+        let hold = self.all.get_mut(&attempt).ok_or(NEVER_ASKED)?;
         match hold.ended {
             None => Ok(hold),
             Some(_) => Err("this attempt has already ended"),
@@ -260,7 +244,7 @@ impl<'a> Holds<'a> {
 
     /// When a third party first deleted this node or ended this session; `None` for never.
     pub(super) fn broken(&self, node: &str, session: i64) -> Option<Duration> {
-        let deleted = self.deleted.get(node);
+        let deleted = self.deleted.get(node).map(|(at, _)| at);
         let killed = self.killed.get(&session);
         deleted.into_iter().chain(killed).min().copied()
     }
@@ -274,8 +258,7 @@ impl<'a> Holds<'a> {
         hold: &Hold<'_>,
         granted: Granted<'_>,
     ) -> Option<&Hold<'a>> {
-        let deleted = *self.deleted_as.get(granted.node)?;
-        let moment = *self.deleted.get(granted.node)?;
+        let (moment, deleted) = *self.deleted.get(granted.node)?;
         if granted.index < deleted {
             return None;
         }
@@ -296,7 +279,7 @@ impl<'a> Holds<'a> {
                 && other.downgraded.is_none()
                 // A hold with a limit has no node after that limit, even if the holder goes on.
                 && other.limit.is_none_or(|limit| limit > moment)
-                && other.let_go_as.is_some_and(|let_go| let_go > deleted)
+                && other.let_go.is_some_and(|(_, let_go)| let_go > deleted)
         })
     }
 
@@ -307,17 +290,17 @@ impl<'a> Holds<'a> {
     pub(super) fn reader_deleted(&self, hold: &Hold<'_>) -> Option<Duration> {
         let (since, known) = hold.downgraded?;
         let number = |node: &str| node.get(node.len().saturating_sub(10)..).map(str::to_owned);
-        let deleted = self.deleted.iter().filter(|(node, at)| {
-            node.starts_with(&**hold.lock) && number(node) == number(known) && **at >= since
+        let deleted = self.deleted.iter().filter(|(node, (at, _))| {
+            node.starts_with(&**hold.lock) && number(node) == number(known) && *at >= since
         });
-        deleted.map(|(_, at)| *at).min()
+        deleted.map(|(_, (at, _))| *at).min()
     }
 
     /// Until when a hold excludes others: the end of its validity, its release, its end, or the
     /// action of a third party, whichever comes first.
     pub(super) fn reach(&self, hold: &Hold<'_>, granted: Granted<'_>) -> Duration {
         let mut ends = vec![hold.until];
-        ends.extend(hold.let_go);
+        ends.extend(hold.let_go.map(|(at, _)| at));
         ends.extend(hold.ended.map(|(at, _)| at));
         ends.extend(self.broken(granted.node, granted.session));
         ends.extend(self.reader_deleted(hold));
@@ -350,14 +333,8 @@ impl<'a> Hold<'a> {
             downgraded: None,
             stored: Vec::new(),
             let_go: None,
-            let_go_as: None,
             ended: None,
         }
-    }
-
-    fn begins_release(&mut self, at: Duration, index: usize) {
-        self.let_go.get_or_insert(at);
-        self.let_go_as.get_or_insert(index);
     }
 
     /// The mode of the hold at this moment: a downgraded writer is a reader.
@@ -366,5 +343,11 @@ impl<'a> Hold<'a> {
             Some((since, _)) if since <= at => Mode::Shared,
             _ => self.mode,
         }
+    }
+}
+
+impl fmt::Display for Hold<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of client {}", self.attempt, self.client)
     }
 }

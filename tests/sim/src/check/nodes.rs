@@ -25,7 +25,7 @@ pub(super) fn check(history: &[Event], found: &mut Vec<Violation>) {
             } => {
                 watches.insert(*watch, (*client, path, *version));
             }
-            What::Fired { watch } => {
+            What::Fired(watch) => {
                 let known = watches.remove(watch).is_some();
                 if !known || !ended.insert(*watch) {
                     let text = format!("watch {watch} fired twice, or was never set");
@@ -70,19 +70,13 @@ pub(super) fn check(history: &[Event], found: &mut Vec<Violation>) {
                     broken(Rule::Write, text);
                 }
             }
-            What::Left { node, session } => {
-                broken(
-                    Rule::Left,
-                    format!("{node} of {session:#x} was left behind"),
-                );
-            }
-            What::Standing { leaders, .. } if *leaders != 1 => {
-                broken(Rule::Leader, what.to_string());
-            }
-            What::Drowned { .. } => broken(Rule::Storm, what.to_string()),
-            What::Believed { .. } => broken(Rule::Lie, what.to_string()),
-            What::Deserted { .. } => broken(Rule::Deserted, what.to_string()),
-            What::Strayed { .. } => broken(Rule::Strayed, what.to_string()),
+            What::Standing { leaders: 1, .. } => {}
+            What::Standing { .. } => broken(Rule::Leader, format!("{what:?}")),
+            What::Drowned { .. } => broken(Rule::Storm, format!("{what:?}")),
+            What::Believed(_) => broken(Rule::Lie, format!("{what:?}")),
+            What::Deserted(_) => broken(Rule::Deserted, format!("{what:?}")),
+            What::Left { .. } => broken(Rule::Left, format!("{what:?}")),
+            What::Strayed { .. } => broken(Rule::Strayed, format!("{what:?}")),
             _ => {}
         }
     }

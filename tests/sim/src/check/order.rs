@@ -32,9 +32,9 @@ fn gone(holds: &Holds<'_>, found: &mut Vec<Violation>) {
             continue;
         };
         if let Some(other) = holds.heard_too_late(hold, granted) {
+            let (lock, node) = (hold.lock, granted.node);
             let text = format!(
-                "{} granted to {} of client {} as {}, which was deleted before {} of client {} began to release",
-                hold.lock, hold.attempt, hold.client, granted.node, other.attempt, other.client,
+                "{lock} granted to {hold} as {node}, which was deleted before {other} began to release"
             );
             found.push(Violation::new(granted.at, Rule::Gone, text));
         }
@@ -49,15 +49,9 @@ fn tokens(grants: &[(&Hold<'_>, Granted<'_>)], found: &mut Vec<Violation>) {
             .filter(|(other, _)| other.mode.conflicts(hold.mode))
             .find(|(_, theirs)| theirs.token >= granted.token);
         if let Some((other, theirs)) = higher {
+            let (lock, token, former) = (hold.lock, granted.token, theirs.token);
             let text = format!(
-                "{} granted to {} of client {} with token {} after {} of client {} with token {}",
-                hold.lock,
-                hold.attempt,
-                hold.client,
-                granted.token,
-                other.attempt,
-                other.client,
-                theirs.token,
+                "{lock} granted to {hold} with token {token} after {other} with token {former}"
             );
             found.push(Violation::new(granted.at, Rule::Tokens, text));
         }
@@ -92,9 +86,9 @@ fn skipped(
             && !before(holds.broken(node, session))
             && !before(holds.over.get(&session).copied());
         if waits {
+            let (lock, mine) = (hold.lock, granted.node);
             let text = format!(
-                "{} granted to {} of client {} as {} while {} of client {} is ahead of it as {node}",
-                hold.lock, hold.attempt, hold.client, granted.node, other.attempt, other.client,
+                "{lock} granted to {hold} as {mine} while {other} is ahead of it as {node}"
             );
             found.push(Violation::new(granted.at, Rule::Skipped, text));
         }
@@ -123,8 +117,7 @@ fn stores(holds: &Holds<'_>, found: &mut Vec<Violation>) {
         let highest = highest.entry(store).or_insert(0);
         if write.accepted && token < *highest {
             let text = format!(
-                "{store}: write of {} with token {token} accepted after token {highest}",
-                hold.attempt
+                "{store}: write of {hold} with token {token} accepted after token {highest}"
             );
             found.push(Violation::new(at, Rule::Store, text));
         }
@@ -133,8 +126,7 @@ fn stores(holds: &Holds<'_>, found: &mut Vec<Violation>) {
             .is_some_and(|granted| granted.at <= at && at < holds.reach(hold, granted));
         if !write.accepted && is_holder {
             let text = format!(
-                "{store}: write of {} with token {token} refused, but it holds the lock",
-                hold.attempt
+                "{store}: write of {hold} with token {token} refused, but it holds the lock"
             );
             found.push(Violation::new(at, Rule::Store, text));
         }

@@ -26,26 +26,14 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
                 _ => 1,
             };
             if others.len() >= allowed {
-                let names: Vec<_> = others
-                    .iter()
-                    .map(|(other, theirs, reach)| {
-                        format!(
-                            "{} of client {} since {:.3} with token {}, valid until {:.3}",
-                            other.attempt,
-                            other.client,
-                            theirs.at.as_secs_f64(),
-                            theirs.token,
-                            reach.as_secs_f64()
-                        )
-                    })
-                    .collect();
-                let text = format!(
-                    "{lock} granted to {} of client {} with token {} while held by {}",
-                    hold.attempt,
-                    hold.client,
-                    granted.token,
-                    names.join(", and ")
-                );
+                let describe = |(other, theirs, reach): &&(&Hold<'_>, Granted<'_>, Duration)| {
+                    let (at, token) = (theirs.at, theirs.token);
+                    format!("{other} since {at:.3?} with token {token}, valid until {reach:.3?}")
+                };
+                let held_by: Vec<_> = others.iter().map(describe).collect();
+                let (token, held_by) = (granted.token, held_by.join(", and "));
+                let text =
+                    format!("{lock} granted to {hold} with token {token} while held by {held_by}");
                 found.push(Violation::new(granted.at, Rule::Overlap, text));
             }
             let reach = holds.reach(hold, granted);
@@ -66,7 +54,7 @@ pub(super) fn leases_that_ended(holds: &Holds<'_>, bounds: &Bounds) -> u64 {
                 other.mode.conflicts(hold.mode)
                     && other.until <= granted.at
                     && other.until > theirs.at
-                    && after(other.let_go)
+                    && after(other.let_go.map(|(at, _)| at))
                     && after(other.ended.map(|(at, _)| at))
                     && after(holds.broken(theirs.node, theirs.session))
             });

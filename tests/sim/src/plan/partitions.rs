@@ -3,20 +3,16 @@
 //!
 //! Not here: the other aimed plans (`aimed`, `under_way`), and the types of a plan (`plan`).
 
-use super::{
-    Cancel, FaultKind, Plan, RawStep, Side, Step, Target,
-    aimed::{blank, client, lock},
-    under_way::{any_client, fault, with},
-};
+use super::{FaultKind, Plan, RawStep, Side, Step, Target};
 use crate::rng::Rng;
 
 /// Draws a plan of this kind from a seed.
 pub(super) fn plan(seed: u64) -> Plan {
     let rng = &mut Rng::of(seed, "partitions");
-    let mut plan = blank(rng, seed);
+    let mut plan = Plan::blank(rng, seed);
     plan.servers = 3;
     plan.relay = true;
-    plan.commit_ms = rng.pick(&[1, 5, 20]).unwrap_or(5);
+    plan.commit_ms = rng.one_of(&[1, 5, 20]);
     plan.sync_limit = rng.within(4, 20);
     match rng.within(0, 5) {
         0 | 1 => cuts_off_the_holder(rng, &mut plan),
@@ -25,7 +21,6 @@ pub(super) fn plan(seed: u64) -> Plan {
         4 => cuts_one_direction_and_then_the_other(rng, &mut plan),
         _ => cuts_off_a_busy_holder(rng, &mut plan),
     }
-    plan.faults.sort_by_key(|fault| fault.at_ms);
     plan
 }
 
@@ -35,10 +30,7 @@ fn cuts_off_the_holder(rng: &mut Rng, plan: &mut Plan) {
     let target = exclusive(rng);
     let hold = holds(rng, target, 4 * timeout_ms);
     let reads = idle_reads(rng, timeout_ms);
-    client(rng, plan, timeout_ms, vec![hold]);
-    if let Some(holder) = plan.clients.last_mut() {
-        holder.tasks.push(reads);
-    }
+    plan.client_of_tasks(rng, timeout_ms, vec![vec![hold], reads]);
     waiters(rng, plan, timeout_ms, target);
     for _ in 0..rng.within(1, 2) {
         let at_ms = rng.within(0, 3 * timeout_ms);
@@ -51,24 +43,19 @@ fn cuts_off_contenders(rng: &mut Rng, plan: &mut Plan) {
     let target = exclusive(rng);
     for _ in 0..rng.within(3, 5) {
         let timeout_ms = session(rng, plan);
-        let steps = (0..rng.within(3, 8)).map(|_| {
+        let steps = rng.several(3, 8, |rng| {
             let hold_ms = rng.within(0, timeout_ms);
-            let step = lock(rng, target, hold_ms, 6);
+            let step = Step::lock(rng, target, hold_ms, 6);
             let gives_up = rng.chance(200);
             let cancel_ms = rng.within(0, timeout_ms);
-            with(step, |step| {
-                if gives_up {
-                    step.cancel = Cancel::After(cancel_ms);
-                }
-            })
+            step.given_up_after(gives_up.then_some(cancel_ms))
         });
-        let steps = steps.collect();
-        client(rng, plan, timeout_ms, steps);
+        plan.client(rng, timeout_ms, steps);
     }
     let mut at_ms = 0;
     for _ in 0..rng.within(2, 5) {
         at_ms += rng.within(0, 4000);
-        let who = any_client(rng, plan);
+        let who = plan.any_client(rng);
         if rng.chance(300) {
             isolate(rng, plan, who, at_ms);
         } else {
@@ -83,10 +70,7 @@ fn cuts_off_the_leader(rng: &mut Rng, plan: &mut Plan) {
     let target = exclusive(rng);
     let hold = holds(rng, target, 4 * timeout_ms);
     let reads = idle_reads(rng, timeout_ms);
-    client(rng, plan, timeout_ms, vec![hold]);
-    if let Some(holder) = plan.clients.last_mut() {
-        holder.tasks.push(reads);
-    }
+    plan.client_of_tasks(rng, timeout_ms, vec![vec![hold], reads]);
     waiters(rng, plan, timeout_ms, target);
     let at_ms = rng.within(0, 2 * timeout_ms);
     let who = rng.small(1, 2);
@@ -95,10 +79,10 @@ fn cuts_off_the_leader(rng: &mut Rng, plan: &mut Plan) {
         // The holder hears nothing of the election. Then it may come to the former leader, and hear
         // nothing more again.
         let quiet_ms = rng.within(plan.tick_ms, plan.sync_limit * plan.tick_ms / 2);
-        fault(plan, elected_ms - 10, FaultKind::Silence(1, quiet_ms));
-        fault(plan, elected_ms - 5, FaultKind::Cut(1));
+        plan.fault(elected_ms - 10, FaultKind::Silence(1, quiet_ms));
+        plan.fault(elected_ms - 5, FaultKind::Cut(1));
         let at_ms = elected_ms + quiet_ms + rng.within(50, 300);
-        fault(plan, at_ms, FaultKind::Silence(1, 2 * timeout_ms));
+        plan.fault(at_ms, FaultKind::Silence(1, 2 * timeout_ms));
     }
 }
 
@@ -114,25 +98,18 @@ fn cuts_one_direction_and_then_the_other(rng: &mut Rng, plan: &mut Plan) {
     let at_ms = rng.within(0, timeout_ms);
     let asks_ms = at_ms + rng.within(0, first_ms);
     let hold = holds(rng, target, 3 * timeout_ms);
-    client(rng, plan, timeout_ms, vec![Step::Sleep(asks_ms), hold]);
-    if rng.chance(500)
-        && let Some(holder) = plan.clients.last_mut()
-    {
-        let writes = [Step::Sleep(asks_ms), Step::Raw(RawStep::Write)];
-        holder.tasks.push(writes.to_vec());
+    plan.client(rng, timeout_ms, vec![Step::Sleep(asks_ms), hold]);
+    if rng.chance(500) {
+        plan.task(vec![Step::Sleep(asks_ms), Step::Raw(RawStep::Write)]);
     }
     waiters(rng, plan, timeout_ms, target);
     let second_ms = rng.within(limit_ms / 2, limit_ms * 2);
-    fault(
-        plan,
-        at_ms,
-        FaultKind::CutOff(1, Side::FromLeader, first_ms),
-    );
+    plan.fault(at_ms, FaultKind::CutOff(1, Side::FromLeader, first_ms));
     let at_ms = at_ms + first_ms - rng.within(1, 20);
-    fault(plan, at_ms, FaultKind::CutOff(1, Side::ToLeader, second_ms));
+    plan.fault(at_ms, FaultKind::CutOff(1, Side::ToLeader, second_ms));
     if rng.chance(300) {
         // It cannot save its session on another server.
-        fault(plan, at_ms + 50, FaultKind::Silence(1, 2 * timeout_ms));
+        plan.fault(at_ms + 50, FaultKind::Silence(1, 2 * timeout_ms));
     }
 }
 
@@ -144,7 +121,7 @@ fn cuts_off_a_busy_holder(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = 20 * plan.tick_ms;
     let target = exclusive(rng);
     let hold = holds(rng, target, 3 * timeout_ms);
-    client(rng, plan, timeout_ms, vec![hold]);
+    plan.client(rng, timeout_ms, vec![hold]);
     let at_ms = rng.within(0, 2 * timeout_ms);
     let mut writes = vec![Step::Sleep(at_ms)];
     for _ in 0..6 {
@@ -153,17 +130,11 @@ fn cuts_off_a_busy_holder(rng: &mut Rng, plan: &mut Plan) {
         }
         writes.push(Step::Sleep(rng.within(0, timeout_ms / 2)));
     }
-    if let Some(holder) = plan.clients.last_mut() {
-        holder.tasks.push(writes);
-    }
+    plan.task(writes);
     waiters(rng, plan, timeout_ms, target);
     let at_ms = at_ms + rng.within(5, 150);
-    fault(
-        plan,
-        at_ms,
-        FaultKind::CutOff(1, Side::Both, 2 * timeout_ms),
-    );
-    fault(plan, at_ms + 10, FaultKind::Silence(1, 2 * timeout_ms));
+    plan.fault(at_ms, FaultKind::CutOff(1, Side::Both, 2 * timeout_ms));
+    plan.fault(at_ms + 10, FaultKind::Silence(1, 2 * timeout_ms));
 }
 
 fn exclusive(rng: &mut Rng) -> Target {
@@ -183,7 +154,7 @@ fn holds(rng: &mut Rng, target: Target, hold_ms: u64) -> Step {
         Target::Mutex(line) | Target::Write(line) if rng.chance(800) => Target::Read(line),
         target => target,
     };
-    lock(rng, target, hold_ms, 60)
+    Step::lock(rng, target, hold_ms, 60)
 }
 
 /// A session timeout: from two ticks to more than the sync limit.
@@ -216,10 +187,10 @@ fn waiters(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, target: Target) {
         let mut steps = vec![Step::Sleep(rng.within(50, timeout_ms / 2))];
         for _ in 0..rng.within(1, 3) {
             let hold_ms = rng.within(0, timeout_ms);
-            steps.push(lock(rng, target, hold_ms, 4));
+            steps.push(Step::lock(rng, target, hold_ms, 4));
         }
         let timeout_ms = session(rng, plan);
-        client(rng, plan, timeout_ms, steps);
+        plan.client(rng, timeout_ms, steps);
     }
 }
 
@@ -232,7 +203,7 @@ fn cut_off(rng: &mut Rng, plan: &mut Plan, who: u32, at_ms: u64) {
         rng.within(limit_ms, 2 * limit_ms)
     };
     let side = rng.weighted(Side::Both, &[(1, Side::ToLeader), (1, Side::FromLeader)], 3);
-    fault(plan, at_ms, FaultKind::CutOff(who, side, ms));
+    plan.fault(at_ms, FaultKind::CutOff(who, side, ms));
 }
 
 /// Cuts all links of this client's server, which is the leader. Returns when the others have a new
@@ -241,6 +212,6 @@ fn isolate(rng: &mut Rng, plan: &mut Plan, who: u32, at_ms: u64) -> u64 {
     let limit_ms = plan.sync_limit * plan.tick_ms;
     let elect_ms = rng.within(plan.tick_ms, limit_ms);
     let ms = rng.within(elect_ms / 2, 2 * limit_ms);
-    fault(plan, at_ms, FaultKind::Isolate(who, elect_ms, ms));
+    plan.fault(at_ms, FaultKind::Isolate(who, elect_ms, ms));
     at_ms + elect_ms
 }

@@ -4,8 +4,9 @@
 //! `servers`).
 
 use super::{
-    Cancel, ClientPlan, DRIFT_PPM, Entry, Fault, FaultKind, Leave, LockStep, Plan, RawStep, Step,
-    Target, Trigger, prompt_per_mille,
+    Cancel, ClientPlan, Entry, Fault, FaultKind, Leave, LockStep, Plan, RawStep, Step, Target,
+    Trigger,
+    draft::{drift_ppm, prompt_per_mille},
 };
 use crate::rng::Rng;
 
@@ -16,39 +17,35 @@ pub(super) fn plan(seed: u64) -> Plan {
     let servers = rng.small(1, 3);
     let clients = rng.small(2, 5);
     let storm_ms = rng.within(2, 20) * 1000;
-    let focus = rng.pick(&[None, None, Some(Target::Mutex(0)), Some(Target::Write(0))]);
-    let focus = focus.flatten();
+    let focus = rng.one_of(&[None, None, Some(Target::Mutex(0)), Some(Target::Write(0))]);
     let clients: Vec<_> = (1..=clients)
         .map(|id| client(rng, id, tick_ms, focus))
         .collect();
-    let faults = (0..rng.within(0, 14))
-        .map(|_| Fault {
-            at_ms: rng.within(0, storm_ms),
-            kind: fault(rng, u32::try_from(clients.len()).unwrap_or(1), servers),
-        })
-        .collect();
+    let count = u32::try_from(clients.len()).unwrap_or(1);
+    let faults = rng.several(0, 14, |rng| Fault {
+        at_ms: rng.within(0, storm_ms),
+        kind: fault(rng, count, servers),
+    });
     let mut plan = Plan {
         seed,
         servers,
         tick_ms,
         reap_ms: rng.within(2, 40) * 100,
         relay: rng.chance(700),
-        delay_ms: rng.pick(&[1, 5, 5, 30, 200]).unwrap_or(5),
-        yield_per_mille: rng.pick(&[0, 50, 300]).unwrap_or(0),
+        delay_ms: rng.one_of(&[1, 5, 5, 30, 200]),
+        yield_per_mille: rng.one_of(&[0, 50, 300]),
         prompt_per_mille: prompt_per_mille(seed),
         clients,
         faults,
         ..Plan::default()
     };
     if plan.servers > 1 && rng.chance(300) {
-        plan.commit_ms = rng.pick(&[5, 50, 400]).unwrap_or(5);
+        plan.commit_ms = rng.one_of(&[5, 50, 400]);
         for _ in 0..rng.small(0, 2) {
             let kind = FaultKind::Depose(rng.within(0, 2000));
-            let at_ms = rng.within(0, storm_ms);
-            plan.faults.push(Fault { at_ms, kind });
+            plan.fault(rng.within(0, storm_ms), kind);
         }
     }
-    plan.faults.sort_by_key(|fault| fault.at_ms);
     vary(&mut plan, &mut Rng::of(seed, "variety"));
     plan
 }
@@ -84,19 +81,17 @@ fn vary(plan: &mut Plan, rng: &mut Rng) {
 }
 
 fn client(rng: &mut Rng, id: u32, tick_ms: u64, focus: Option<Target>) -> ClientPlan {
-    let drift = rng.within(0, 2 * DRIFT_PPM);
+    let drift_ppm = drift_ppm(rng);
     let timeout_ms = rng.within(2, 9) * tick_ms;
-    let tasks = (0..rng.pick(&[1, 1, 2, 3]).unwrap_or(1))
+    let tasks = (0..rng.one_of(&[1, 1, 2, 3]))
         .map(|_| {
             let raw = focus.is_none() && rng.chance(200);
-            (0..rng.within(1, 7))
-                .map(|_| step(rng, raw, timeout_ms, focus))
-                .collect()
+            rng.several(1, 7, |rng| step(rng, raw, timeout_ms, focus))
         })
         .collect();
     ClientPlan {
         id,
-        drift_ppm: i64::try_from(drift).unwrap_or(0) - i64::try_from(DRIFT_PPM).unwrap_or(0),
+        drift_ppm,
         offset_ms: rng.within(0, 3_600_000),
         timeout_ms,
         tasks,
@@ -180,14 +175,13 @@ fn step(rng: &mut Rng, raw: bool, timeout_ms: u64, focus: Option<Target>) -> Ste
 fn fault(rng: &mut Rng, clients: u32, servers: u32) -> FaultKind {
     let client = rng.small(1, clients);
     let server = rng.small(0, servers - 1);
-    let trigger = rng.pick(&[
+    let trigger = rng.one_of(&[
         Trigger::Any,
         Trigger::Create,
         Trigger::Create,
         Trigger::Delete,
         Trigger::Multi,
     ]);
-    let trigger = trigger.unwrap_or(Trigger::Any);
     let long = rng.within(0, 6000);
     let short = rng.within(0, 1000);
     let kinds = [

@@ -92,13 +92,13 @@ impl Worker {
             return std::future::pending().boxed();
         };
         let (sim, client, attempt) = (self.sim.clone(), self.plan.id, *attempt);
-        sim.lock().record(client, What::Listening { attempt });
+        sim.lock().record(client, What::Listening(attempt));
         let revoked = guard.revoked();
         async move {
             revoked.await;
             let mut world = sim.lock();
             world.figures.count("holders asked to release");
-            world.record(client, What::Heard { attempt });
+            world.record(client, What::Heard(attempt));
         }
         .boxed()
     }
@@ -107,10 +107,10 @@ impl Worker {
     pub(super) async fn revoke(&mut self) {
         if let Some(node) = self.somebody().await {
             let id = self.plan.id;
-            let asking = What::Asking { node: node.clone() };
+            let asking = What::Asking(node.clone());
             self.sim.lock().record(id, asking);
             if revoke(&self.client, &node).await.is_ok() {
-                self.sim.lock().record(id, What::AskedToLetGo { node });
+                self.sim.lock().record(id, What::AskedToLetGo(node));
             }
         }
     }

@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 use futures::future::{BoxFuture, Either, FutureExt, select};
 use lockkeeper_proto::{CreateMode, Version};
 use lockkeeper_recipes::{
-    Guard, GuardedTransaction, LockError, Loss, Member, MultiGuard, MultiLock, PlainMutex,
-    ReentrantGuard, WriteGuard,
+    Guard, GuardedTransaction, LockError, Loss, Member, MultiGuard, MultiLock, ReentrantGuard,
+    Ticket, WriteGuard,
 };
 use tokio::time::{sleep, timeout};
 
@@ -117,14 +117,12 @@ impl Worker {
         let asks = asked.into_iter().map(|(lock, mode)| {
             let attempt = Attempt(world.number());
             let lock: Arc<str> = lock.into();
-            world.record(
-                self.plan.id,
-                What::Asked {
-                    attempt,
-                    lock,
-                    mode,
-                },
-            );
+            let what = What::Asked {
+                attempt,
+                lock,
+                mode,
+            };
+            world.record(self.plan.id, what);
             attempt
         });
         asks.collect()
@@ -133,100 +131,91 @@ impl Worker {
     fn enter(&self, step: LockStep, attempts: &[Attempt]) -> BoxFuture<'_, Entered> {
         let locks = &self.locks;
         let at = |number: u32| usize::try_from(number % LINES).unwrap_or(0);
-        let first = attempts.first().copied();
-        let entry = step.entry;
+        let (first, entry) = (attempts.first().copied(), step.entry);
         let wait = match entry {
             Entry::Timeout(ms) | Entry::Enqueue(ms) => Duration::from_millis(ms),
             Entry::Lock | Entry::Try => Duration::ZERO,
         };
+        /// Asks for the lock in one of four ways. A ticket waits for its turn only after a while.
+        macro_rules! asked {
+            ($lock:expr, $timed:expr, $tried:expr) => {
+                match entry {
+                    Entry::Timeout(_) => Some($timed.await?),
+                    Entry::Try => $tried.await?,
+                    _ => Some($lock.await?),
+                }
+            };
+            ($lock:expr, $timed:expr, $tried:expr, $enqueue:expr, $($place:path)?) => {
+                if matches!(entry, Entry::Enqueue(_)) {
+                    let ticket = $enqueue.await?;
+                    $(self.placed(first, $place(&ticket));)?
+                    sleep(wait).await;
+                    self.waiting(first);
+                    Some(ticket.wait().await?)
+                } else {
+                    asked!($lock, $timed, $tried)
+                }
+            };
+        }
         async move {
-            match step.target {
+            Ok(match step.target {
                 Target::Mutex(number) => {
-                    let mutex = &locks.mutexes[at(number)];
-                    match entry {
-                        Entry::Lock => some(mutex.lock().await, Held::One),
-                        Entry::Timeout(_) => some(mutex.lock_timeout(wait).await, Held::One),
-                        Entry::Try => Ok(mutex.try_lock().await?.map(Held::One)),
-                        Entry::Enqueue(_) => {
-                            let ticket = mutex.enqueue().await?;
-                            self.placed(first, ticket.path());
-                            sleep(wait).await;
-                            self.waiting(first);
-                            some(ticket.wait().await, Held::One)
-                        }
-                    }
+                    let it = &locks.mutexes[at(number)];
+                    let timed = it.lock_timeout(wait);
+                    asked!(it.lock(), timed, it.try_lock(), it.enqueue(), Ticket::path)
+                        .map(Held::One)
                 }
                 Target::Read(number) => {
-                    let rw = &locks.rw[at(number)];
-                    match entry {
-                        Entry::Lock => some(rw.read().await, Held::One),
-                        Entry::Timeout(_) => some(rw.read_timeout(wait).await, Held::One),
-                        Entry::Try => Ok(rw.try_read().await?.map(Held::One)),
-                        Entry::Enqueue(_) => {
-                            let ticket = rw.enqueue_read().await?;
-                            self.placed(first, ticket.path());
-                            sleep(wait).await;
-                            self.waiting(first);
-                            some(ticket.wait().await, Held::One)
-                        }
-                    }
+                    let it = &locks.rw[at(number)];
+                    let timed = it.read_timeout(wait);
+                    asked!(
+                        it.read(),
+                        timed,
+                        it.try_read(),
+                        it.enqueue_read(),
+                        Ticket::path
+                    )
+                    .map(Held::One)
                 }
                 Target::Write(number) => {
-                    let rw = &locks.rw[at(number)];
-                    match entry {
-                        Entry::Lock => some(rw.write().await, Held::Writer),
-                        Entry::Timeout(_) => some(rw.write_timeout(wait).await, Held::Writer),
-                        Entry::Try => Ok(rw.try_write().await?.map(Held::Writer)),
-                        Entry::Enqueue(_) => {
-                            let ticket = rw.enqueue_write().await?;
-                            self.placed(first, ticket.path());
-                            sleep(wait).await;
-                            self.waiting(first);
-                            some(ticket.wait().await, Held::Writer)
-                        }
-                    }
+                    let it = &locks.rw[at(number)];
+                    let timed = it.write_timeout(wait);
+                    asked!(
+                        it.write(),
+                        timed,
+                        it.try_write(),
+                        it.enqueue_write(),
+                        Ticket::path
+                    )
+                    .map(Held::Writer)
                 }
                 Target::Lease => {
-                    let semaphore = &locks.semaphore;
-                    match entry {
-                        Entry::Lock => some(semaphore.acquire().await, Held::One),
-                        Entry::Timeout(_) => some(semaphore.acquire_timeout(wait).await, Held::One),
-                        Entry::Try => Ok(semaphore.try_acquire().await?.map(Held::One)),
-                        Entry::Enqueue(_) => {
-                            let ticket = semaphore.enqueue().await?;
-                            sleep(wait).await;
-                            self.waiting(first);
-                            some(ticket.wait().await, Held::One)
-                        }
-                    }
+                    let it = &locks.semaphore;
+                    let (timed, tried) = (it.acquire_timeout(wait), it.try_acquire());
+                    // Its place is a node of its own, which the rules do not look at.
+                    asked!(it.acquire(), timed, tried, it.enqueue(),).map(Held::One)
                 }
-                Target::Leases => some(locks.semaphore.acquire_many(LEASES).await, Held::Leases),
+                Target::Leases => Some(Held::Leases(locks.semaphore.acquire_many(LEASES).await?)),
                 Target::Reentrant(number) => {
-                    let mutex = &locks.reentrant[at(number)];
-                    let owner = format!("task {}", self.task);
-                    match entry {
-                        Entry::Timeout(_) => {
-                            some(mutex.lock_timeout(&owner, wait).await, Held::Reentrant)
-                        }
-                        Entry::Try => Ok(mutex.try_lock(&owner).await?.map(Held::Reentrant)),
-                        _ => some(mutex.lock(&owner).await, Held::Reentrant),
-                    }
+                    let it = &locks.reentrant[at(number)];
+                    let owner = &format!("task {}", self.task);
+                    let (timed, tried) = (it.lock_timeout(owner, wait), it.try_lock(owner));
+                    asked!(it.lock(owner), timed, tried).map(Held::Reentrant)
                 }
-                Target::Plain => enter_plain(&locks.plain, entry, wait).await,
+                Target::Plain => {
+                    let it = &locks.plain;
+                    asked!(it.lock(), it.lock_timeout(wait), it.try_lock()).map(Held::One)
+                }
                 Target::All | Target::Lead | Target::Latch => {
                     let members = [
                         Member::from(&locks.mutexes[0]),
                         Member::from(&locks.mutexes[1]),
                         Member::from(&locks.semaphore),
                     ];
-                    let several = MultiLock::new(members)?;
-                    match entry {
-                        Entry::Timeout(_) => some(several.lock_timeout(wait).await, Held::All),
-                        Entry::Try => Ok(several.try_lock().await?.map(Held::All)),
-                        _ => some(several.lock().await, Held::All),
-                    }
+                    let it = MultiLock::new(members)?;
+                    asked!(it.lock(), it.lock_timeout(wait), it.try_lock()).map(Held::All)
                 }
-            }
+            })
         }
         .boxed()
     }
@@ -271,8 +260,7 @@ impl Worker {
     /// The attempt waits for its turn from now on, and for nothing else.
     fn waiting(&self, attempt: Option<Attempt>) {
         if let Some(attempt) = attempt {
-            let what = What::Waiting { attempt };
-            self.sim.lock().record(self.plan.id, what);
+            self.record(What::Waiting(attempt));
         }
     }
 
@@ -286,7 +274,7 @@ impl Worker {
                 node: guard.path(),
                 session,
             };
-            self.sim.lock().record(self.plan.id, what);
+            self.record(what);
         }
     }
 
@@ -316,7 +304,7 @@ impl Worker {
             guard.limit_hold(limit);
             let attempt = *attempt;
             let what = What::Limited { attempt, until };
-            self.sim.lock().record(self.plan.id, what);
+            self.record(what);
         }
         known
     }
@@ -392,8 +380,7 @@ impl Worker {
     /// As [`new_write`](Self::new_write), for a write under the lock.
     fn guarded_write(&self, attempt: Attempt) -> (u64, String) {
         let (write, prefix) = self.new_write();
-        let what = What::Writing { attempt, write };
-        self.sim.lock().record(self.plan.id, what);
+        self.record(What::Writing { attempt, write });
         (write, prefix)
     }
 
@@ -449,16 +436,14 @@ impl Worker {
                 self.ended(attempts, &end_of_release(&written.map(drop)));
             }
             (Leave::Downgrade, Held::Writer(writer)) => {
-                self.sim
-                    .lock()
-                    .record(self.plan.id, What::Downgrading { attempt: first });
+                self.record(What::Downgrading(first));
                 match writer.downgrade().await {
                     Ok(reader) => {
                         let what = What::Downgraded {
                             attempt: first,
                             node: reader.path(),
                         };
-                        self.sim.lock().record(self.plan.id, what);
+                        self.record(what);
                         self.sim.lock().figures.count("writers downgraded");
                         let rest = Duration::from_millis(step.hold_ms / 2);
                         sleep(rest).await;
@@ -480,7 +465,7 @@ impl Worker {
 
     pub(super) fn let_go(&self, attempts: &[Attempt]) {
         for attempt in attempts {
-            let what = What::LetGo { attempt: *attempt };
+            let what = What::LetGo(*attempt);
             let mut world = self.sim.lock();
             world.before_release(self.plan.id, *attempt);
             world.record(self.plan.id, what);
@@ -493,16 +478,8 @@ impl Worker {
                 attempt: *attempt,
                 end: end.clone(),
             };
-            self.sim.lock().record(self.plan.id, what);
+            self.record(what);
         }
-    }
-}
-
-async fn enter_plain(plain: &PlainMutex, entry: Entry, wait: Duration) -> Entered {
-    match entry {
-        Entry::Timeout(_) => some(plain.lock_timeout(wait).await, Held::One),
-        Entry::Try => Ok(plain.try_lock().await?.map(Held::One)),
-        _ => some(plain.lock().await, Held::One),
     }
 }
 
@@ -510,10 +487,6 @@ async fn enter_plain(plain: &PlainMutex, entry: Entry, wait: Duration) -> Entere
 fn lock_name(guard: &Guard) -> String {
     let path = guard.path();
     path.split('/').nth(2).unwrap_or_default().to_owned()
-}
-
-fn some<G>(entered: Result<G, LockError>, held: impl FnOnce(G) -> Held) -> Entered {
-    entered.map(held).map(Some)
 }
 
 /// The answer that the caller of a write under the lock got.

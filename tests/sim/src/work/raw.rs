@@ -94,7 +94,7 @@ impl Worker {
             Answer::Unknown => "writes answered: unknown",
             Answer::Another => "writes answered: another",
         });
-        world.record(self.id(), What::Answered { write, answer });
+        world.record(self.plan.id, What::Answered { write, answer });
     }
 
     async fn watch(&mut self, number: u32) {
@@ -112,20 +112,18 @@ impl Worker {
             let watch = world.number();
             let version = version(stat.as_ref());
             world.figures.count("watches set");
-            let (seen, watched) = (path.clone(), path);
-            world.record(
-                self.plan.id,
-                What::Read {
-                    path: seen,
-                    version,
-                },
-            );
-            let what = What::Watching {
-                watch,
-                path: watched,
+            let seen = path.clone();
+            let read = What::Read {
+                path: seen,
                 version,
             };
-            world.record(self.plan.id, what);
+            let watching = What::Watching {
+                watch,
+                path,
+                version,
+            };
+            world.record(self.plan.id, read);
+            world.record(self.plan.id, watching);
             drop(world);
             self.watches().open.push((watch, watcher));
         }
@@ -162,7 +160,7 @@ impl Worker {
         self.watches().open.retain_mut(|(watch, watcher)| {
             let fired = watcher.now_or_never().is_some();
             if fired {
-                sim.lock().record(id, What::Fired { watch: *watch });
+                sim.lock().record(id, What::Fired(*watch));
             }
             !fired
         });
@@ -200,7 +198,7 @@ impl Worker {
         let mut watches = self.watches();
         let open = std::mem::take(&mut watches.open);
         for (watch, watcher) in open {
-            self.sim.lock().record(self.plan.id, What::Fired { watch });
+            self.sim.lock().record(self.plan.id, What::Fired(watch));
             // The others are given up, and the servers must not have them at the end.
             if watch % 2 == 0 {
                 watches.kept.push(watcher);

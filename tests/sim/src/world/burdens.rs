@@ -89,9 +89,9 @@ impl World {
             2 => i64::MAX,
             3 => czxid + 1,
             _ => {
-                match rng.pick(&others.iter().collect::<Vec<_>>()) {
-                    Some(other) => path.copy_from_slice(other.as_bytes()),
-                    None => path.reverse(),
+                match others.len() {
+                    0 => path.reverse(),
+                    _ => path.copy_from_slice(rng.one_of(&others).as_bytes()),
                 }
                 czxid
             }

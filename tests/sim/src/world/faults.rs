@@ -208,7 +208,7 @@ impl World {
             return;
         }
         self.figures.count("fault: session ended by force");
-        let what = What::Killed { session: session.0 };
+        let what = What::Killed(session.0);
         self.record(0, what);
         let now = self.engine_now();
         self.engine.expire(session, now);
@@ -261,12 +261,7 @@ impl World {
             return;
         }
         self.figures.count("fault: node deleted by hand");
-        self.record(
-            0,
-            What::Deleted {
-                node: node.to_owned(),
-            },
-        );
+        self.record(0, What::Deleted(node.to_owned()));
         let now = self.engine_now();
         self.engine.delete_node(node, now);
         self.kept = self.engine.last_zxid();
@@ -294,7 +289,7 @@ impl World {
             .collect();
         for (attempt, granted) in open {
             if granted {
-                self.record(client, What::LetGo { attempt });
+                self.record(client, What::LetGo(attempt));
             }
             let end = End::Dropped;
             self.record(client, What::Ended { attempt, end });
@@ -302,7 +297,7 @@ impl World {
         let watches = self.watches.iter().filter(|(_, owner)| **owner == client);
         let watches: Vec<_> = watches.map(|(watch, _)| *watch).collect();
         for watch in watches {
-            self.record(client, What::Fired { watch });
+            self.record(client, What::Fired(watch));
         }
     }
 

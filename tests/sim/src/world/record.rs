@@ -2,7 +2,7 @@
 //!
 //! Not here: the format of the history (`history`).
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use bytes::BytesMut;
 use lockkeeper_proto::{
@@ -10,7 +10,7 @@ use lockkeeper_proto::{
     connect::{ConnectRequest, ConnectResponse},
     frame,
     header::{ReplyHeader, RequestHeader},
-    jute::{Decode, Reader},
+    jute::{Decode, DecodeError, Reader},
 };
 
 use super::{World, net::Link};
@@ -54,11 +54,11 @@ impl World {
                 self.figures.count(name_of(end));
                 self.open.remove(attempt);
             }
-            What::SessionOver { .. } => self.figures.count("sessions over"),
+            What::SessionOver(_) => self.figures.count("sessions over"),
             What::Watching { watch, .. } => {
                 self.watches.insert(*watch, client);
             }
-            What::Fired { watch } => {
+            What::Fired(watch) => {
                 self.watches.remove(watch);
             }
             _ => {}
@@ -88,7 +88,7 @@ impl World {
             return None;
         };
         let is_lie = self.plan.lies_per_mille > 0 && !self.is_true(node, *token, *session);
-        is_lie.then_some(What::Believed { attempt: *attempt })
+        is_lie.then_some(What::Believed(*attempt))
     }
 
     /// Adds a line to the log.
@@ -123,34 +123,12 @@ impl World {
         if self.lines.is_none() {
             return;
         }
-        let first = link.asked.is_empty();
         link.up_log.extend_from_slice(bytes);
-        let mut told = Vec::new();
-        while let Some(mut reader) = next(&mut link.up_log) {
-            if first && link.asked.is_empty() {
-                link.asked.push((0, 0));
-                if let Ok(request) = ConnectRequest::decode(&mut reader) {
-                    let seen = request.last_zxid_seen.0;
-                    told.push(format!(
-                        "handshake, session {}, seen {seen}",
-                        request.session_id
-                    ));
-                }
-                continue;
+        while let Some(reader) = next(&mut link.up_log) {
+            if let Ok(Some(text)) = told_up(link, reader) {
+                let (client, server) = (link.client, link.server);
+                self.line(client, || format!("  -> s{server} ({id}) {text}"));
             }
-            let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader) else {
-                continue;
-            };
-            link.asked.push((xid.0, op.0));
-            if op != OpCode::PING {
-                let request = Request::decode(op, &mut reader);
-                let request = request.map_or_else(|_| "?".to_owned(), |request| brief(&request));
-                told.push(format!("{} {request}", xid.0));
-            }
-        }
-        let (client, server) = (link.client, link.server);
-        for text in told {
-            self.line(client, || format!("  -> s{server} ({id}) {text}"));
         }
     }
 
@@ -160,44 +138,11 @@ impl World {
             return;
         }
         link.down_log.extend_from_slice(bytes);
-        let mut told = Vec::new();
-        while let Some(mut reader) = next(&mut link.down_log) {
-            if link.asked.first() == Some(&(0, 0)) {
-                if let Some(first) = link.asked.first_mut() {
-                    *first = (0, 1);
-                }
-                if let Ok(answer) = ConnectResponse::decode(&mut reader) {
-                    told.push(format!("handshake done, session {}", answer.session_id));
-                }
-                continue;
+        while let Some(reader) = next(&mut link.down_log) {
+            if let Ok(Some(text)) = told_down(link, reader) {
+                let (client, server) = (link.client, link.server);
+                self.line(client, || format!("  <- s{server} ({id}) {text}"));
             }
-            let Ok(header) = ReplyHeader::decode(&mut reader) else {
-                continue;
-            };
-            match header.xid {
-                Xid::PING => {}
-                Xid::NOTIFICATION => {
-                    if let Ok(event) = WatcherEvent::decode(&mut reader) {
-                        let (what, path) = (event.event_type, event.path);
-                        told.push(format!("{what} {path} (zxid {})", header.zxid.0));
-                    }
-                }
-                Xid(xid) => {
-                    let op = link.asked.iter().rev().find(|(asked, _)| *asked == xid);
-                    let op = OpCode(op.map_or(0, |(_, op)| *op));
-                    let answer = if header.err.is_ok() {
-                        let response = Response::decode(op, &mut reader);
-                        response.map_or_else(|_| "?".to_owned(), |it| answer(&it))
-                    } else {
-                        header.err.to_string()
-                    };
-                    told.push(format!("{xid} {answer} (zxid {})", header.zxid.0));
-                }
-            }
-        }
-        let (client, server) = (link.client, link.server);
-        for text in told {
-            self.line(client, || format!("  <- s{server} ({id}) {text}"));
         }
     }
 
@@ -240,14 +185,54 @@ fn next(stream: &mut BytesMut) -> Option<Reader> {
     frame::split(stream, usize::MAX >> 1).ok()?.map(Reader::new)
 }
 
-/// A request as a short text.
-fn brief(request: &Request) -> String {
-    let text = format!("{request:?}");
-    shorten(&text)
+/// What a message of a client says, and no heartbeat.
+fn told_up(link: &mut Link, mut reader: Reader) -> Result<Option<String>, DecodeError> {
+    if link.asked.is_empty() {
+        link.asked.push((0, 0));
+        let request = ConnectRequest::decode(&mut reader)?;
+        let (session, seen) = (request.session_id, request.last_zxid_seen.0);
+        return Ok(Some(format!("handshake, session {session}, seen {seen}")));
+    }
+    let RequestHeader { xid, op } = RequestHeader::decode(&mut reader)?;
+    link.asked.push((xid.0, op.0));
+    if op == OpCode::PING {
+        return Ok(None);
+    }
+    let request = told(&Request::decode(op, &mut reader));
+    Ok(Some(format!("{} {request}", xid.0)))
 }
 
-fn answer(response: &Response) -> String {
-    shorten(&format!("{response:?}"))
+/// What a message of a server says, and no heartbeat.
+fn told_down(link: &mut Link, mut reader: Reader) -> Result<Option<String>, DecodeError> {
+    if let Some(first) = link.asked.first_mut().filter(|first| **first == (0, 0)) {
+        *first = (0, 1);
+        let session = ConnectResponse::decode(&mut reader)?.session_id;
+        return Ok(Some(format!("handshake done, session {session}")));
+    }
+    let ReplyHeader { xid, zxid, err } = ReplyHeader::decode(&mut reader)?;
+    let text = match xid {
+        Xid::PING => return Ok(None),
+        Xid::NOTIFICATION => {
+            let WatcherEvent {
+                event_type, path, ..
+            } = WatcherEvent::decode(&mut reader)?;
+            format!("{event_type} {path}")
+        }
+        xid if !err.is_ok() => format!("{} {err}", xid.0),
+        xid => {
+            let mut asked = link.asked.iter().rev();
+            let op = asked.find(|(asked, _)| *asked == xid.0);
+            let op = OpCode(op.map_or(0, |(_, op)| *op));
+            format!("{} {}", xid.0, told(&Response::decode(op, &mut reader)))
+        }
+    };
+    Ok(Some(format!("{text} (zxid {})", zxid.0)))
+}
+
+/// A request or a reply as a short text.
+fn told<T: fmt::Debug, E>(message: &Result<T, E>) -> String {
+    let text = message.as_ref().map(|message| format!("{message:?}"));
+    text.map_or_else(|_| "?".to_owned(), |text| shorten(&text))
 }
 
 /// Removes the open access control list and the words `Request` and `Response`, and cuts long

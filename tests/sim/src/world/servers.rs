@@ -91,7 +91,7 @@ impl World {
             let before = std::mem::replace(&mut self.sessions, live);
             for over in before {
                 if !self.sessions.contains(&over) {
-                    self.record(0, What::SessionOver { session: over.0 });
+                    self.record(0, What::SessionOver(over.0));
                 }
             }
         }

@@ -15,7 +15,17 @@ use lockkeeper_server::Cluster;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
 use super::*;
-use crate::{Builder, Client, Snapshot, client::net::transport::Transport};
+use crate::{
+    Builder, Client, Clock, Snapshot,
+    client::{
+        net::{
+            sockets::{Net, Sockets},
+            transport::Transport,
+        },
+        shared::Shared,
+    },
+    machine::{Config, Machine},
+};
 
 const RECORD: &str = "dns-srv://_zookeeper._tcp.example.org";
 const LOOKUP_FAILED: &str = "the lookup of the DNS SRV record failed: ";
@@ -114,7 +124,7 @@ fn a_record_that_says_that_there_is_no_service_is_an_error() {
 #[test]
 fn after_a_connection_that_lasted_the_order_begins_anew() {
     let mut order = Order::new(Random::seeded(1));
-    let start = Instant::now();
+    let start = tokio::time::Instant::now().into_std();
     let mut next = |after: Duration, purpose| order.next(start + after, purpose);
     let (seed, first) = next(Duration::ZERO, Purpose::Session);
     assert_eq!(first, 0);
@@ -159,7 +169,7 @@ impl Dns {
     /// The error of an attempt to connect.
     async fn failure(&self) -> String {
         let connector = over(by_port(), Some(self.config.clone()), Random::system());
-        match soon(connector.connect(record(), Purpose::Session)).await {
+        match soon(connector.connect(record(), Purpose::Session, &net())).await {
             Ok(_) => panic!("connected"),
             Err(error) => error.to_string(),
         }
@@ -214,6 +224,17 @@ fn by_port() -> Connector {
             Ok(Box::new(stream) as Box<dyn Transport>)
         })
     })
+}
+
+/// What a connector needs of a client, without a client. Its timers never fire.
+fn net() -> Net {
+    let config = Config::new(&RECORD.parse().unwrap(), 1);
+    let clock = Clock::system();
+    let machine = Machine::new(config, clock.now());
+    Net {
+        shared: Arc::new(Shared::new(machine, clock, None, Random::system())),
+        sockets: Sockets::Tokio,
+    }
 }
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -283,9 +304,9 @@ async fn a_session_after_a_probe_begins_with_the_target_of_the_probe() {
     let dns = Dns::start(Ok(answer.into())).await;
     let last = Arc::new(Mutex::new(String::new()));
     let told = last.clone();
-    let below = Connector::new(move |endpoint| {
+    let below = Connector::on(move |endpoint, purpose, net| {
         *told.lock().unwrap() = endpoint.to_string();
-        by_port().connect(endpoint, Purpose::Session)
+        by_port().connect(endpoint, purpose, net)
     });
     let connector = over(below, Some(dns.config.clone()), Random::system());
     let mut tried = Vec::new();
@@ -295,7 +316,9 @@ async fn a_session_after_a_probe_begins_with_the_target_of_the_probe() {
         Purpose::Session,
         Purpose::Session,
     ] {
-        soon(connector.connect(record(), purpose)).await.unwrap();
+        soon(connector.connect(record(), purpose, &net()))
+            .await
+            .unwrap();
         tried.push(last.lock().unwrap().clone());
     }
     assert_ne!(tried[0], tried[1]);
@@ -318,10 +341,10 @@ async fn the_error_says_what_is_wrong_with_the_record() {
     assert!(broken.starts_with(LOOKUP_FAILED), "{broken}");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_silent_name_server_is_the_cause_before_the_attempt_ends() {
     let (dns, _socket) = Dns::silent(Ok(Vec::new())).await;
-    let begin = Instant::now();
+    let begin = tokio::time::Instant::now().into_std();
     let silent = dns.failure().await;
     assert!(silent.starts_with(LOOKUP_FAILED), "{silent}");
     // A quarter of the default session timeout.

@@ -1,0 +1,74 @@
+//! Where the sockets of a client are waited for: by tokio, or by the client's own thread.
+//!
+//! Not here: which address is connected to (`dial`), the thread (`own_thread`).
+
+use std::{
+    io,
+    net::{SocketAddr, ToSocketAddrs},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{reactor::Reactor, transport::Connecting};
+use crate::Endpoint;
+use crate::client::{
+    shared::Shared,
+    sleep::Sleep,
+    sync::{oneshot, os::thread},
+};
+
+/// What an attempt to connect needs of the client.
+#[derive(Clone)]
+pub(crate) struct Net {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) sockets: Sockets,
+}
+
+/// Who says when a socket is ready.
+#[derive(Clone)]
+pub(crate) enum Sockets {
+    #[cfg(feature = "tokio")]
+    Tokio,
+    Own(Arc<Reactor>),
+}
+
+impl Net {
+    /// Waits in the client's task.
+    pub(crate) fn sleep(&self, duration: Duration) -> Sleep {
+        Sleep::new(&self.shared, duration)
+    }
+
+    /// Opens a TCP connection without Nagle's delay.
+    pub(crate) fn connect(&self, address: SocketAddr) -> Connecting {
+        match &self.sockets {
+            #[cfg(feature = "tokio")]
+            Sockets::Tokio => Box::pin(async move {
+                let stream = tokio::net::TcpStream::connect(address).await?;
+                stream.set_nodelay(true)?;
+                Ok(Box::new(stream) as Box<dyn super::transport::Transport>)
+            }),
+            Sockets::Own(reactor) => reactor.connect(address),
+        }
+    }
+}
+
+/// The addresses of a server. The system's resolver blocks, so a name is resolved on a thread.
+pub(super) async fn look_up(server: &Endpoint) -> io::Result<Vec<SocketAddr>> {
+    let (host, port) = (server.host.clone(), server.port);
+    if let Ok(address) = host.parse() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    off_thread(move || Ok((host.as_str(), port).to_socket_addrs()?.collect())).await
+}
+
+/// Runs what blocks on a thread of its own. If the future is dropped, the thread ends by itself.
+pub(super) async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let (sender, receiver) = oneshot::channel();
+    let builder = thread::Builder::new().name("lockkeeper-name".to_owned());
+    builder.spawn(move || sender.send(work()))?;
+    receiver
+        .await
+        .unwrap_or_else(|_| Err(io::Error::other("the resolver panicked")))
+}

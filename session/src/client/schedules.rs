@@ -1,0 +1,221 @@
+//! Explores orders of the steps of callers and of a client's thread: `shuttle` decides who runs
+//! next at each lock, atomic and wake-up. A wake-up that is lost is a dead-lock there.
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p lockkeeper-session --lib schedules`. What runs is the
+//! client as it is shipped, but for its socket and its sleep, which are in memory.
+
+use std::{
+    io,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use lockkeeper_proto::{
+    ErrorCode, SessionId, Zxid,
+    connect::{ConnectResponse, PASSWORD_LEN},
+    frame,
+    header::{ReplyHeader, RequestHeader},
+    jute::{Decode as _, Encode as _, Reader},
+};
+
+use super::{
+    Client, Clock, Connector, Error, Transport, Wait,
+    net::{reactor, sockets::Sockets},
+    own_thread::run,
+    parker::{Bed, Parker, Poke},
+    sync::{
+        oneshot,
+        os::{Condvar, Mutex, lock, thread},
+    },
+};
+
+/// How many orders each test explores.
+const ORDERS: usize = 1000;
+/// In each order one task runs as long as it can, and others only when it waits, but for this many
+/// changes at random places. Fair orders reach a rare window once in thousands.
+///
+/// Source: Burckhardt and others, "A Randomized Scheduler with Probabilistic Guarantees of Finding
+/// Bugs", 2010.
+const CHANGES: usize = 3;
+
+/// A server in memory that has no nodes: it answers every request with NO_NODE, on a thread of its
+/// own, so that an answer comes at any time.
+#[derive(Default)]
+struct Wire {
+    requests: BytesMut,
+    replies: BytesMut,
+    reader: Option<Waker>,
+    is_closed: bool,
+}
+
+/// The client's end of the wire.
+struct Near(Arc<(Mutex<Wire>, Condvar)>);
+
+fn serve(wire: &(Mutex<Wire>, Condvar)) {
+    let mut has_session = false;
+    loop {
+        let mut state = lock(&wire.0);
+        let request = loop {
+            if state.is_closed {
+                return;
+            }
+            match frame::split(&mut state.requests, frame::SERVER_LIMIT).unwrap() {
+                Some(request) => break request,
+                None => state = wire.1.wait(state).unwrap(),
+            }
+        };
+        let appended = if has_session {
+            let request = RequestHeader::decode(&mut Reader::new(request)).unwrap();
+            let header = ReplyHeader {
+                xid: request.xid,
+                zxid: Zxid(1),
+                err: ErrorCode::NO_NODE,
+            };
+            frame::append(&mut state.replies, |writer| header.encode(writer))
+        } else {
+            has_session = true;
+            let response = ConnectResponse {
+                protocol_version: 0,
+                timeout_ms: 10_000,
+                session_id: SessionId(1),
+                password: Some(vec![1; PASSWORD_LEN].into()),
+                read_only: Some(false),
+            };
+            frame::append(&mut state.replies, |writer| response.encode(writer))
+        };
+        appended.unwrap();
+        let reader = state.reader.take();
+        drop(state);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}
+
+impl Transport for Near {
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut BytesMut) -> Poll<io::Result<usize>> {
+        let mut wire = lock(&self.0.0);
+        if wire.replies.is_empty() {
+            wire.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let replies = wire.replies.split();
+        into.extend_from_slice(&replies);
+        Poll::Ready(Ok(replies.len()))
+    }
+
+    fn poll_write(&mut self, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        lock(&self.0.0).requests.extend_from_slice(bytes);
+        self.0.1.notify_all();
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Near {
+    fn drop(&mut self) {
+        lock(&self.0.0).is_closed = true;
+        self.0.1.notify_all();
+    }
+}
+
+/// A bed in memory. A sleep that has a limit does not wait for it: time stands still.
+#[derive(Clone, Default)]
+struct Blanket(Arc<(Mutex<bool>, Condvar)>);
+
+impl Poke for Blanket {
+    fn poke(&self) {
+        *lock(&self.0.0) = true;
+        self.0.1.notify_all();
+    }
+}
+
+impl Bed for Blanket {
+    fn sleep(&mut self, limit: Option<Duration>) {
+        let mut is_poked = lock(&self.0.0);
+        while !*is_poked && limit != Some(Duration::ZERO) {
+            is_poked = self.0.1.wait(is_poked).unwrap();
+        }
+        *is_poked = false;
+    }
+
+    fn tell(&mut self) {}
+}
+
+/// A client on a thread, whose end the handle waits for.
+fn client() -> (Client, thread::JoinHandle<()>) {
+    let start = Instant::now();
+    let connector = Connector::new(|_| {
+        let wire = Arc::<(Mutex<Wire>, Condvar)>::default();
+        let near: Box<dyn Transport> = Box::new(Near(wire.clone()));
+        thread::spawn(move || serve(&wire));
+        Box::pin(std::future::ready(Ok(near)))
+    });
+    let builder = Client::builder("memory:1").unwrap();
+    let builder = builder.connector(connector).seed(1);
+    let mut runs = None;
+    let (client, error) = builder.clock(Clock::new(move || start)).start(|driver| {
+        runs = Some(thread::spawn(move || {
+            let mut blanket = Blanket::default();
+            let parker = Arc::new(Parker::new(blanket.clone()));
+            let (waiter, _) = reactor::new().unwrap();
+            run(
+                driver,
+                &parker,
+                &mut blanket,
+                &Sockets::Own(waiter.reactor()),
+            );
+        }));
+        Ok(None)
+    });
+    assert!(error.is_none());
+    (client, runs.unwrap())
+}
+
+#[test]
+fn every_reply_wakes_its_caller_and_the_thread_ends_with_the_last_handle() {
+    let explored = || {
+        let (client, runs) = client();
+        let callers = [1, 2].map(|caller| {
+            let client = client.clone();
+            thread::spawn(move || {
+                for number in 0..2 {
+                    let path = format!("/{caller}/{number}");
+                    assert!(client.exists(&path).wait().unwrap().is_none());
+                }
+            })
+        });
+        drop(client);
+        for caller in callers {
+            caller.join().unwrap();
+        }
+        runs.join().unwrap();
+    };
+    shuttle::check_pct(explored, ORDERS, CHANGES);
+}
+
+/// The work of one caller needs no answer of the server, whose arrival would also wake the thread.
+#[test]
+fn work_that_comes_while_the_thread_looks_for_work_is_seen() {
+    let explored = || {
+        let (client, runs) = client();
+        assert!(client.exists("/connected").wait().unwrap().is_none());
+        let other = client.clone();
+        let caller = thread::spawn(move || {
+            let (done, is_done) = oneshot::channel();
+            other.raw().run_in_background(async { done.send(()) });
+            let is_done = async { is_done.await.map_err(|_| Error::InsideRuntime) };
+            is_done.wait().unwrap();
+        });
+        assert!(client.exists("/a").wait().unwrap().is_none());
+        caller.join().unwrap();
+        client.close().wait().unwrap();
+        runs.join().unwrap();
+    };
+    shuttle::check_pct(explored, ORDERS, CHANGES);
+}

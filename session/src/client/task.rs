@@ -1,0 +1,84 @@
+//! The client as a task of tokio, which runs the driver.
+//!
+//! Not here: what the driver does (`driver`), a client without tokio (`own_thread`).
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    runtime::Handle,
+    time::{self, Sleep},
+};
+
+use super::{
+    driver::{Driver, Run},
+    net::sockets::Sockets,
+};
+
+/// A driver whose sockets and timer are tokio's.
+pub(crate) struct Task {
+    driver: Driver,
+    /// `None` until it is needed: the task is made outside the runtime in which it runs.
+    timer: Option<Pin<Box<Sleep>>>,
+    /// When the timer fires. It may fire too early: it is reset only for an earlier deadline,
+    /// because nearly every request moves the next deadline a little later.
+    armed: Option<Instant>,
+}
+
+impl Task {
+    pub(crate) fn new(driver: Driver) -> Self {
+        Self {
+            driver,
+            timer: None,
+            armed: None,
+        }
+    }
+
+    /// Arms the timer for the deadline. Whether it has fired.
+    fn sleep(&mut self, cx: &mut Context<'_>, now: Instant, until: Instant) -> bool {
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(time::sleep(Duration::ZERO)));
+        if self.armed.is_none_or(|armed| until < armed) {
+            let left = until.saturating_duration_since(now);
+            timer.as_mut().reset(time::Instant::now() + left);
+            self.armed = Some(until);
+        } else if !timer.is_elapsed() {
+            // It was polled when it was set, and wakes this task.
+            return false;
+        }
+        let has_fired = timer.as_mut().poll(cx).is_ready();
+        if has_fired {
+            self.armed = None;
+        }
+        has_fired
+    }
+}
+
+/// Whether this thread belongs to a tokio runtime.
+pub(crate) fn is_in_runtime() -> bool {
+    Handle::try_current().is_ok()
+}
+
+impl Future for Task {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match self.driver.run(cx, &Sockets::Tokio) {
+            Run::Ended => Poll::Ready(()),
+            Run::Wait { until: None, .. } => Poll::Pending,
+            Run::Wait {
+                now,
+                until: Some(until),
+            } if !self.sleep(cx, now, until) => Poll::Pending,
+            Run::Wait { .. } | Run::Again => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The lease of the session: until when no server can have ended it, by the policy of the user.
+//!
+//! Not here: what the answers on one connection prove, and why (`proof`).
+
+mod proof;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use lockkeeper_proto::{ErrorCode, Xid};
+
+use super::config::{LeasePolicy, Timing};
+pub use proof::Proof;
+
+/// Keeps the lease proved while it lives. Made by [`Machine::keep_lease`](super::Machine::keep_lease).
+#[derive(Debug)]
+pub struct LeaseToken(#[allow(dead_code, reason = "the lease counts its clones")] Arc<()>);
+
+/// What is known of the lease, whatever the connection.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    policy: LeasePolicy,
+    /// Its own clone, and one in each [`LeaseToken`].
+    keepers: Arc<()>,
+    /// Whether somebody waits for the lease to be valid.
+    is_awaited: bool,
+    /// From when the lease counts; `None` without a session that all servers know: nothing confirms
+    /// or proves a local one.
+    ///
+    /// By [`LeasePolicy::Proved`], the proof shows that the leader counts from this instant, or from
+    /// a later one. By [`LeasePolicy::Assumed`], the newest ping or write that was answered had been
+    /// sent then.
+    from: Option<Instant>,
+}
+
+/// What proves the lease on one connection. A read-only server has no leader, and proves nothing.
+#[derive(Debug)]
+pub(crate) struct Proving {
+    proof: Proof,
+    /// Whether a write that is to prove something is queued or under way.
+    is_writing: bool,
+}
+
+impl Lease {
+    pub(crate) fn new(policy: LeasePolicy) -> Self {
+        Self {
+            policy,
+            keepers: Arc::new(()),
+            is_awaited: false,
+            from: None,
+        }
+    }
+
+    /// Until when no server can have ended the session.
+    pub(crate) fn deadline(&self, timing: &Timing) -> Option<Instant> {
+        Some(self.from? + timing.lease)
+    }
+
+    pub(crate) fn keep(&self) -> LeaseToken {
+        LeaseToken(self.keepers.clone())
+    }
+
+    pub(crate) fn await_valid(&mut self) {
+        self.is_awaited = true;
+    }
+
+    /// The session is over.
+    pub(crate) fn end(&mut self) {
+        self.from = None;
+    }
+
+    fn extend(&mut self, from: Instant) {
+        self.from = self.from.max(Some(from));
+    }
+
+    /// The handshake, which was sent at `sent`, is answered by a server that has a leader.
+    pub(crate) fn begin(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        timeout: Duration,
+        is_new: bool,
+    ) -> Proving {
+        // A session is made by a transaction, and the leader counts from when it handled it.
+        if is_new || self.is_assumed() {
+            self.extend(sent);
+        }
+        Proving {
+            proof: Proof::new(sent, now, timeout, !is_new),
+            is_writing: false,
+        }
+    }
+
+    fn is_assumed(&self) -> bool {
+        matches!(self.policy, LeasePolicy::Assumed { .. })
+    }
+
+    /// A ping or a write of the client was sent and answered at these instants.
+    pub(crate) fn touched(&mut self, proving: &mut Proving, now: Instant, sent: Instant) {
+        proving.proof.touched(sent, now);
+        if self.is_assumed() {
+            self.extend(sent);
+        }
+    }
+
+    /// A write is answered with this code; `None` if the reply was not read.
+    pub(crate) fn write_answered(
+        &mut self,
+        proving: &mut Proving,
+        xid: Xid,
+        code: Option<ErrorCode>,
+    ) {
+        let is_transaction = code.is_some_and(proof::is_transaction);
+        if let Some(touched) = proving.proof.answered(xid, is_transaction)
+            && !self.is_assumed()
+        {
+            self.extend(touched);
+        }
+    }
+
+    /// Whether somebody waits for the lease, which is valid now. They are told once.
+    pub(crate) fn is_renewed(&mut self, now: Instant, timing: &Timing) -> bool {
+        let is_valid = || self.deadline(timing).is_some_and(|deadline| now < deadline);
+        let is_renewed = self.is_awaited && is_valid();
+        self.is_awaited &= !is_renewed;
+        is_renewed
+    }
+
+    /// When the next ping is due.
+    pub(crate) fn ping_due(&self, last: Instant, timing: &Timing) -> Instant {
+        if self.is_awaited && self.is_assumed() {
+            last
+        } else {
+            last + timing.ping
+        }
+    }
+
+    /// When the next write is due that is to prove something. A client that writes for its users
+    /// needs none.
+    pub(crate) fn write_due(&self, proving: &Proving, timing: &Timing) -> Option<Instant> {
+        if Arc::strong_count(&self.keepers) == 1 || self.is_assumed() || proving.is_writing {
+            return None;
+        }
+        let regular = proving.proof.regular_write(timing.proof);
+        // The lease is about to run out, or has: a write goes out as soon as it proves something.
+        let lasts = timing.lease.saturating_sub(timing.proof);
+        let runs_out = self.from.map(|from| from + lasts);
+        let useful = proving.proof.next_write(self.from);
+        let urgent = useful.map(|useful| runs_out.map_or(useful, |runs_out| useful.max(runs_out)));
+        [regular, urgent].into_iter().flatten().min()
+    }
+}
+
+impl Proving {
+    /// A write that is to prove something is queued.
+    pub(crate) fn writes(&mut self) {
+        self.is_writing = true;
+    }
+
+    /// That write is answered.
+    pub(crate) fn has_written(&mut self) {
+        self.is_writing = false;
+    }
+
+    /// Any write is sent.
+    pub(crate) fn sent(&mut self, now: Instant, xid: Xid) {
+        self.proof.sent(now, xid);
+    }
+}

@@ -1,0 +1,219 @@
+//! A connection until the server accepts requests: the transport, the handshake, SASL.
+//!
+//! SASL comes after the answer to the handshake, and before identities, watches and requests. The
+//! session exists already, but the machine reports nothing before the exchange is done.
+
+use std::{fmt, sync::Arc, time::Instant};
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{
+    OpCode, Request, Response, Xid,
+    connect::ConnectRequest,
+    frame,
+    header::ReplyHeader,
+    jute::{Decode, DecodeError, Encode, Reader},
+    records::SaslRequest,
+};
+
+use super::sasl::{Authenticator, Exchange, Step};
+use crate::{
+    AuthFailure, Cause, Endpoint,
+    machine::{State, requests::append},
+};
+
+/// An attempt to connect to a server.
+pub(crate) struct Attempt {
+    endpoint: Arc<Endpoint>,
+    stage: Stage,
+    /// When the transport began to connect, or the handshake was sent.
+    since: Instant,
+    deadline: Instant,
+    unsent: BytesMut,
+}
+
+/// How far an attempt is.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// The transport is being connected.
+    Connecting,
+    /// The handshake was sent.
+    Greeting,
+    /// The handshake is answered, and the exchange of SASL goes on.
+    Authenticating(SaslExchange),
+}
+
+/// What follows from the answer to the handshake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Welcome {
+    pub(crate) state: State,
+    pub(crate) is_new: bool,
+}
+
+/// An exchange that is not done yet.
+pub(crate) struct SaslExchange {
+    exchange: Box<dyn Exchange>,
+    user: Arc<str>,
+    /// The number of the token that the server has to answer.
+    xid: Xid,
+    welcome: Welcome,
+}
+
+/// Why an exchange fails.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The server does not speak the protocol: it costs the connection.
+    Broken(Cause),
+    /// The client and the server do not trust each other.
+    Untrusted(AuthFailure),
+}
+
+impl From<DecodeError> for Trouble {
+    fn from(error: DecodeError) -> Self {
+        Self::Broken(Cause::Decode(error))
+    }
+}
+
+impl Attempt {
+    /// An attempt that begins now.
+    pub(crate) fn new(endpoint: Arc<Endpoint>, now: Instant, deadline: Instant) -> Self {
+        Self {
+            endpoint,
+            stage: Stage::Connecting,
+            since: now,
+            deadline,
+            unsent: BytesMut::new(),
+        }
+    }
+
+    pub(crate) fn endpoint(&self) -> &Arc<Endpoint> {
+        &self.endpoint
+    }
+
+    pub(crate) fn stage(&mut self) -> &mut Stage {
+        &mut self.stage
+    }
+
+    pub(crate) fn is_greeted(&self) -> bool {
+        !matches!(self.stage, Stage::Connecting)
+    }
+
+    /// When the handshake was sent.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// When the attempt is given up.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Why the attempt would fail if it ended now.
+    pub(crate) fn failure(&self, now: Instant) -> Cause {
+        let lasted = now.duration_since(self.since);
+        if self.is_greeted() {
+            Cause::HandshakeTimeout(lasted)
+        } else {
+            Cause::ConnectTimeout(lasted)
+        }
+    }
+
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// The bytes for the transport, which takes them.
+    pub(crate) fn take_unsent(&mut self) -> BytesMut {
+        self.unsent.split()
+    }
+
+    /// The transport is connected: the handshake goes out.
+    pub(crate) fn greet(&mut self, now: Instant, deadline: Instant, request: &ConnectRequest) {
+        if !self.is_greeted() {
+            (self.stage, self.since, self.deadline) = (Stage::Greeting, now, deadline);
+            // The password fits a frame: it came in one.
+            let _ = frame::append(&mut self.unsent, |writer| request.encode(writer));
+        }
+    }
+
+    /// The handshake is answered, and SASL begins.
+    pub(crate) fn authenticate(
+        &mut self,
+        deadline: Instant,
+        authenticator: &dyn Authenticator,
+        xid: Xid,
+        welcome: Welcome,
+    ) {
+        let mut exchange = authenticator.begin();
+        let first = exchange.first();
+        self.deadline = deadline;
+        self.stage = Stage::Authenticating(SaslExchange {
+            exchange,
+            user: authenticator.user().into(),
+            xid,
+            welcome,
+        });
+        self.send_token(xid, first);
+    }
+
+    /// Sends a token under this number.
+    pub(crate) fn send_token(&mut self, xid: Xid, token: Bytes) {
+        if let Stage::Authenticating(exchange) = &mut self.stage {
+            exchange.xid = xid;
+            let request = Request::Sasl(SaslRequest { token: Some(token) });
+            // A token that does not fit a frame is never answered, and the handshake times out.
+            let _ = append(&mut self.unsent, xid, OpCode::SASL, &request);
+        }
+    }
+}
+
+impl SaslExchange {
+    /// The server has answered the last token. Returns the next one; `None` when the exchange is
+    /// done.
+    pub(crate) fn answer(&mut self, frame: Bytes) -> Result<Option<Bytes>, Trouble> {
+        let mut reader = Reader::new(frame);
+        let header = ReplyHeader::decode(&mut reader)?;
+        if header.xid != self.xid {
+            let (expected, got) = (Some(self.xid), header.xid);
+            return Err(Trouble::Broken(Cause::UnexpectedReply { expected, got }));
+        }
+        if !header.err.is_ok() {
+            let (user, code) = (self.user.clone(), header.err);
+            return Err(Trouble::Untrusted(AuthFailure::Sasl { user, code }));
+        }
+        let Response::Sasl(response) = Response::decode(OpCode::SASL, &mut reader)? else {
+            return Err(Trouble::Broken(Cause::BadHandshake(None)));
+        };
+        // A server without SASL, or one that ignores a failure, answers null and accepts the
+        // client.
+        let token = response
+            .token
+            .ok_or(Trouble::Untrusted(AuthFailure::SaslNotOffered))?;
+        match self.exchange.answer(&token) {
+            Ok(Step::Send(token)) => Ok(Some(token)),
+            Ok(Step::Done) => Ok(None),
+            Err(failure) => Err(Trouble::Untrusted(failure)),
+        }
+    }
+
+    pub(crate) fn welcome(&self) -> Welcome {
+        self.welcome
+    }
+}
+
+/// Prints no bytes: they have the password of the session, and tokens.
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempt")
+            .field("endpoint", &self.endpoint)
+            .field("stage", &self.stage)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for SaslExchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SaslExchange")
+            .field("xid", &self.xid)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,232 @@
+//! Which server to try next, and when.
+//!
+//! Servers are tried round-robin, in an order that is shuffled once. Within one round the client
+//! waits only a small random delay. After a whole round without success the pause doubles, up to
+//! [`LONGEST_PAUSE`]. A connection counts as a success only when it lasted: a server that accepts
+//! connections and closes them must not be asked in a loop.
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{Endpoint, Lost, machine::rng::Rng};
+
+/// The pause after the first round without success, before jitter.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause. A session of some seconds must survive the restart of the only server.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A connection that lasted this long resets the pauses.
+const LASTED: Duration = Duration::from_secs(1);
+/// The longest random delay before an attempt of the first round. It keeps the clients of a dead
+/// server from reconnecting all at once. With more than four servers each gets a part of it, so
+/// that a thousand that refuse do not cost half a minute.
+const SCATTER: Duration = Duration::from_millis(50);
+
+/// How many servers the client remembers a failure of. It bounds the length of error messages.
+pub(crate) const REMEMBERED: usize = 16;
+
+/// The servers, and their failures since one of them last worked.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    list: Vec<Arc<Endpoint>>,
+    next: usize,
+    rng: Rng,
+    /// Failed attempts in a row.
+    failed: u32,
+    /// The last failure of each server, oldest first.
+    failures: VecDeque<Lost>,
+    /// The lost connection that is not replaced yet, and when it was lost.
+    outage: Option<(Instant, Lost)>,
+}
+
+impl Servers {
+    pub(crate) fn new(list: &[Endpoint], seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let mut list: Vec<_> = list.iter().cloned().map(Arc::new).collect();
+        rng.shuffle(&mut list);
+        Self {
+            list,
+            next: 0,
+            rng,
+            failed: 0,
+            failures: VecDeque::new(),
+            outage: None,
+        }
+    }
+
+    /// How many servers there are.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The next server; `None` only when the list is empty.
+    pub(crate) fn advance(&mut self) -> Option<Arc<Endpoint>> {
+        let endpoint = self.list.get(self.next % self.list.len().max(1)).cloned();
+        self.next = self.next.wrapping_add(1);
+        endpoint
+    }
+
+    /// How long to wait before the next attempt.
+    pub(crate) fn pause(&mut self) -> Duration {
+        let servers = u32::try_from(self.list.len().max(1)).unwrap_or(u32::MAX);
+        match self.failed / servers {
+            0 => self.rng.up_to(SCATTER * 4 / servers.max(4)),
+            round => {
+                let doublings = round.saturating_sub(1).min(16);
+                let pause = FIRST_PAUSE
+                    .saturating_mul(1 << doublings)
+                    .min(LONGEST_PAUSE);
+                pause * 2 / 3 + self.rng.up_to(pause / 3)
+            }
+        }
+    }
+
+    /// A connection was established before it was lost.
+    pub(crate) fn outage(&mut self, now: Instant, lost: Lost) {
+        self.outage = Some((now, lost));
+    }
+
+    /// How long there was no connection, and why; `None` if none was lost.
+    pub(crate) fn end_outage(&mut self, now: Instant) -> Option<(Duration, Lost)> {
+        let (since, lost) = self.outage.take()?;
+        Some((now.duration_since(since), lost))
+    }
+
+    /// Notes that a connection has ended after `lasted`. An attempt that failed lasted zero.
+    pub(crate) fn ended(&mut self, lost: Lost, lasted: Duration) {
+        if lasted >= LASTED {
+            self.failed = 0;
+            self.failures.clear();
+        } else {
+            self.failed = self.failed.saturating_add(1);
+        }
+        self.failures
+            .retain(|other| other.endpoint != lost.endpoint);
+        if self.failures.len() == REMEMBERED {
+            self.failures.pop_front();
+        }
+        self.failures.push_back(lost);
+    }
+
+    /// The next server that is not `current`; `current` itself if there is no other.
+    pub(crate) fn candidate(&mut self, current: &Arc<Endpoint>) -> Option<Arc<Endpoint>> {
+        let candidate = self.advance()?;
+        if candidate == *current {
+            return self.advance();
+        }
+        Some(candidate)
+    }
+
+    /// Makes this server the next one.
+    pub(crate) fn prefer(&mut self, endpoint: &Arc<Endpoint>) {
+        if let Some(index) = self.list.iter().position(|other| other == endpoint) {
+            self.next = index;
+        }
+    }
+
+    /// Whether every server has been tried, and each failed permanently. Never true with more than
+    /// [`REMEMBERED`] servers.
+    pub(crate) fn all_failed_permanently(&self) -> bool {
+        let failure =
+            |endpoint: &Arc<Endpoint>| self.failures.iter().find(|lost| lost.endpoint == *endpoint);
+        self.list
+            .iter()
+            .all(|endpoint| failure(endpoint).is_some_and(|lost| lost.cause.is_permanent()))
+    }
+
+    /// The last failure of each server, oldest first; at most [`REMEMBERED`]. `pending` is that of
+    /// an attempt that still lasts: it counts if it is the first one at its server.
+    pub(crate) fn failures(&self, pending: Option<Lost>) -> Arc<[Lost]> {
+        let is_first = |lost: &Lost| self.failures.iter().all(|it| it.endpoint != lost.endpoint);
+        let pending = pending.filter(is_first);
+        let too_many = (self.failures.len() + usize::from(pending.is_some())) > REMEMBERED;
+        let newest = self.failures.iter().skip(usize::from(too_many)).cloned();
+        newest.chain(pending).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_proto::SessionId;
+
+    use super::*;
+    use crate::{Cause, ConnectString};
+
+    fn servers(text: &str, seed: u64) -> Servers {
+        let servers: ConnectString = text.parse().unwrap();
+        Servers::new(servers.endpoints(), seed)
+    }
+
+    fn closed(endpoint: &Arc<Endpoint>) -> Lost {
+        Lost {
+            endpoint: endpoint.clone(),
+            session: SessionId::NONE,
+            cause: Cause::ClosedByServer,
+        }
+    }
+
+    #[test]
+    fn servers_are_tried_round_robin() {
+        let mut servers = servers("a,b,c", 7);
+        let mut round: Vec<_> = (0..3)
+            .map(|_| servers.advance().unwrap().to_string())
+            .collect();
+        assert_eq!(servers.advance().unwrap().to_string(), round[0]);
+        round.sort();
+        assert_eq!(round, ["a:2181", "b:2181", "c:2181"]);
+    }
+
+    /// Another client asked a server that accepts and closes at once 18,000 times a second.
+    #[test]
+    fn a_server_that_accepts_and_closes_is_tried_less_than_twenty_times_in_nine_seconds() {
+        for seed in 0..50 {
+            let mut servers = servers("a", seed);
+            let (mut waited, mut attempts) = (Duration::ZERO, 1);
+            let endpoint = servers.advance().unwrap();
+            loop {
+                servers.ended(closed(&endpoint), Duration::from_millis(3));
+                waited += servers.pause();
+                if waited > Duration::from_secs(9) {
+                    break;
+                }
+                attempts += 1;
+            }
+            assert!((9..20).contains(&attempts), "{attempts}");
+            assert_eq!(servers.failures(None).len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_connection_that_lasted_is_replaced_at_once() {
+        let mut servers = servers("a", 7);
+        let endpoint = servers.advance().unwrap();
+        for _ in 0..9 {
+            servers.ended(closed(&endpoint), Duration::ZERO);
+        }
+        assert!(servers.pause() > SCATTER);
+        servers.ended(closed(&endpoint), LASTED);
+        assert!(servers.pause() <= SCATTER);
+    }
+
+    /// With a thousand dead servers, error messages were 60 kB long.
+    #[test]
+    fn only_the_newest_failures_are_remembered() {
+        let names: Vec<_> = (0..1000).map(|n| format!("zk{n}")).collect();
+        let mut servers = servers(&names.join(","), 7);
+        let mut order = Vec::new();
+        for _ in 0..2500 {
+            let endpoint = servers.advance().unwrap();
+            servers.ended(closed(&endpoint), Duration::ZERO);
+            order.push(endpoint);
+        }
+        let newest: Vec<_> = order[2500 - REMEMBERED..].to_vec();
+        let tried: Vec<_> = servers
+            .failures(None)
+            .iter()
+            .map(|l| l.endpoint.clone())
+            .collect();
+        assert_eq!(tried, newest);
+    }
+}

@@ -1,0 +1,344 @@
+//! What a caller asks for: whether it is accepted, and how long it may take. And the way from queued
+//! requests to bytes.
+//!
+//! Requests are encoded only when the transport asks. All requests that were submitted meanwhile go
+//! out in one write, and a request that was never asked for was never sent.
+//!
+//! Not here: what follows from replies (`replies`).
+
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{
+    OpCode, Request, Xid, frame,
+    header::RequestHeader,
+    jute::{Encode, EncodeError},
+    records::AuthPacket,
+};
+
+use super::{
+    Auth, Machine, Phase, RequestOptions, WatchId, metrics,
+    requests::{Own, Queued, ReplyTo, Sent, append, asked::Asked, request_bytes},
+    watches::PendingWatch,
+};
+use crate::{Effect, Error};
+
+/// About how many bytes are encoded at a time. A request that is not encoded yet can still be given
+/// up, and is in memory only once.
+const BURST: usize = 256 * 1024;
+
+/// How many requests are under way at once; the others wait in the machine's queue, so that a lost
+/// connection leaves few unknown outcomes, and a ping, which does not wait here, soon gets its turn
+/// in the server's queue.
+///
+/// More would not be faster: a server that has so many requests in work stops reading. Source:
+/// `ZooKeeperServer.java`, `globalOutstandingLimit`.
+pub(crate) const WINDOW: usize = 1000;
+
+/// Whether the oldest queued request may be sent now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Now,
+    /// Not before the server has answered a ping, which is to be sent now.
+    BehindPing,
+    No,
+}
+
+impl<T> Machine<T> {
+    /// Submits a request. Requests are sent in the order in which they are submitted. A request
+    /// that waits for a connection fails when there is none within the session timeout.
+    ///
+    /// A request that leaves a watch (its `watch` is true) returns an id: the event comes with it.
+    pub fn submit(&mut self, now: Instant, token: T, request: Request) -> Option<WatchId> {
+        self.submit_with(now, token, request, RequestOptions::at(now))
+    }
+
+    /// As [`submit`](Self::submit), with options.
+    pub fn submit_with(
+        &mut self,
+        now: Instant,
+        token: T,
+        request: Request,
+        options: RequestOptions,
+    ) -> Option<WatchId> {
+        let (op, bytes) = (request.op(), request_bytes(&request));
+        if let Some(error) = self.refusal(now, op, bytes, &options) {
+            self.out.complete(op, token, Err(error));
+            return None;
+        }
+        let watch = self.watches.announce(&request);
+        let id = watch.as_ref().map(PendingWatch::id);
+        let reply_to = ReplyTo::Caller(Some(token), watch);
+        self.queue.push(request, bytes, reply_to, options);
+        id
+    }
+
+    /// Adds an identity, on this connection and on every later one.
+    ///
+    /// The machine keeps the identity at once, without waiting for the server's answer. It does not
+    /// keep it if the request is too long or the machine has ended.
+    pub fn add_auth(&mut self, now: Instant, token: T, auth: Auth) {
+        let (request, options) = (packet(&auth), RequestOptions::at(now));
+        let bytes = request_bytes(&request);
+        if let Some(error) = self.refusal(now, OpCode::AUTH, bytes, &options) {
+            return self.out.complete(OpCode::AUTH, token, Err(error));
+        }
+        if !self.config.auth.contains(&auth) {
+            self.config.auth.push(auth);
+        }
+        let reply_to = ReplyTo::Caller(Some(token), None);
+        self.queue.push(request, bytes, reply_to, options);
+    }
+
+    /// Whether a caller that can wait may submit a request now, or would get an error at once.
+    ///
+    /// [`submit`](Self::submit) accepts twice as many requests and bytes. That reserve is for
+    /// callers that cannot wait: the release of a lock in a `Drop` must not fail because other
+    /// callers submit much.
+    #[must_use]
+    pub fn has_capacity(
+        &self,
+        now: Instant,
+        request_bytes: usize,
+        options: &RequestOptions,
+    ) -> bool {
+        self.is_closing()
+            || request_bytes > self.config.max_request
+            || options.deadline.is_some_and(|deadline| deadline <= now)
+            || self.fits(request_bytes, 1)
+    }
+
+    /// Whether a request of this size fits into `times` the configured capacity.
+    fn fits(&self, request_bytes: usize, times: usize) -> bool {
+        let (queued, most) = (self.queue.bytes(), self.config.max_queued_bytes);
+        self.outstanding() < self.config.max_outstanding.saturating_mul(times)
+            // A request that is longer than the whole capacity goes alone.
+            && (queued == 0
+                || queued.saturating_add(request_bytes) <= most.saturating_mul(times))
+    }
+
+    /// Why a caller's request of this length is not accepted now. A request that is too long must
+    /// not take space in the queue.
+    fn refusal(
+        &self,
+        now: Instant,
+        op: OpCode,
+        length: usize,
+        options: &RequestOptions,
+    ) -> Option<Error> {
+        if let Some(error) = self.ended() {
+            return Some(error.clone());
+        }
+        if self.phase.closing().is_some() {
+            return Some(Error::Closed(Effect::NotApplied));
+        }
+        if let Some(error) = self.support.refusal(op) {
+            return Some(error);
+        }
+        let limit = self.config.max_request;
+        if length > limit {
+            return Some(Error::TooLarge { length, limit });
+        }
+        if options.deadline.is_some_and(|deadline| deadline <= now) {
+            return Some(self.deadline_exceeded(op, options, Effect::NotApplied));
+        }
+        (!self.fits(length, 2)).then(|| Error::TooManyRequests {
+            requests: self.outstanding(),
+            bytes: self.queue.bytes(),
+        })
+    }
+
+    fn deadline_exceeded(&self, op: OpCode, options: &RequestOptions, effect: Effect) -> Error {
+        let waited = options
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(options.since));
+        Error::DeadlineExceeded {
+            op,
+            waited: waited.unwrap_or_default(),
+            peer: self.peer(),
+            effect,
+        }
+    }
+
+    /// Fails the requests whose deadlines have come. A request that was sent goes on, and its reply
+    /// is ignored.
+    pub(crate) fn fail_overdue(&mut self, now: Instant) {
+        while let Some((number, queued)) = self.queue.overdue(now) {
+            if let Some(queued) = queued {
+                let op = queued.request.op();
+                let error = self.deadline_exceeded(op, &queued.options, Effect::NotApplied);
+                self.fail(op, queued.reply_to, error);
+            } else if let Phase::Open(open) = &mut self.phase
+                && let Some((sent, caller)) = open.in_flight.abandon(number)
+            {
+                let (op, options, watch) = (sent.op, sent.options, sent.watch());
+                // The server may have set the watch by now. The machine removes it when the reply
+                // says so.
+                if let Some(id) = watch {
+                    self.cancel(id);
+                }
+                let error = self.deadline_exceeded(op, &options, Effect::Unknown);
+                self.out.complete(op, caller, Err(error));
+            }
+        }
+    }
+
+    /// Fails the request that has waited for a connection for the longest time.
+    pub(crate) fn fail_oldest_queued(&mut self, now: Instant) {
+        if let Some(queued) = self.queue.pop() {
+            let error = Error::Unreachable {
+                waited: now.duration_since(queued.options.since),
+                tried: self.failures_until(now),
+                servers: self.servers.len(),
+            };
+            self.give_back(queued, error);
+        }
+    }
+
+    /// Appends what is to be sent now, and counts it as sent. With very much to send this is a part
+    /// of it: call it again when these bytes have left.
+    pub fn transmit(&mut self, now: Instant, out: &mut BytesMut) {
+        let before = out.len();
+        if let Phase::Trying(attempt) = &mut self.phase {
+            out.extend_from_slice(&attempt.take_unsent());
+        }
+        while self.send_ping(out) || out.len() - before < BURST && self.send_next(now, out) {}
+        if out.len() > before {
+            self.out.metrics_mut().bytes_sent += metrics::bytes(out.len() - before);
+        }
+    }
+
+    /// Whether [`transmit`](Self::transmit) would send more.
+    #[must_use]
+    pub fn has_unsent(&self) -> bool {
+        match &self.phase {
+            Phase::Trying(attempt) => attempt.has_unsent(),
+            Phase::Open(open) => open.link.has_unsent_ping() || self.turn() != Turn::No,
+            Phase::Paused(_) | Phase::Ended(_) => false,
+        }
+    }
+
+    /// Whether the oldest queued request may be sent now.
+    fn turn(&self) -> Turn {
+        let (Phase::Open(open), Some(next)) = (&self.phase, self.queue.first()) else {
+            return Turn::No;
+        };
+        let op = next.request.op();
+        // A client that is being closed has no window to respect: its program may end before a reply
+        // could make room, and the end of the session must not stay in the queue.
+        let has_window = open.in_flight.len() < WINDOW || open.link.closing().is_some();
+        let waits = self.config.requests_wait_for_identities && self.connections <= 1;
+        let is_held_up = waits && open.link.is_authenticating() && op != OpCode::AUTH;
+        if !has_window || open.link.is_moving() || is_held_up {
+            return Turn::No;
+        }
+        if !self.support.has_suspects() {
+            return Turn::Now;
+        }
+        // An operation that is sent alone waits for all others, and they wait for it.
+        let suspects = |op| self.support.suspects(op);
+        if open.in_flight.ops().any(suspects) || suspects(op) && !open.in_flight.is_idle() {
+            Turn::No
+        } else if !suspects(op) || self.support.has_answers() {
+            Turn::Now
+        } else if open.link.pinged().is_some() {
+            Turn::No
+        } else {
+            Turn::BehindPing
+        }
+    }
+
+    fn send_ping(&mut self, out: &mut BytesMut) -> bool {
+        let open = self.phase.connection_mut();
+        let has_ping = open.is_some_and(|open| open.link.take_unsent_ping());
+        if has_ping {
+            let (xid, op) = (Xid::PING, OpCode::PING);
+            let _ = frame::append(out, |writer| RequestHeader { xid, op }.encode(writer));
+        }
+        has_ping
+    }
+
+    /// Sends the oldest queued request, if its turn has come.
+    fn send_next(&mut self, now: Instant, out: &mut BytesMut) -> bool {
+        match self.turn() {
+            Turn::No => return false,
+            Turn::BehindPing => {
+                if let Phase::Open(open) = &mut self.phase {
+                    open.link.ping(now);
+                }
+            }
+            Turn::Now => {
+                if let Some(mut queued) = self.queue.pop() {
+                    if let Some(error) = self.support.refusal(queued.request.op()) {
+                        self.give_back(queued, error);
+                    } else {
+                        let behind = self.prepare_to_send(now, &mut queued);
+                        self.send(now, queued, out);
+                        if let Some(behind) = behind {
+                            self.send(now, behind, out);
+                        }
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    fn send(&mut self, now: Instant, mut queued: Queued<T>, out: &mut BytesMut) {
+        let (op, start) = (queued.request.op(), out.len());
+        let (xid, limit) = if op == OpCode::AUTH {
+            // Its answer has no number of its own. The length of an added identity was checked; the
+            // first ones come from the caller's settings.
+            (Xid::AUTH, usize::MAX)
+        } else {
+            (self.queue.next_xid(), self.config.max_request)
+        };
+        match (append(out, xid, op, &queued.request), &mut self.phase) {
+            (Ok(length), Phase::Open(open)) if length <= limit => {
+                tracing::trace!(xid = xid.0, %op, path = queued.request.path(), "request sent");
+                if xid != Xid::AUTH {
+                    self.queue.take_xid();
+                }
+                if op.is_write()
+                    && let Some(proving) = &mut open.proving
+                {
+                    proving.sent(now, xid);
+                }
+                if let (ReplyTo::Caller(token, _), Request::Auth(packet)) =
+                    (&mut queued.reply_to, &queued.request)
+                {
+                    queued.reply_to = ReplyTo::Identity(token.take(), packet.scheme.clone());
+                }
+                open.in_flight.push(Sent {
+                    xid,
+                    op,
+                    asked: Asked::of(queued.request),
+                    at: now,
+                    reply_to: queued.reply_to,
+                    options: queued.options,
+                    number: queued.number,
+                });
+            }
+            (Ok(length) | Err(EncodeError { length }), _) => {
+                out.truncate(start);
+                let error = Error::TooLarge { length, limit };
+                match queued.reply_to {
+                    ReplyTo::Own(Own::SetWatches { restore, .. }) => {
+                        self.watches.unset(queued.request, &error, &mut self.out);
+                        self.watches_set(queued.number, restore);
+                    }
+                    _ => self.give_back(queued, error),
+                }
+            }
+        }
+    }
+}
+
+/// The request that gives this identity to the connection.
+pub(crate) fn packet(auth: &Auth) -> Request {
+    Request::Auth(AuthPacket {
+        auth_type: 0,
+        scheme: auth.scheme.clone(),
+        auth: Some(Bytes::clone(&auth.credentials)),
+    })
+}

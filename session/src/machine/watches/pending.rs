@@ -1,0 +1,53 @@
+//! The watch that a request of a caller will leave on the server.
+
+use std::sync::Arc;
+
+use lockkeeper_proto::{ErrorCode, Request, Zxid};
+
+use super::kinds::{Kinds, WatchId};
+
+/// The watch that a request will leave.
+#[derive(Debug)]
+pub(crate) struct PendingWatch {
+    pub(super) id: WatchId,
+    pub(super) path: Arc<str>,
+    /// What the caller asked for. [`Kinds::EXIST`] for an `exists`, which leaves one of two kinds.
+    pub(super) kind: Kinds,
+    /// The newest transaction that the client had seen when the request was sent.
+    pub(super) since: Zxid,
+    /// Whether the request leaves no watch, because a lasting one reports the same.
+    pub(super) is_covered: bool,
+    /// The lasting watch that was asked for in its place.
+    pub(super) asked: Option<Kinds>,
+}
+
+impl PendingWatch {
+    pub(crate) fn id(&self) -> WatchId {
+        self.id
+    }
+
+    /// The kind that the server has set, by the code of its reply; `None` if it never comes.
+    ///
+    /// `exists` leaves a watch on a missing node, too. The others leave one only if they succeed.
+    pub(super) fn left(&self, code: Option<ErrorCode>) -> Option<Kinds> {
+        match (code?, self.kind) {
+            (ErrorCode::OK, Kinds::EXIST) => Some(Kinds::DATA),
+            (ErrorCode::OK, kind) => Some(kind),
+            (ErrorCode::NO_NODE, Kinds::EXIST) => Some(Kinds::EXIST),
+            _ => None,
+        }
+    }
+}
+
+/// The path and the kind of the watch that a request leaves, if it leaves one.
+pub(super) fn of(request: &Request) -> Option<(&str, Kinds)> {
+    match request {
+        Request::GetData(get) if get.watch => Some((&get.path, Kinds::DATA)),
+        Request::Exists(exists) if exists.watch => Some((&exists.path, Kinds::EXIST)),
+        Request::GetChildren(get) | Request::GetChildren2(get) if get.watch => {
+            Some((&get.path, Kinds::CHILD))
+        }
+        Request::AddWatch(add) => Some((&add.path, Kinds::of_mode(add.mode)?)),
+        _ => None,
+    }
+}

@@ -1,0 +1,132 @@
+//! Requests about watches: what callers ask for, and what the table of watches asks of the server.
+//!
+//! Not here: watches that a new connection restores (`connecting`), events (`replies`).
+
+use std::time::Instant;
+
+use lockkeeper_proto::{
+    ErrorCode, Request, WatcherType,
+    records::{SetWatches, SetWatches2},
+};
+
+use super::{
+    Machine, Phase, WatchId,
+    requests::{Own, Queued, ReplyTo},
+    watches::{Kinds, PendingWatch},
+};
+
+impl<T> Machine<T> {
+    /// Watches nodes that exist. All of them take one request, unless they are very many. Each id
+    /// gets one event.
+    ///
+    /// The event is the first of these that the server finds when it processes the request:
+    ///
+    /// - the node does not exist (deleted);
+    /// - a transaction newer than all that the replies of this session have reported has set its
+    ///   data (changed).
+    ///
+    /// Otherwise the event is the next change of the data, or the deletion. Without a connection,
+    /// the next connection sets the watches, by the same rule. No id gets its event before the
+    /// server has answered.
+    pub fn watch_nodes(
+        &mut self,
+        paths: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Vec<WatchId> {
+        let (newest, longest) = (self.session.last_zxid(), self.config.max_request);
+        let paths = paths.into_iter().map(Into::into);
+        let is_sent = self.is_connected();
+        let (ids, requests) = self.watches.watch_nodes(paths, newest, longest, is_sent);
+        if let Phase::Ended(error) = &self.phase {
+            self.watches.end(Kinds::ALL, error, &mut self.out);
+            return ids;
+        }
+        let last = self.ask_about_watches(requests);
+        if let (Phase::Open(open), Some(last)) = (&mut self.phase, last) {
+            open.arrivals.sent(last, &ids);
+        }
+        ids
+    }
+
+    /// Gives up a watch. The machine removes the server's watch when its last listener goes.
+    pub fn cancel(&mut self, id: WatchId) {
+        let requests = self.watches.cancel(id, self.session.last_zxid());
+        self.ask_about_watches(requests);
+    }
+
+    /// Ends all watches of a type on a path, and returns how many there were. Their listeners get
+    /// [`Error::WatchRemoved`](crate::Error::WatchRemoved). A watch whose request is not answered
+    /// yet goes on.
+    pub fn remove_watches(&mut self, path: &str, watcher_type: WatcherType) -> usize {
+        let (kinds, newest) = (Kinds::of_type(watcher_type), self.session.last_zxid());
+        let (ended, requests) = self.watches.remove(path, kinds, newest, &mut self.out);
+        self.ask_about_watches(requests);
+        ended
+    }
+
+    /// The request that leaves this watch is answered with this code, or never will be.
+    pub(crate) fn settle_watch(&mut self, watch: Option<PendingWatch>, code: Option<ErrorCode>) {
+        if let Some(watch) = watch {
+            let newest = self.session.last_zxid();
+            let requests = self.watches.settle(&watch, code, newest);
+            self.ask_about_watches(requests);
+        }
+    }
+
+    /// Queues these requests, and returns the number of the last one. Without a connection the
+    /// server has no watches, and there is nothing to ask.
+    fn ask_about_watches(&mut self, requests: Vec<Request>) -> Option<u64> {
+        let mut last = None;
+        if !self.is_connected() {
+            return last;
+        }
+        for request in requests {
+            if let Some(error) = self.support.refusal(request.op()) {
+                self.watches.unset(request, &error, &mut self.out);
+                continue;
+            }
+            let own = match &request {
+                Request::SetWatches(SetWatches { relative_zxid, .. })
+                | Request::SetWatches2(SetWatches2 { relative_zxid, .. }) => {
+                    let (since, restore) = (*relative_zxid, false);
+                    Own::SetWatches { since, restore }
+                }
+                _ => Own::RemoveWatches,
+            };
+            last = Some(self.ask(request, own));
+        }
+        last
+    }
+
+    /// Changes a request so that it ends no watch of another kind. Returns one that must be sent
+    /// right behind it.
+    pub(crate) fn prepare_to_send(
+        &mut self,
+        now: Instant,
+        queued: &mut Queued<T>,
+    ) -> Option<Queued<T>> {
+        let since = self.session.last_zxid();
+        match &mut queued.reply_to {
+            ReplyTo::Caller(_, Some(watch)) => {
+                let behind = self.watches.prepare(watch, &mut queued.request, since)?;
+                let restore = false;
+                Some(queued.behind(behind, Own::SetWatches { since, restore }, now))
+            }
+            ReplyTo::Own(Own::SetWatches { restore: false, .. }) => {
+                self.watches.prepare_list(&mut queued.request);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// A request that sets watches is answered, or cannot be sent.
+    pub(crate) fn watches_set(&mut self, number: u64, restore: bool) {
+        if let Phase::Open(open) = &mut self.phase {
+            if restore {
+                self.watches.restored(&mut open.arrivals, &mut self.out);
+            } else {
+                open.arrivals.answered(number, &mut self.out);
+            }
+        }
+    }
+}
