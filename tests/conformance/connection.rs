@@ -41,6 +41,8 @@ pub(crate) struct Connection {
     pub(crate) last_sent: Instant,
     /// Whether the runner may send pings of its own on this connection.
     pub(crate) is_in_session: bool,
+    /// Whether the server has said that it closes the connection.
+    pub(crate) is_ending: bool,
 }
 
 /// A request without a reply.
@@ -68,6 +70,7 @@ impl Connection {
             last_xid: 0,
             last_sent: Instant::now(),
             is_in_session: false,
+            is_ending: false,
         }
     }
 

@@ -199,6 +199,9 @@ impl Runner {
         {
             self.receive(who).await;
         }
+        if self.connections.get(&who).is_some_and(|it| it.is_ending) {
+            while self.receive(who).await {}
+        }
     }
 
     /// Reads everything that the server has sent so far on all connections, the sender's first.
@@ -252,6 +255,11 @@ impl Runner {
             return false;
         };
         let pending = connection.pending.remove(at).expect("just found");
+        // Servers close the connection behind this reply. A real one may answer a ping meanwhile.
+        if header.err == ErrorCode::UNIMPLEMENTED {
+            connection.is_ending = true;
+            connection.is_in_session = false;
+        }
         let mut lines = reply::reply(pending.op, header, body, &mut self.names).into_iter();
         let mut first = lines.next().expect("a line");
         if let Some((outcome, _)) = first.split_once("ok ").filter(|_| pending.is_brief) {
