@@ -51,7 +51,7 @@ fn kinds_that_do_not_exclude_each_other_are_bad_usage(arm: &Arm) {
         (&several[..], &[][..], "a semaphore"),
         (&[], &several, "a mutex"),
         (&several, &["--shared"], "a semaphore"),
-        (&["--shared"], &several, "a reader"),
+        (&["--shared"], &several, "a read lock"),
     ] {
         let path = arm.path();
         let holder = running(arm, held, &path);
