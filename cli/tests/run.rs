@@ -187,9 +187,9 @@ fn a_command_that_ends_without_the_lock_gives_status_74(arm: &Arm) {
     let (mut run, mut stdin) = Running::start_to_write(&mut run);
     let pid = run.pid_in_line();
     manager.until_begun();
-    // The other order would give `run` the time to end the command.
+    // The other order would give `run` the time to let the watchdog go on.
     run.signal(Signal::STOP);
-    kill_process(watchdog_of(run.pid()), Signal::KILL).unwrap();
+    kill_process(watchdog_of(run.pid()), Signal::STOP).unwrap();
     wait_for("the end of the session", || arm.nodes(&path).is_empty());
     stdin.write_all(b"\n").unwrap();
     until_dead(pid);
@@ -246,7 +246,7 @@ fn a_signal_to_all_processes_does_not_end_the_watchdog() {
         kill_process(watchdog, signal).unwrap();
     }
     let name = fs::read_to_string(format!("/proc/{watchdog}/comm")).unwrap();
-    assert_eq!(name, "lockkeeper\n");
+    assert_eq!(name, "lock-watchdog\n");
     run.signal(Signal::KILL);
     until_dead(pid);
 }

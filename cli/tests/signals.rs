@@ -8,9 +8,12 @@ use std::{
 };
 
 use rustix::process::{Signal, kill_process};
-use support::{Arm, Files, Running, is_alive, is_ignored, pid_of, state_of, until_dead, wait_for};
+use support::{
+    Arm, Files, Running, contained, is_alive, is_ignored, pid_of, state_of, until_dead, wait_for,
+};
 
 on_both_arms!(
+    contained:
     signals_are_passed_on,
     a_signal_ends_the_wait_and_leaves_no_node,
     a_holder_stopped_for_too_long_ends_its_command,
@@ -106,55 +109,59 @@ fn a_signal_that_was_ignored_stays_ignored(arm: &Arm) {
 #[test]
 #[cfg(target_os = "linux")]
 fn in_a_terminal_the_command_gets_ctrl_c_once() {
-    let arm = Arm::embedded();
-    let script = r#"i=0; trap 'i=$((i+1))' INT; read x; echo "read $x"; echo ready
-        while [ $i = 0 ]; do sleep 0.05; done; sleep 0.3; echo "interrupts: $i"; exit 3"#;
-    // The shell replaces itself with `exec`: some shells would end on a Ctrl-C that their child has survived.
-    let mut terminal = terminal(&arm, r#"exec $RUN "$SCRIPT""#, script);
-    let mut keyboard = terminal.stdin.take().unwrap();
-    let mut screen = BufReader::new(terminal.stdout.take().unwrap());
-    let mut next = |keys: &[u8]| {
-        keyboard.write_all(keys).unwrap();
-        let mut line = String::new();
-        screen.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    };
-    assert_eq!(next(b"typed\n"), "read typed");
-    assert_eq!(next(b""), "ready");
-    assert_eq!(next(b"\x03"), "interrupts: 1");
-    assert_eq!(terminal.wait().unwrap().code(), Some(3));
+    contained(|| {
+        let arm = Arm::embedded();
+        let script = r#"i=0; trap 'i=$((i+1))' INT; read x; echo "read $x"; echo ready
+            while [ $i = 0 ]; do sleep 0.05; done; sleep 0.3; echo "interrupts: $i"; exit 3"#;
+        // The shell replaces itself with `exec`: some shells would end on a Ctrl-C that their child has survived.
+        let mut terminal = terminal(&arm, r#"exec $RUN "$SCRIPT""#, script);
+        let mut keyboard = terminal.stdin.take().unwrap();
+        let mut screen = BufReader::new(terminal.stdout.take().unwrap());
+        let mut next = |keys: &[u8]| {
+            keyboard.write_all(keys).unwrap();
+            let mut line = String::new();
+            screen.read_line(&mut line).unwrap();
+            line.trim_end().to_owned()
+        };
+        assert_eq!(next(b"typed\n"), "read typed");
+        assert_eq!(next(b""), "ready");
+        assert_eq!(next(b"\x03"), "interrupts: 1");
+        assert_eq!(terminal.wait().unwrap().code(), Some(3));
+    });
 }
 
 /// In the foreground the command has no process group of its own. Only the shell ended, and what it had started went on.
 #[test]
 #[cfg(target_os = "linux")]
 fn in_a_terminal_a_script_and_its_children_end_with_the_lock() {
-    type Lose = fn(&Arm, node: &str, run: &str);
-    let losses: [Lose; 2] = [
-        |arm, node, _| arm.delete(node),
-        |_, _, run| kill_process(pid_of(run), Signal::KILL).unwrap(),
-    ];
-    // A child, and one that ignores TERM and has a child of its own. None of them ends with the terminal.
-    let script = r#"trap '' HUP; sleep 600 & export RUN=$(ps -o ppid= -p $PPID) CHILD=$!
-        sh -c 'trap "" TERM; sleep 600 & echo $LOCKKEEPER_NODE $RUN $CHILD $$ $!; wait; true'; true"#;
-    for lose in losses {
-        let arm = Arm::embedded();
-        // A shell that stays keeps the terminal.
-        let mut terminal = terminal(&arm, r#"$RUN "$SCRIPT"; true"#, script);
-        let mut line = String::new();
-        let mut screen = BufReader::new(terminal.stdout.take().unwrap());
-        screen.read_line(&mut line).unwrap();
-        let words: Vec<_> = line.split_whitespace().collect();
-        let [node, run, started @ ..] = words.as_slice() else {
-            panic!("{line}");
-        };
-        assert_eq!(started.len(), 3);
-        lose(&arm, node, run);
-        for pid in started {
-            until_dead(pid_of(pid));
+    contained(|| {
+        type Lose = fn(&Arm, node: &str, run: &str);
+        let losses: [Lose; 2] = [
+            |arm, node, _| arm.delete(node),
+            |_, _, run| kill_process(pid_of(run), Signal::KILL).unwrap(),
+        ];
+        // A child, and one that ignores TERM and has a child of its own. None of them ends with the terminal.
+        let script = r#"trap '' HUP; sleep 600 & export RUN=$(ps -o ppid= -p $PPID) CHILD=$!
+            sh -c 'trap "" TERM; sleep 600 & echo $LOCKKEEPER_NODE $RUN $CHILD $$ $!; wait; true'; true"#;
+        for lose in losses {
+            let arm = Arm::embedded();
+            // A shell that stays keeps the terminal.
+            let mut terminal = terminal(&arm, r#"$RUN "$SCRIPT"; true"#, script);
+            let mut line = String::new();
+            let mut screen = BufReader::new(terminal.stdout.take().unwrap());
+            screen.read_line(&mut line).unwrap();
+            let words: Vec<_> = line.split_whitespace().collect();
+            let [node, run, started @ ..] = words.as_slice() else {
+                panic!("{line}");
+            };
+            assert_eq!(started.len(), 3);
+            lose(&arm, node, run);
+            for pid in started {
+                until_dead(pid_of(pid));
+            }
+            terminal.wait().unwrap();
         }
-        terminal.wait().unwrap();
-    }
+    });
 }
 
 /// A shell in a new terminal. `$RUN` is `lockkeeper run PATH -- sh -c`.
@@ -185,38 +192,42 @@ fn terminal(arm: &Arm, command: &str, script: &str) -> Child {
 /// A run inside the command of a run. All were stopped together, and went on together, while another one had the inner lock.
 #[test]
 fn a_stopped_run_does_not_stop_the_watchdog_of_a_run_inside_its_command() {
-    let arm = Arm::embedded();
-    let (outer, inner) = (arm.path(), arm.path());
-    let script =
-        r#""$BINARY" run -q --session-timeout 1s "$INNER" -- sh -c 'echo $$; sleep 600'; true"#;
-    let options = ["-q", "--session-timeout", "30s"];
-    let mut run = arm.run(&options, &outer, &["sh", "-c", script]);
-    run.env("LOCKKEEPER_CONNECT", &arm.connect);
-    run.env("BINARY", env!("CARGO_BIN_EXE_lockkeeper"));
-    let mut run = Running::start(run.env("INNER", &inner));
-    let worker = run.pid_in_line();
-    run.signal(Signal::TSTP);
-    wait_for("the stop", || state_of(run.pid()) == Some('T'));
-    arm.ran(&[], &inner, &["true"]).ends(0);
-    assert!(!is_alive(worker));
-    run.signal(Signal::CONT);
-    run.end().ends(0);
+    contained(|| {
+        let arm = Arm::embedded();
+        let (outer, inner) = (arm.path(), arm.path());
+        let script =
+            r#""$BINARY" run -q --session-timeout 1s "$INNER" -- sh -c 'echo $$; sleep 600'; true"#;
+        let options = ["-q", "--session-timeout", "30s"];
+        let mut run = arm.run(&options, &outer, &["sh", "-c", script]);
+        run.env("LOCKKEEPER_CONNECT", &arm.connect);
+        run.env("BINARY", env!("CARGO_BIN_EXE_lockkeeper"));
+        let mut run = Running::start(run.env("INNER", &inner));
+        let worker = run.pid_in_line();
+        run.signal(Signal::TSTP);
+        wait_for("the stop", || state_of(run.pid()) == Some('T'));
+        arm.ran(&[], &inner, &["true"]).ends(0);
+        assert!(!is_alive(worker));
+        run.signal(Signal::CONT);
+        run.end().ends(0);
+    });
 }
 
 /// The time counts from when `run` said it: not from when the watchdog, which was stopped, too, has read it.
 #[test]
 fn a_watchdog_that_was_stopped_does_not_let_the_command_go_on_for_longer() {
-    let arm = Arm::embedded();
-    let path = arm.path();
-    let options = ["--session-timeout", "8s"];
-    let mut run = arm.start(&options, &path, "echo $$; exec sleep 600");
-    let (pid, watchdog) = (run.pid_in_line(), support::watchdog_of(run.pid()));
-    for process in [watchdog, run.pid()] {
-        kill_process(process, Signal::STOP).unwrap();
-    }
-    wait_for("the end of the session", || arm.nodes(&path).is_empty());
-    let went_on = std::time::Instant::now();
-    kill_process(watchdog, Signal::CONT).unwrap();
-    until_dead(pid);
-    assert!(went_on.elapsed().as_secs() < 4, "{:?}", went_on.elapsed());
+    contained(|| {
+        let arm = Arm::embedded();
+        let path = arm.path();
+        let options = ["--session-timeout", "8s"];
+        let mut run = arm.start(&options, &path, "echo $$; exec sleep 600");
+        let (pid, watchdog) = (run.pid_in_line(), support::watchdog_of(run.pid()));
+        for process in [watchdog, run.pid()] {
+            kill_process(process, Signal::STOP).unwrap();
+        }
+        wait_for("the end of the session", || arm.nodes(&path).is_empty());
+        let went_on = std::time::Instant::now();
+        kill_process(watchdog, Signal::CONT).unwrap();
+        until_dead(pid);
+        assert!(went_on.elapsed().as_secs() < 4, "{:?}", went_on.elapsed());
+    });
 }

@@ -10,7 +10,8 @@ use std::{env, fs, thread, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process};
 use support::{
-    Arm, Files, Manager, Running, is_alive, pid_of, session_of, until_dead, wait_for, watchdog_of,
+    Arm, Files, Manager, Running, contained, is_alive, pid_of, session_of, until_dead, wait_for,
+    watchdog_of,
 };
 
 /// Ways to start the worker, `$W`. To most of them, a signal to the command or its group does not come by itself.
@@ -80,92 +81,106 @@ impl Drop for Worker {
 
 #[test]
 fn a_run_that_gets_term_waits_for_all_that_its_command_has_started() {
-    each_tree(&[], |_, run, _, _| run.signal(Signal::TERM));
+    contained(|| {
+        each_tree(&[], |_, run, _, _| run.signal(Signal::TERM));
+    });
 }
 
 /// Shells let what they start in the background ignore INT.
 #[test]
 fn a_run_that_gets_int_waits_for_what_ignores_it() {
-    each_tree(&["--grace", "100ms"], |_, run, _, _| {
-        run.signal(Signal::INT);
-        thread::sleep(Duration::from_millis(100));
-        // The run may have ended.
-        let _ = kill_process(run.pid(), Signal::TERM);
+    contained(|| {
+        each_tree(&["--grace", "100ms"], |_, run, _, _| {
+            run.signal(Signal::INT);
+            thread::sleep(Duration::from_millis(100));
+            // The run may have ended.
+            let _ = kill_process(run.pid(), Signal::TERM);
+        });
     });
 }
 
 /// A process that ignores TERM is killed after the grace time, and only then the lock is free.
 #[test]
 fn a_run_that_gets_term_kills_what_is_left_after_the_grace_time() {
-    each_tree(&["--grace", "50ms"], |_, run, _, worker| {
-        kill_process(worker, Signal::STOP).unwrap();
-        run.signal(Signal::TERM);
+    contained(|| {
+        each_tree(&["--grace", "50ms"], |_, run, _, worker| {
+            kill_process(worker, Signal::STOP).unwrap();
+            run.signal(Signal::TERM);
+        });
     });
 }
 
 #[test]
 fn a_lost_lock_ends_all_before_the_session_expires() {
-    each_tree(&[], |arm, _, path, worker| {
-        let session = session_of(arm.server(), path).unwrap();
-        arm.server().faults().stall_session(session);
-        until_dead(worker);
+    contained(|| {
+        each_tree(&[], |arm, _, path, worker| {
+            let session = session_of(arm.server(), path).unwrap();
+            arm.server().faults().stall_session(session);
+            until_dead(worker);
+        });
     });
 }
 
 #[test]
 fn a_run_that_is_killed_or_stopped_leaves_nothing() {
-    for signal in [Signal::KILL, Signal::ALARM, Signal::STOP] {
-        each_tree(&[], |_, run, _, _| run.signal(signal));
-    }
+    contained(|| {
+        for signal in [Signal::KILL, Signal::ALARM, Signal::STOP] {
+            each_tree(&[], |_, run, _, _| run.signal(signal));
+        }
+    });
 }
 
 /// Nobody would end the command if its run were killed or stopped, too. So the run gives the lock up, and ends all first.
 #[test]
 fn a_run_whose_watchdog_was_killed_ends_all_and_gives_the_lock_up() {
-    each_tree(&[], |_, run, _, _| {
-        kill_process(watchdog_of(run.pid()), Signal::KILL).unwrap();
+    contained(|| {
+        each_tree(&[], |_, run, _, _| {
+            kill_process(watchdog_of(run.pid()), Signal::KILL).unwrap();
+        });
+        let (arm, path) = (Arm::embedded(), String::from("/l"));
+        let mut run = arm.run(
+            &["--notify"],
+            &path,
+            &["sh", "-c", "echo $PPID; sleep 600 & wait"],
+        );
+        let manager = Manager::of(&mut run);
+        let mut run = Running::start(&mut run);
+        manager.until_begun();
+        kill_process(run.pid_in_line(), Signal::KILL).unwrap();
+        run.end().ends(74).says("lock lost: the watchdog");
     });
-    let (arm, path) = (Arm::embedded(), String::from("/l"));
-    let mut run = arm.run(
-        &["--notify"],
-        &path,
-        &["sh", "-c", "echo $PPID; sleep 600 & wait"],
-    );
-    let manager = Manager::of(&mut run);
-    let mut run = Running::start(&mut run);
-    manager.until_begun();
-    kill_process(run.pid_in_line(), Signal::KILL).unwrap();
-    run.end().ends(74).says("lock lost: the watchdog");
 }
 
 /// A command that ends leaves its worker behind, as under flock(1).
 #[test]
 fn a_command_that_ends_keeps_the_lock_as_long_as_what_it_has_started() {
-    const ALONE: &str = r#"until [ -e "$DIR/worker" ]; do sleep 0.02; done; exit 7"#;
-    let arm = Arm::embedded();
-    // The process of the first one is the command itself.
-    for (name, tree) in TREES.into_iter().skip(1) {
-        let path = arm.path();
-        let script = format!("{{ {tree}; }} & {ALONE}");
-        for options in [&[][..], &["--no-wait-children"]] {
-            let files = Files::new(name);
-            let mut run = arm.run(options, &path, &["sh", "-c", &script]);
-            let mut run = Running::start(run.env("W", WORKER).env("DIR", files.path("")));
-            let worker = Worker::of(&files);
-            // The message comes a second after the end of the command, or with the release.
-            let said = run.error_line();
-            assert!(said.contains(&worker.0.to_string()), "{name}: {said}");
-            let next = arm.ran(&["--try"], &path, &["true"]);
-            if options.is_empty() {
-                assert!(said.contains("the lock is held until"), "{name}: {said}");
-                next.ends(75);
-                run.signal(Signal::TERM);
-            } else {
-                assert!(said.contains("without the lock"), "{name}: {said}");
-                next.ends(0);
-                kill_process(worker.0, Signal::TERM).unwrap();
+    contained(|| {
+        const ALONE: &str = r#"until [ -e "$DIR/worker" ]; do sleep 0.02; done; exit 7"#;
+        let arm = Arm::embedded();
+        // The process of the first one is the command itself.
+        for (name, tree) in TREES.into_iter().skip(1) {
+            let path = arm.path();
+            let script = format!("{{ {tree}; }} & {ALONE}");
+            for options in [&[][..], &["--no-wait-children"]] {
+                let files = Files::new(name);
+                let mut run = arm.run(options, &path, &["sh", "-c", &script]);
+                let mut run = Running::start(run.env("W", WORKER).env("DIR", files.path("")));
+                let worker = Worker::of(&files);
+                // The message comes a second after the end of the command, or with the release.
+                let said = run.error_line();
+                assert!(said.contains(&worker.0.to_string()), "{name}: {said}");
+                let next = arm.ran(&["--try"], &path, &["true"]);
+                if options.is_empty() {
+                    assert!(said.contains("the lock is held until"), "{name}: {said}");
+                    next.ends(75);
+                    run.signal(Signal::TERM);
+                } else {
+                    assert!(said.contains("without the lock"), "{name}: {said}");
+                    next.ends(0);
+                    kill_process(worker.0, Signal::TERM).unwrap();
+                }
+                run.end().ends(7);
             }
-            run.end().ends(7);
         }
-    }
+    });
 }

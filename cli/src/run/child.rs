@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    tree::{self, Ends, LOOK, Process},
+    tree::{self, Ends, Handle, LOOK, Process, Signaller},
     watchdog::{self, Watchdog, Word},
 };
 use crate::{
@@ -81,10 +81,12 @@ pub(crate) struct Child {
     watchdog: Watchdog,
     /// The command's, since it has begun.
     pid: Option<Pid>,
-    has_ended: bool,
     was_killed: bool,
+    /// What this process had as children before: a shell that replaces itself has some.
+    strangers: Vec<Process>,
     /// A child that is no part of the command: the script of `--on-loss`.
-    beside: Option<Pid>,
+    beside: Option<Handle>,
+    signaller: Signaller,
 }
 
 impl Child {
@@ -98,6 +100,7 @@ impl Child {
         let (has_own_group, group) = (!is_in_foreground(), tree::own_group());
         let mut start = watchdog::command(command, has_own_group, group)?;
         prepare(&mut start);
+        let strangers = tree::below(getpid(), None, |_| false)?;
         Ok(Self {
             program: command.first().cloned().unwrap_or_default(),
             has_own_group,
@@ -105,9 +108,10 @@ impl Child {
             children,
             watchdog: Watchdog::start(start)?,
             pid: None,
-            has_ended: false,
             was_killed: false,
+            strangers,
             beside: None,
+            signaller: Signaller::default(),
         })
     }
 
@@ -136,7 +140,7 @@ impl Child {
                 },
                 end = self.children.next() => {
                     self.note_end(end);
-                    if self.watchdog.has_ended {
+                    if self.watchdog.ended.is_some() {
                         // It may have begun the command a moment before, and nobody knows.
                         while !self.left().is_empty() {
                             self.send(Signal::KILL);
@@ -155,81 +159,88 @@ impl Child {
     /// The future may be dropped, and the method called again.
     pub(crate) async fn next(&mut self) -> Event {
         loop {
-            if self.watchdog.has_ended {
+            match self.watchdog.ended {
+                None => {}
+                // It ends by itself when all have ended.
+                Some(exit::OK) => return Event::AllEnded,
                 // This process has inherited what is left.
-                if self.look().is_ok_and(|left| left.is_empty()) {
-                    return Event::AllEnded;
+                Some(_) => {
+                    if self.look().is_ok_and(|left| left.is_empty()) {
+                        return Event::AllEnded;
+                    }
+                    sleep(LOOK).await;
+                    continue;
                 }
-                sleep(LOOK).await;
-                continue;
             }
             let word = tokio::select! {
                 biased;
                 word = self.watchdog.hear() => Some(word),
-                (pid, status) = self.children.next() => {
-                    self.note_end((pid, status));
-                    if pid == self.watchdog.pid && status != exit::OK {
+                end = self.children.next() => {
+                    self.note_end(end);
+                    if self.watchdog.ended.is_some_and(|it| it != exit::OK) {
                         return Event::Unwatched;
                     }
                     self.watchdog.last_word()
                 }
             };
             if let Some(Word::Ended(status)) = word {
-                self.has_ended = true;
                 return Event::Ended(u8::try_from(status).unwrap_or(u8::MAX));
             }
         }
     }
 
-    fn note_end(&mut self, (pid, _): (Pid, u8)) {
-        self.beside = self.beside.filter(|it| *it != pid);
-        self.watchdog.has_ended |= pid == self.watchdog.pid;
+    fn note_end(&mut self, (pid, status): (Pid, u8)) {
+        self.beside.take_if(|it| it.pid == pid);
+        if pid == self.watchdog.pid() {
+            self.watchdog.ended = Some(status);
+        }
     }
 
-    /// What lives: the command, and all that it has started. They may be below a watchdog that dies at this moment.
+    /// What lives: the command, and all that it has started.
     pub(super) fn left(&self) -> Vec<Process> {
-        let left = self.look();
-        left.unwrap_or_else(|_| tree::of_command(self.pid.filter(|_| !self.has_ended)))
+        self.look().unwrap_or_default()
     }
 
+    /// All of that is below the watchdog, and comes to this process when the watchdog has ended.
     fn look(&self) -> io::Result<Vec<Process>> {
-        let mut left = tree::below(self.beside, self.pid)?;
-        left.retain(|it| it.pid != self.watchdog.pid);
-        Ok(left)
+        let root = match self.watchdog.ended {
+            None => self.watchdog.pid(),
+            Some(_) => getpid(),
+        };
+        tree::below(root, self.pid, |it| {
+            let is_beside = (self.beside.as_ref()).is_some_and(|beside| beside.pid == it.pid);
+            is_beside || self.strangers.iter().any(|stranger| stranger.is(it))
+        })
     }
 
     /// Passes on a signal that this process has received.
-    pub(crate) fn pass_on(&self, signal: Signal) {
+    pub(crate) fn pass_on(&mut self, signal: Signal) {
         let mut left = self.left();
         match signal {
             // Only the command knows what these mean. They would end children that do not handle them.
-            Signal::USR1 | Signal::USR2 => {
-                if let Some(command) = left.iter().find(|it| Some(it.pid) == self.pid) {
-                    let _ = kill_process(command.pid, signal);
-                }
-                return;
-            }
+            Signal::USR1 | Signal::USR2 => left.retain(|it| Some(it.pid) == self.pid),
             // The terminal has sent the signal to our group.
             Signal::INT | Signal::QUIT if !self.has_own_group => {
                 left.retain(|it| it.group != self.group);
             }
             _ => {}
         }
-        tree::send(&left, signal, self.group);
+        self.signaller.send(&left, signal);
     }
 
     /// Sends a signal to the command and all that it has started.
-    pub(super) fn send(&self, signal: Signal) {
-        tree::send(&self.left(), signal, self.group);
+    pub(super) fn send(&mut self, signal: Signal) {
+        let left = self.left();
+        self.signaller.send(&left, signal);
     }
 
     /// Stops the group of the command and this process, until this process gets CONT. The others stay stopped. Not stopped are the
     /// watchdogs of runs inside the command: they end what those protect, as ours ends the command.
-    pub(super) fn stop_group(&self) {
+    pub(super) fn stop_group(&mut self) {
         let mut group = self.left();
         let own = self.pid.map_or(0, Pid::as_raw_pid);
         group.retain(|it| it.group == own);
-        tree::send(&group, Signal::STOP, self.group);
+        self.signaller.send(&group, Signal::STOP);
         let _ = kill_process(getpid(), Signal::STOP);
     }
 
@@ -269,10 +280,20 @@ impl Child {
         }
     }
 
+    /// Gives up the command, which has not begun.
+    pub(super) async fn give_up(&mut self) {
+        self.watchdog.hang_up();
+        self.watchdog_ended().await;
+    }
+
     /// Ends the watchdog, and nothing else: this process inherits what is left.
     pub(super) async fn dismiss_watchdog(&mut self) {
         self.watchdog.kill();
-        while !self.watchdog.has_ended {
+        self.watchdog_ended().await;
+    }
+
+    async fn watchdog_ended(&mut self) {
+        while self.watchdog.ended.is_none() {
             let end = self.children.next().await;
             self.note_end(end);
         }
@@ -280,16 +301,16 @@ impl Child {
 
     /// Starts a process that is no part of the command.
     pub(super) fn start_beside(&mut self, command: &mut Command) -> io::Result<()> {
-        self.beside = Some(Pid::from_child(&command.spawn()?));
+        self.beside = Some(Handle::open(Pid::from_child(&command.spawn()?)));
         Ok(())
     }
 
     /// Waits for the end of that process, and kills it after this time.
     pub(super) async fn end_beside(&mut self, longest: Duration) -> bool {
         let kill_at = Instant::now() + longest;
-        while let Some(pid) = self.beside {
+        while let Some(beside) = &self.beside {
             let Ok(ended) = timeout_at(kill_at, self.children.next()).await else {
-                let _ = kill_process(pid, Signal::KILL);
+                let _ = beside.signal(Signal::KILL);
                 return false;
             };
             self.note_end(ended);

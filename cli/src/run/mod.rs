@@ -11,6 +11,7 @@ mod access;
 mod acquire;
 mod args;
 pub(crate) mod child;
+pub(crate) mod launcher;
 mod notify;
 mod once;
 mod tree;
@@ -68,6 +69,7 @@ const NODE: &str = "LOCKKEEPER_NODE";
 /// Runs the command under the lock, and returns the exit status.
 pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     let wait = Wait::new(&args);
+    tree::check()?;
     let settings = args.servers.settings()?;
     let mut signals = Signals::catch(&PASSED_ON)?;
     let children = Children::receive()?;
@@ -140,7 +142,7 @@ impl Run {
             (noted, _) => noted.and(Err(lost())),
         };
         if let Err(failure) = begun {
-            child.dismiss_watchdog().await;
+            child.give_up().await;
             return Err(failure);
         }
         self.notify.say(&format!("READY=1\nSTATUS={path} is held"));

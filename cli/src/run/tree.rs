@@ -1,31 +1,86 @@
 //! The processes below a process: its children, their children, and so on. Whatever they leave behind comes to the process itself
 //! (`Ends::receive`), so nothing gets out: no daemon, and no process with a session or a group of its own.
 //!
+//! Invariant: only a process that a look has shown below the root is signalled, and only if it is still that process. Groups are not
+//! signalled: they may have members that are not below the root.
+//!
 //! Only Linux shows these processes, in `/proc`, and gives them to the process. Elsewhere the list has the command only, and its group.
 
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
 use std::{collections::BTreeSet, fmt, fs, io, time::Duration};
 
+#[cfg(target_os = "linux")]
+use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal, set_child_subreaper};
+#[cfg(not(target_os = "linux"))]
+use rustix::process::{kill_process_group, test_kill_process, test_kill_process_group};
 use rustix::{
     io::Errno,
-    process::{
-        Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, test_kill_process,
-        test_kill_process_group, wait,
-    },
+    process::{Pid, Signal, WaitOptions, getpid, kill_process, wait},
 };
 use tokio::signal::unix::{self, SignalKind};
 
-use crate::exit;
+use crate::exit::{self, Failure};
 
 /// How soon to look again whether processes that were killed have ended.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
-/// A living process.
+/// Checks that this process can see what it starts.
+#[cfg(target_os = "linux")]
+pub(super) fn check() -> Result<(), Failure> {
+    let pid = getpid().to_string();
+    let why = match fs::read_link("/proc/self") {
+        Ok(name) if name.as_os_str() == &*pid => return Ok(()),
+        Ok(_) => "it belongs to another PID namespace".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(failure!(
+        SYSTEM,
+        "/proc does not show the processes of the command ({why}): mount it, with mount -t proc proc /proc"
+    ))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn check() -> Result<(), Failure> {
+    Ok(())
+}
+
+/// A process, whatever its id names later.
+#[derive(Debug)]
+pub(super) struct Handle {
+    pub(super) pid: Pid,
+    #[cfg(target_os = "linux")]
+    file: Option<OwnedFd>,
+}
+
+impl Handle {
+    /// The process that has this id now.
+    pub(super) fn open(pid: Pid) -> Self {
+        Self {
+            pid,
+            // Linux has such files since 5.3.
+            #[cfg(target_os = "linux")]
+            file: pidfd_open(pid, PidfdFlags::empty()).ok(),
+        }
+    }
+
+    pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if let Some(file) = &self.file {
+            return Ok(pidfd_send_signal(file, signal)?);
+        }
+        Ok(kill_process(self.pid, signal)?)
+    }
+}
+
+/// A living process. The time of its start tells it from a later one with the same id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: Pid,
     /// Zero if it is outside of our namespace. The same goes for the group.
     parent: i32,
     pub(super) group: i32,
+    began: u64,
     name: String,
 }
 
@@ -52,12 +107,36 @@ impl Process {
         // The fields 6 to 19 lie between. Another thread may work when the first one has ended.
         let threads: u32 = fields.nth(14)?.parse().ok()?;
         let has_ended = matches!(state, "Z" | "X") && threads < 2;
-        let name = name.to_owned();
+        let (began, name) = (fields.nth(1)?.parse().ok()?, name.to_owned());
         (!has_ended).then_some(Self {
             pid,
             parent,
             group,
+            began,
             name,
+        })
+    }
+
+    /// Whether both are the same process.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        (self.pid, self.began) == (other.pid, other.began)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        let handle = Handle::open(self.pid);
+        // The process may have ended since the look, and its id may be that of another one.
+        match Self::find(self.pid)? {
+            Some(opened) if opened.is(self) => handle.signal(signal),
+            _ => Ok(()),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        Ok(match Pid::from_raw(self.group) {
+            Some(group) => kill_process_group(group, signal)?,
+            None => kill_process(self.pid, signal)?,
         })
     }
 }
@@ -68,12 +147,16 @@ impl fmt::Display for Process {
     }
 }
 
-/// The living processes below this one, each after its parent, without one of them and what is below that.
+/// The living processes below this one, each after its parent, without some of them and what is below those.
 ///
 /// # Errors
 /// A list that is not complete, because the system refuses a look, is none: that something is not in it would prove nothing.
 #[cfg(target_os = "linux")]
-pub(super) fn below(except: Option<Pid>, _command: Option<Pid>) -> io::Result<Vec<Process>> {
+pub(super) fn below(
+    root: Pid,
+    _command: Option<Pid>,
+    is_left_out: impl Fn(&Process) -> bool,
+) -> io::Result<Vec<Process>> {
     let mut others = Vec::new();
     for name in fs::read_dir("/proc")? {
         let name = name?.file_name();
@@ -82,13 +165,13 @@ pub(super) fn below(except: Option<Pid>, _command: Option<Pid>) -> io::Result<Ve
             others.extend(Process::find(pid)?);
         }
     }
-    let mut inside = BTreeSet::from([getpid().as_raw_pid()]);
+    let mut inside = BTreeSet::from([root.as_raw_pid()]);
     let mut found = Vec::new();
     loop {
         let children;
         (children, others) = others
             .into_iter()
-            .partition(|it| inside.contains(&it.parent) && Some(it.pid) != except);
+            .partition(|it| inside.contains(&it.parent) && !is_left_out(it));
         if children.is_empty() {
             return Ok(found);
         }
@@ -97,22 +180,23 @@ pub(super) fn below(except: Option<Pid>, _command: Option<Pid>) -> io::Result<Ve
     }
 }
 
+/// The command, or its group, if that lives.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn below(_except: Option<Pid>, command: Option<Pid>) -> io::Result<Vec<Process>> {
-    Ok(of_command(command))
-}
-
-/// The command, or its group, if that lives: what is known without a look.
-pub(super) fn of_command(command: Option<Pid>) -> Vec<Process> {
+pub(super) fn below(
+    _root: Pid,
+    command: Option<Pid>,
+    _is_left_out: impl Fn(&Process) -> bool,
+) -> io::Result<Vec<Process>> {
     let leads = |pid: Pid| test_kill_process_group(pid).is_ok();
     let alive = command.filter(|pid| leads(*pid) || test_kill_process(*pid).is_ok());
     let process = |pid: Pid| Process {
         pid,
         parent: 0,
         group: if leads(pid) { pid.as_raw_pid() } else { 0 },
+        began: 0,
         name: "the command".to_owned(),
     };
-    alive.map(process).into_iter().collect()
+    Ok(alive.map(process).into_iter().collect())
 }
 
 /// The group of this process. Zero if the group is outside of its namespace, as for the first process of a container.
@@ -121,19 +205,25 @@ pub(super) fn own_group() -> i32 {
     this.ok().flatten().map_or(0, |it| it.group)
 }
 
-/// Sends a signal to each of the processes: to whole groups, so that a process gets it also if it has begun after the look. Only the
-/// group with this number has other processes, too.
-pub(super) fn send(processes: &[Process], signal: Signal, shared: i32) {
-    let (alone, grouped): (Vec<_>, Vec<_>) = processes
-        .iter()
-        .partition(|it| it.group == shared || it.group == 0);
-    let groups: BTreeSet<_> = grouped.iter().map(|it| it.group).collect();
-    // Each may have ended by now, or belong to another user.
-    for group in groups.into_iter().filter_map(Pid::from_raw) {
-        let _ = kill_process_group(group, signal);
-    }
-    for process in alone {
-        let _ = kill_process(process.pid, signal);
+/// Sends signals, and says once of each process that it may not be signalled.
+#[derive(Debug, Default)]
+pub(super) struct Signaller {
+    refused: BTreeSet<(i32, u64)>,
+}
+
+impl Signaller {
+    /// Sends a signal to each of the processes, parents first. Those that have ended by now get none.
+    pub(super) fn send(&mut self, processes: &[Process], signal: Signal) {
+        for process in processes {
+            let sent = process.signal(signal);
+            let is_refused = sent.is_err_and(|it| it.kind() == io::ErrorKind::PermissionDenied);
+            let key = (process.pid.as_raw_pid(), process.began);
+            if is_refused && self.refused.insert(key) {
+                say!(
+                    "{process} belongs to another user: it cannot be ended, and works on when the lock is lost"
+                );
+            }
+        }
     }
 }
 
@@ -145,7 +235,7 @@ impl Ends {
     /// From now on, this process inherits what its descendants leave behind.
     pub(super) fn receive() -> io::Result<Self> {
         #[cfg(target_os = "linux")]
-        rustix::process::set_child_subreaper(Some(getpid()))?;
+        set_child_subreaper(Some(getpid()))?;
         Ok(Self(unix::signal(SignalKind::child())?))
     }
 
@@ -181,17 +271,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_a_parent_and_a_group_and_a_dead_one_is_none() {
+    fn a_process_has_a_parent_a_group_and_a_start_and_a_dead_one_is_none() {
         let pid = Pid::from_raw(7).unwrap();
         let parsed = |state, threads| {
-            let line = format!("7 (a) R 1 ) {state} 5 6 8 0 -1 1 2 3 4 5 6 7 8 9 20 0 {threads} 0");
-            Process::parse(pid, &line).map(|it| (it.parent, it.group, it.name))
+            let line =
+                format!("7 (a) R 1 ) {state} 5 6 8 0 -1 1 2 3 4 5 6 7 8 9 20 0 {threads} 0 1234 9");
+            Process::parse(pid, &line).map(|it| (it.parent, it.group, it.began, it.name))
         };
-        let process = Some((5, 6, "a) R 1 ".to_owned()));
+        let process = Some((5, 6, 1234, "a) R 1 ".to_owned()));
         assert_eq!(parsed("S", 1), process);
         assert_eq!(parsed("Z", 1), None);
         // Its first thread has ended, and another one works.
         assert_eq!(parsed("Z", 2), process);
         assert_eq!(Process::parse(pid, ""), None);
+    }
+
+    /// As if the id had been given to another process after the look.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_later_process_with_the_same_id_gets_no_signal() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("600")
+            .spawn()
+            .unwrap();
+        let found = below(getpid(), None, |_| false).unwrap();
+        let sleep = found.iter().find(|it| it.pid == Pid::from_child(&child));
+        let sleep = sleep.unwrap().clone();
+        let earlier = Process {
+            began: sleep.began - 1,
+            ..sleep.clone()
+        };
+        Signaller::default().send(&[earlier], Signal::KILL);
+        Signaller::default().send(&[sleep], Signal::TERM);
+        let ended = std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap());
+        assert_eq!(
+            ended,
+            Some(Signal::TERM.as_raw()),
+            "only the second signal came"
+        );
     }
 }

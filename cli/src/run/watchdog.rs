@@ -1,14 +1,17 @@
 //! The watchdog: the process between `lockkeeper run` and the command, which ends everything below it when `run` cannot. The command
 //! would go on without the lock.
 //!
-//! It starts the command when `run` says so, and inherits what the command leaves behind. So it can reach each process, and knows
+//! It lets the command begin when `run` says so, and inherits what the command leaves behind. So it can reach each process, and knows
 //! when the last one has ended. `run` says again and again how long the command may go on: until a little after the lease of the lock.
 //! - The end of the connection says that `run` is gone, however it was killed.
 //! - Silence until the end of that time says that `run` is stopped, or hangs.
 //!
-//! In both cases the watchdog kills all. It ends by itself when all have ended.
+//! In both cases the watchdog kills all that is below itself, and nothing else. It ends by itself when all have ended.
 //!
-//! Not here: ending the command when the lock is lost, or when the watchdog itself is killed (`child`).
+//! Its name in lists of processes is not that of this program: killall(1) and pkill(1) end `run`, and the watchdog has to end the rest.
+//!
+//! Not here: how the process of the command begins (`launcher`), ending the command when the lock is lost, or when the watchdog itself
+//! is killed (`child`).
 
 use std::{
     env,
@@ -17,7 +20,7 @@ use std::{
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
     os::{
-        fd::{AsFd as _, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::{net, process::CommandExt as _},
     },
     path::PathBuf,
@@ -30,19 +33,22 @@ use rustix::{
     io::retry_on_intr,
     net::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-        SendAncillaryMessage, SendFlags, recv, recvmsg, send, sendmsg,
+        SendAncillaryMessage, SendFlags, Shutdown, recv, recvmsg, send, sendmsg, shutdown,
     },
-    process::{Pid, Signal, kill_process, kill_process_group},
+    process::{Pid, Signal, getpid, kill_process},
     time::{ClockId, clock_gettime},
 };
 use tokio::{
     io::Interest,
     net::UnixStream,
     runtime::Builder,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 
-use super::tree::{self, Ends, LOOK};
+use super::{
+    launcher,
+    tree::{self, Ends, Handle, LOOK, Signaller},
+};
 use crate::{
     duration, exit,
     signals::{ENDING, Signals},
@@ -51,8 +57,8 @@ use crate::{
 /// The first argument of the process.
 pub(crate) const NAME: &str = "--watchdog";
 
-/// The name of this program in lists of processes.
-const PROGRAM: &str = env!("CARGO_BIN_NAME");
+/// The name of the process in lists, at most 15 bytes.
+const PROGRAM: &str = "lock-watchdog";
 
 /// Where the watchdog starts the command: in a group of its own, or in that of `run`.
 const OWN: &str = "own";
@@ -62,7 +68,7 @@ const SHARED: &str = "shared";
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A message in one of the directions, which the system keeps in one piece.
-type Message = [u8; 8];
+pub(super) type Message = [u8; 8];
 
 /// What the watchdog tells.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +82,12 @@ pub(super) enum Word {
 }
 
 impl Word {
-    fn encode(self) -> Message {
+    pub(super) fn failed(error: &io::Error) -> Self {
+        let number = error.raw_os_error().and_then(|it| u32::try_from(it).ok());
+        Self::Failed(number.unwrap_or(0))
+    }
+
+    pub(super) fn encode(self) -> Message {
         let (kind, number) = match self {
             Self::Began(pid) => (0, pid),
             Self::Failed(error) => (1, error),
@@ -115,9 +126,22 @@ async fn receive(stream: &UnixStream) -> Option<Message> {
 /// A running watchdog. Dropping this value makes it kill all.
 #[derive(Debug)]
 pub(super) struct Watchdog {
-    pub(super) pid: Pid,
-    pub(super) has_ended: bool,
+    process: Handle,
+    /// Its exit status.
+    pub(super) ended: Option<u8>,
     stream: UnixStream,
+}
+
+/// This program. On Linux the file is there also if the program was replaced or deleted meanwhile.
+fn this_program() -> io::Result<Command> {
+    let file = if cfg!(target_os = "linux") {
+        PathBuf::from("/proc/self/exe")
+    } else {
+        env::current_exe()?
+    };
+    let mut program = Command::new(file);
+    program.arg0(PROGRAM);
+    Ok(program)
 }
 
 /// The watchdog of a command, which it starts in a group of its own, or in the group of this process. The command has the same
@@ -127,19 +151,9 @@ pub(super) fn command(
     has_own_group: bool,
     group: i32,
 ) -> io::Result<Command> {
-    // On Linux this file is there also if the program was replaced or deleted meanwhile.
-    let file = if cfg!(target_os = "linux") {
-        PathBuf::from("/proc/self/exe")
-    } else {
-        env::current_exe()?
-    };
-    let mut watchdog = Command::new(file);
-    watchdog.arg0(PROGRAM);
-    watchdog.args([
-        NAME,
-        if has_own_group { OWN } else { SHARED },
-        &group.to_string(),
-    ]);
+    let place = if has_own_group { OWN } else { SHARED };
+    let mut watchdog = this_program()?;
+    watchdog.args([NAME, place, &group.to_string()]);
     // In a group of its own: no signal of the terminal reaches it.
     watchdog.args(command).process_group(0);
     Ok(watchdog)
@@ -152,22 +166,19 @@ impl Watchdog {
         let process = command.stdin(OwnedFd::from(its)).spawn()?;
         ours.set_nonblocking(true)?;
         Ok(Self {
-            pid: Pid::from_child(&process),
-            has_ended: false,
+            process: Handle::open(Pid::from_child(&process)),
+            ended: None,
             stream: UnixStream::from_std(ours)?,
         })
     }
 
+    pub(super) fn pid(&self) -> Pid {
+        self.process.pid
+    }
+
     /// Lets the command begin, with our stdin, and go on until this moment.
     pub(super) fn begin(&self, until: Option<Instant>) -> io::Result<()> {
-        let stdin = io::stdin();
-        let rights = [stdin.as_fd()];
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-        let mut with = SendAncillaryBuffer::new(&mut space);
-        with.push(SendAncillaryMessage::ScmRights(&rights));
-        let message = encode(until);
-        let message = [IoSlice::new(&message)];
-        sendmsg(&self.stream, &message, &mut with, SendFlags::empty())?;
+        send_begin(&self.stream, encode(until), io::stdin().as_fd())?;
         self.wake();
         Ok(())
     }
@@ -181,9 +192,7 @@ impl Watchdog {
 
     /// Lets a watchdog go on that somebody has stopped.
     pub(super) fn wake(&self) {
-        if !self.has_ended {
-            let _ = kill_process(self.pid, Signal::CONT);
-        }
+        self.signal(Signal::CONT);
     }
 
     /// What the watchdog tells next. Waits for ever if it has ended. Cancel safe.
@@ -199,10 +208,20 @@ impl Watchdog {
         take(&self.stream).ok().flatten().map(Word::decode)
     }
 
-    /// Ends the watchdog, and nothing else.
+    /// Ends the watchdog, and nothing else: if the command has not ended, its process ends, too.
     pub(super) fn kill(&self) {
-        if !self.has_ended {
-            let _ = kill_process(self.pid, Signal::KILL);
+        self.signal(Signal::KILL);
+    }
+
+    /// Says that the command is not to begin. The watchdog ends then.
+    pub(super) fn hang_up(&self) {
+        let _ = shutdown(&self.stream, Shutdown::Write);
+        self.wake();
+    }
+
+    fn signal(&self, signal: Signal) {
+        if self.ended.is_none() {
+            let _ = self.process.signal(signal);
         }
     }
 }
@@ -229,52 +248,56 @@ fn now() -> Duration {
 
 /// The watchdog itself. The arguments are where the command begins, the group of `run`, and the command.
 pub(crate) fn watch(arguments: &[OsString]) -> u8 {
-    let [place, group, program, arguments @ ..] = arguments else {
+    let [place, group, command @ ..] = arguments else {
         return exit::USAGE;
     };
     // Only Linux has this file, and only there the name needs it.
     let _ = fs::write("/proc/self/comm", PROGRAM);
+    let group = match group.to_str().and_then(|it| it.parse().ok()) {
+        Some(shared) if place == SHARED => shared,
+        _ => 0,
+    };
     let runtime = Builder::new_current_thread().enable_all().build();
-    let shared = group.to_str().and_then(|it| it.parse().ok()).unwrap_or(0);
-    let mut command = Command::new(program);
-    command.args(arguments);
-    command.process_group(if place == OWN { 0 } else { shared });
-    let kept = runtime.and_then(|it| it.block_on(keep(command, place == OWN, shared)));
+    let kept = runtime.and_then(|it| it.block_on(keep(command, group)));
     kept.map_or(exit::SYSTEM, |()| exit::OK)
 }
 
-async fn keep(mut command: Command, leads_group: bool, shared: i32) -> io::Result<()> {
+async fn keep(command: &[OsString], group: i32) -> io::Result<()> {
     let mut ends = Ends::receive()?;
     // A service manager may send such signals to all processes of a unit, and they are for `run` and the command.
     let _caught = Signals::catch(&ENDING)?;
     let stream = net::UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let Some((message, stdin)) = receive_begin(&stream)? else {
-        return Ok(());
+    let (launched, its) = net::UnixStream::pair()?;
+    let mut launch = this_program()?;
+    launch.args([launcher::NAME, &getpid().to_string()]);
+    launch.args(command).process_group(group);
+    let started = launch.stdin(OwnedFd::from(its)).spawn();
+    drop(launch);
+    let order = receive_begin(&stream)?.map(|(message, stdin)| (message, deadline(message), stdin));
+    let in_time = |until: Option<Instant>| until.is_none_or(|until| Instant::now() < until);
+    let Some((message, mut until, stdin)) = order.filter(|(_, until, _)| in_time(*until)) else {
+        drop(launched);
+        return all_ended(&mut ends, None).await;
     };
-    let mut until = deadline(message);
-    if until.is_some_and(|until| until <= Instant::now()) {
-        return Ok(());
-    }
-    let begun = command.stdin(stdin).spawn();
     stream.set_nonblocking(true)?;
     let stream = UnixStream::from_std(stream)?;
     // If it cannot be told, `run` is gone.
-    let tell = |word: Word| {
-        let _ = send(&stream, &word.encode(), SendFlags::DONTWAIT);
+    let tell = |message: Message| {
+        let _ = send(&stream, &message, SendFlags::DONTWAIT);
     };
-    let command = match begun {
-        Ok(process) => {
-            tell(Word::Began(process.id()));
-            Pid::from_child(&process)
-        }
+    let command = match started {
+        Ok(process) => Pid::from_child(&process),
         Err(error) => {
-            let number = error.raw_os_error().and_then(|it| u32::try_from(it).ok());
-            tell(Word::Failed(number.unwrap_or(0)));
+            tell(Word::failed(&error).encode());
             return Ok(());
         }
     };
-    // While the command has not been waited for, nobody else's group has this number.
-    let mut own = Some(command).filter(|_| leads_group);
+    launched.set_nonblocking(true)?;
+    let launched = UnixStream::from_std(launched)?;
+    // If this fails, the process has ended, and that is told.
+    let _ = send_begin(&launched, message, stdin.as_fd());
+    drop(stdin);
+    let (mut has_begun, mut has_ended) = (false, false);
     loop {
         tokio::select! {
             biased;
@@ -283,37 +306,71 @@ async fn keep(mut command: Command, leads_group: bool, shared: i32) -> io::Resul
                 None => break,
             },
             () = duration::until(until) => break,
+            failure = receive(&launched), if !has_begun => {
+                let began = Word::Began(command.as_raw_pid().unsigned_abs());
+                tell(failure.unwrap_or(began.encode()));
+                if failure.is_some() {
+                    return all_ended(&mut ends, None).await;
+                }
+                has_begun = true;
+            }
             end = ends.next() => match end? {
                 Some((pid, status)) if pid == command => {
-                    own = None;
-                    tell(Word::Ended(status.into()));
+                    has_ended = true;
+                    tell(Word::Ended(status.into()).encode());
                 }
                 Some(_) => {}
-                None if tree::below(None, Some(command)).is_ok_and(|it| it.is_empty()) => return Ok(()),
-                None => sleep(LOOK).await,
+                None => return all_ended(&mut ends, Some(command)).await,
             },
         }
     }
-    // At once, before a look at each process of the system.
-    if let Some(own) = own {
-        let _ = kill_process_group(own, Signal::KILL);
+    // At once, before a look at each process of the system. Its id is its own until it was waited for.
+    if !has_ended {
+        let _ = kill_process(command, Signal::KILL);
     }
-    let mut pause = Duration::ZERO;
+    let (mut signaller, mut pause) = (Signaller::default(), Duration::ZERO);
     loop {
         // Again and again: a process may start another one before it is killed.
-        match tree::below(None, Some(command)) {
-            Ok(left) if left.is_empty() => return Ok(()),
-            Ok(left) => tree::send(&left, Signal::KILL, shared),
-            Err(_) => {}
+        let left = below(Some(command)).unwrap_or_default();
+        signaller.send(&left, Signal::KILL);
+        if let Ok(ended) = timeout(pause, all_ended(&mut ends, Some(command))).await {
+            return ended;
         }
-        sleep(pause).await;
         // Those of other users stay.
         pause = (pause * 2).clamp(LOOK, LONGEST_PAUSE);
     }
 }
 
-/// Waits until the command may begin: the message, and its stdin. `None` if `run` is gone.
-fn receive_begin(stream: &net::UnixStream) -> io::Result<Option<(Message, OwnedFd)>> {
+fn below(command: Option<Pid>) -> io::Result<Vec<tree::Process>> {
+    tree::below(getpid(), command, |_| false)
+}
+
+/// Waits until everything below this process has ended.
+async fn all_ended(ends: &mut Ends, command: Option<Pid>) -> io::Result<()> {
+    loop {
+        match ends.next().await? {
+            Some(_) => {}
+            // On Linux this process has inherited whatever was left behind.
+            None if cfg!(target_os = "linux") => return Ok(()),
+            None if below(command)?.is_empty() => return Ok(()),
+            None => sleep(LOOK).await,
+        }
+    }
+}
+
+/// Lets the command begin, with this stdin.
+fn send_begin(stream: &UnixStream, message: Message, stdin: BorrowedFd<'_>) -> io::Result<()> {
+    let rights = [stdin];
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut with = SendAncillaryBuffer::new(&mut space);
+    with.push(SendAncillaryMessage::ScmRights(&rights));
+    let message = [IoSlice::new(&message)];
+    sendmsg(stream, &message, &mut with, SendFlags::empty())?;
+    Ok(())
+}
+
+/// Waits until the command may begin: the message, and its stdin. `None` if the other process is gone.
+pub(super) fn receive_begin(stream: &net::UnixStream) -> io::Result<Option<(Message, OwnedFd)>> {
     let mut message = [0; 8];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut with = RecvAncillaryBuffer::new(&mut space);

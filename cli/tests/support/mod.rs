@@ -6,13 +6,18 @@
 #![allow(dead_code, reason = "each test file uses only a part")]
 
 use std::{
+    any::type_name,
+    env,
     ffi::OsStr,
     fs::{self, Permissions},
     io::{BufRead as _, BufReader, Read as _, Write as _},
     os::unix::{fs::PermissionsExt as _, net::UnixDatagram},
     path::{Path, PathBuf},
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU32, Ordering},
+    },
     thread,
     time::{Duration, Instant, SystemTime},
 };
@@ -26,21 +31,69 @@ use tokio::runtime::Runtime;
 /// The limit of each wait: far longer than any step takes, even on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// Makes two tests of each scenario: one against the embedded server, one against a real ZooKeeper.
+/// Makes two tests of each scenario: one against the embedded server, one against a real ZooKeeper. `contained:` runs each as
+/// [`contained`] does.
 #[macro_export]
 macro_rules! on_both_arms {
-    ($($scenario:ident),+ $(,)?) => {
+    (contained: $($scenario:ident),+ $(,)?) => { $crate::on_both_arms!(@contained $($scenario)+); };
+    ($($scenario:ident),+ $(,)?) => { $crate::on_both_arms!(@freely $($scenario)+); };
+    (@$how:ident $($scenario:ident)+) => {
         mod embedded {
-            $(#[test] fn $scenario() { super::$scenario(&$crate::support::Arm::embedded()); })+
+            use $crate::support::{$how, Arm};
+            $(#[test] fn $scenario() { $how(|| super::$scenario(&Arm::embedded())); })+
         }
         mod real {
+            use $crate::support::{$how, Arm};
             $(
                 #[test]
                 #[ignore = "needs a real ZooKeeper: tests/run.sh"]
-                fn $scenario() { super::$scenario(&$crate::support::Arm::real()); }
+                fn $scenario() { $how(|| super::$scenario(&Arm::real())); }
             )+
         }
     };
+}
+
+pub(crate) fn freely(test: impl FnOnce()) {
+    test();
+}
+
+/// Runs a test in a PID namespace of its own, where one can be made: nothing outside can be killed by mistake. There this program
+/// runs again, with this test only.
+///
+/// The test must be a closure of the function that has the test's name.
+pub(crate) fn contained<T: FnOnce()>(test: T) {
+    const INSIDE: &str = "LOCKKEEPER_TEST_CONTAINED";
+    static CAN: LazyLock<bool> = LazyLock::new(|| {
+        let tried = namespace(&["true"]).output();
+        tried.is_ok_and(|tried| tried.status.success())
+    });
+    if env::var_os(INSIDE).is_some() || !cfg!(target_os = "linux") || !*CAN {
+        return test();
+    }
+    let name = type_name::<T>().strip_suffix("::{{closure}}");
+    let (_, name) = name.and_then(|name| name.split_once("::")).unwrap();
+    let program = env::current_exe().unwrap();
+    let only = ["--exact", "--include-ignored", "--nocapture", name];
+    // A shell as process 1: it waits for what others leave behind.
+    let mut inside = namespace(&["sh", "-c", "\"$@\"; exit $?", "sh"]);
+    let inside = inside.arg(program).args(only).env(INSIDE, "1");
+    let output = inside.stdin(Stdio::null()).output().unwrap();
+    let [said, why] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}{why}"
+    );
+}
+
+/// A command in a PID namespace of its own, whose processes end with it.
+fn namespace(command: &[&str]) -> Command {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
+    if !rustix::process::geteuid().is_root() {
+        unshare.args(["--user", "--map-root-user"]);
+    }
+    unshare.args(command);
+    unshare
 }
 
 /// A server, and a client that checks the effects of the command on the server.
@@ -246,6 +299,14 @@ impl Manager {
         socket.set_read_timeout(Some(LIMIT)).unwrap();
         run.env("NOTIFY_SOCKET", &path);
         Self(socket, files)
+    }
+
+    /// Lets a `run` of another user tell it.
+    pub(crate) fn hears_everybody(self) -> Self {
+        for (name, mode) in [("", 0o755), ("socket", 0o777)] {
+            fs::set_permissions(self.1.path(name), Permissions::from_mode(mode)).unwrap();
+        }
+        self
     }
 
     pub(crate) fn heard(&self) -> String {
@@ -520,6 +581,20 @@ pub(crate) fn watchdog_of(run: Pid) -> Pid {
         watchdog.is_some()
     });
     watchdog.unwrap()
+}
+
+/// The living processes with this in their environment, and the name of each. What a marked process starts is marked, too.
+pub(crate) fn marked(mark: &str) -> Vec<(Pid, String)> {
+    let entries = fs::read_dir("/proc").unwrap();
+    let pids = entries.filter_map(|it| it.unwrap().file_name().to_str()?.parse().ok());
+    let is_marked = |pid: &Pid| {
+        let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut variables = variables.split(|byte| *byte == 0);
+        variables.any(|it| it == mark.as_bytes()) && is_alive(*pid)
+    };
+    let marked = pids.filter_map(Pid::from_raw).filter(is_marked);
+    let name = |pid| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    marked.map(|pid| (pid, name(pid))).collect()
 }
 
 /// The session that holds the lock.
