@@ -10,7 +10,7 @@ use std::{
     env,
     ffi::OsStr,
     fs::{self, Permissions},
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _},
     os::unix::{fs::PermissionsExt as _, net::UnixDatagram},
     path::{Path, PathBuf},
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
@@ -250,11 +250,15 @@ pub(crate) struct Files(PathBuf);
 
 impl Files {
     pub(crate) fn new(test: &str) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let (pid, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let directory = std::env::temp_dir().join(format!("lockkeeper-{test}-{pid}-{next}"));
-        fs::create_dir_all(&directory).unwrap();
-        Self(directory)
+        // Process ids are the same in each PID namespace.
+        loop {
+            let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos();
+            let directory = std::env::temp_dir().join(format!("lockkeeper-{test}-{now}"));
+            match fs::create_dir(&directory) {
+                Ok(()) => return Self(directory),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}"),
+            }
+        }
     }
 
     /// The path of a file, which need not exist.
