@@ -8,6 +8,7 @@
 //! | file | rules about |
 //! |---|---|
 //! | `exclusion` | how many hold the lock at the same time, and in which order contenders get it |
+//! | `grants` | how much of its lease a new holder has; on the embedded server alone |
 //! | `giving_up` | timeouts, tries, and futures that are dropped at any await |
 //! | `loss` | what holders and waiters learn of a loss, and when |
 //! | `partition` | what holders learn when servers are cut off from each other; on the embedded cluster alone |
@@ -26,6 +27,7 @@
 mod directory;
 mod exclusion;
 mod giving_up;
+mod grants;
 mod kinds;
 mod leases;
 mod loss;
@@ -106,6 +108,20 @@ macro_rules! cluster {
     )*};
 }
 
+/// Makes one test of each rule for one kind, on paused time. The rule starts a server of its own.
+macro_rules! paused {
+    ($kind:ty, $file:ident: $($rule:ident)*) => {$(
+        mod $rule {
+            use super::*;
+
+            #[tokio::test(start_paused = true)]
+            async fn embedded() {
+                $file::$rule::<$kind>().await;
+            }
+        }
+    )*};
+}
+
 /// The rules for every kind.
 macro_rules! contract {
     ($kind:ty) => {
@@ -119,6 +135,7 @@ macro_rules! contract {
         all_arms!($kind, directory:
             its_directory_may_be_deleted_between_two_uses foreign_nodes_in_the_directory_are_ignored);
         embedded!($kind, loss: the_holder_is_told_before_another_contender_holds_it);
+        paused!($kind, grants: a_new_holder_has_a_quarter_of_its_lease);
         cluster!($kind, partition: a_holder_that_is_cut_off_is_told_before_another_contender_holds_it);
         embedded!($kind, outage:
             a_connection_lost_at_any_request_only_costs_time an_attempt_dropped_at_any_request_leaves_nothing);

@@ -347,8 +347,8 @@ impl Guard {
         self.state().loss().is_none()
     }
 
-    /// Waits until the lease of the session is valid, or the session is over. Returns whether it is
-    /// valid.
+    /// Waits until the lease of the session is good for a grant, or the session is over. Returns
+    /// whether it is good.
     pub(crate) async fn lease_renewed(&self) -> bool {
         self.node.lease_renewed(self.session_id).await
     }

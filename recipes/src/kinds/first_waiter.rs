@@ -53,7 +53,7 @@ impl Semaphore {
         let mut rounds = Rounds::default();
         loop {
             // They all belong to one session.
-            let facts = nodes.first().map_or(Facts::NONE, LockNode::facts);
+            let facts = nodes.first_mut().map_or(Facts::NONE, LockNode::facts);
             match turn.next(&facts) {
                 Err(loss) => return Err(gone(&mut nodes, &leases).unwrap_or(LockError::lost(loss))),
                 Ok(Next::Grant) => break,

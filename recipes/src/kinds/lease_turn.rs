@@ -24,7 +24,7 @@ pub enum Next {
     ReadLimit,
     /// Wait for a change of the leases or of the limit, or for the loss of the place in the queue.
     Wait,
-    /// Ask whether our leases are there, and wait until the lease of the session is valid.
+    /// Ask whether our leases are there, and wait until the session's lease is good for a grant.
     Renew,
     /// The leases are ours.
     Grant,

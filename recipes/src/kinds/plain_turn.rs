@@ -21,7 +21,7 @@ pub enum Next {
     Create,
     /// Watch the node of the other contender, and wait for an event.
     Wait,
-    /// Ask whether our node is there, and wait until the lease is valid.
+    /// Ask whether our node is there, and wait until the lease is good for a grant.
     Renew,
     /// The lock is ours.
     Grant,

@@ -138,26 +138,27 @@ pub struct Seen<T> {
 pub struct Facts {
     /// How the session of our node was lost, if it was.
     pub session_loss: Option<Loss>,
-    /// Whether the lease of that session is valid now.
-    pub is_lease_valid: bool,
+    /// Whether the lease of that session is good for a grant: it is valid, and enough of it is left.
+    pub is_lease_good: bool,
 }
 
 impl Facts {
     /// Nothing is known yet.
     pub const NONE: Self = Self {
         session_loss: None,
-        is_lease_valid: false,
+        is_lease_good: false,
     };
 
     /// Whether a contender whose turn has come may take the lock.
     ///
     /// `Ok(false)` says that the lease must be renewed first. What it heard may be long over: the
-    /// process may have slept, and the listing or event may have been there since before.
+    /// process may have slept, and the listing or event may have been there since before. And a
+    /// holder with little lease left would lose the lock at once.
     ///
     /// # Errors
     /// The session is over.
     pub fn may_hold(&self) -> Result<bool, Loss> {
-        self.session_loss.map_or(Ok(self.is_lease_valid), Err)
+        self.session_loss.map_or(Ok(self.is_lease_good), Err)
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! Not here: what to send (`life`), sending it (`task`), whose turn it is (`queue`).
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use bytes::Bytes;
 use lockkeeper_proto::{ErrorCode, EventType, Response, SessionId, Stat, Version, path};
@@ -41,6 +41,8 @@ pub(crate) struct LockNode {
     watches: Option<WatchGroup>,
     /// Keeps the lease of the session valid, once the lock is held or is granted next.
     keeper: Option<LeaseKeeper>,
+    /// Whether the lease was renewed just now.
+    is_renewed: bool,
 }
 
 impl LockNode {
@@ -52,6 +54,7 @@ impl LockNode {
             task: Box::new(NodeTask::new(identity, life)),
             watches: None,
             keeper: None,
+            is_renewed: false,
         }
     }
 
@@ -177,11 +180,16 @@ impl LockNode {
     }
 
     /// What a contender knows of its session now.
-    pub(crate) fn facts(&self) -> Facts {
-        let lease = self.client().lease();
+    pub(crate) fn facts(&mut self) -> Facts {
+        let is_renewed = mem::take(&mut self.is_renewed);
+        let is_good = |session| {
+            let lease = self.client().lease();
+            let is_own = is_renewed && lease.session_id == session;
+            is_own && lease.is_valid || self.client().raw().is_lease_good(session)
+        };
         Facts {
             session_loss: self.session_loss(),
-            is_lease_valid: lease.is_valid && self.session_id() == Some(lease.session_id),
+            is_lease_good: self.session_id().is_some_and(is_good),
         }
     }
 
@@ -191,9 +199,9 @@ impl LockNode {
         self.keeper.get_or_insert_with(|| client.raw().keep_lease());
     }
 
-    /// For a contender whose turn has come while its lease is not valid. Asks the servers whether
-    /// the node is there, until they answer. Then waits until the lease is valid or the session is
-    /// over.
+    /// For a contender whose turn has come while its lease is not good for a grant. Asks the servers
+    /// whether the node is there, until they answer. Then waits until the lease is good or the
+    /// session is over.
     pub(crate) async fn renew_lease(&mut self) -> Result<(), LockError> {
         let session_id = self.own()?.tag.session_id;
         self.directory().count(|it| it.renewals.add());
@@ -214,12 +222,12 @@ impl LockNode {
             }
         }
         self.keep_lease();
-        self.lease_renewed(session_id).await;
+        self.is_renewed = self.lease_renewed(session_id).await;
         Ok(())
     }
 
-    /// Waits until the lease that this contender keeps is valid, or the session is over. Returns
-    /// whether it is valid.
+    /// Waits until the lease that this contender keeps is good for a grant, or the session is over.
+    /// Returns whether it is good.
     pub(crate) async fn lease_renewed(&self, session_id: SessionId) -> bool {
         match &self.keeper {
             Some(keeper) => keeper.renewed(session_id).await,

@@ -16,7 +16,8 @@
 //! - The connection is the one on which the queue was listed, and so the watches were set on it.
 //!   Events that make up for an outage come in any order. When it ends, so does the wait for
 //!   watches to be set.
-//! - The lease is valid. A process that slept may see an old event after its session has expired.
+//! - The lease is good for a grant. A process that slept may see an old event after its session has
+//!   expired.
 //!
 //! A contender may use a listing that another contender of the same client has made: when the
 //! nearest node was deleted, under the same conditions. What such a listing proves is in `listing`.
@@ -56,7 +57,7 @@ pub enum Next {
     List,
     /// Wait for an event.
     Wait,
-    /// Ask whether our node is there, and wait until the lease is valid.
+    /// Ask whether our node is there, and wait until the lease is good for a grant.
     Renew,
     /// The lock is ours.
     Grant,

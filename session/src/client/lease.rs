@@ -48,6 +48,14 @@ impl Client {
 }
 
 impl Core {
+    /// Whether the lease of this session is good for a grant to a contender that waits for it since
+    /// `since`, or from now on.
+    fn is_lease_good(&self, session_id: SessionId, since: Option<Instant>) -> bool {
+        let is_own = self.machine.session_id() == session_id && !self.is_closing();
+        let now = self.clock.now();
+        is_own && self.machine.is_lease_good(now, since.unwrap_or(now))
+    }
+
     fn lease(&self) -> Lease {
         // Other contenders may get the locks of this session as soon as it is given up.
         let deadline = (!self.is_closing()).then(|| self.machine.lease_deadline());
@@ -71,13 +79,24 @@ impl Raw<'_> {
     #[must_use]
     pub fn keep_lease(self) -> LeaseKeeper {
         let shared = self.client().shared.clone();
-        // It does not wake the client's task: that is awake before its next ping, and the first
-        // write is not more urgent.
-        let token = shared.lock().machine.keep_lease();
+        let core = shared.lock();
+        let token = core.machine.keep_lease();
+        // The client's task is awake before its next ping. Only a scarce lease needs a write earlier.
+        if core.machine.is_lease_scarce() {
+            shared.acted(core);
+        }
         LeaseKeeper {
-            shared,
+            shared: self.client().shared.clone(),
             _token: token,
         }
+    }
+
+    /// Whether the lease of this session is good for a grant: a quarter of the session timeout is
+    /// left.
+    #[must_use]
+    pub fn is_lease_good(self, session_id: SessionId) -> bool {
+        let shared = &self.client().shared;
+        shared.lock().is_lease_good(session_id, None)
     }
 }
 
@@ -89,25 +108,29 @@ pub struct LeaseKeeper {
 }
 
 impl LeaseKeeper {
-    /// Waits until the lease of this session is valid, or the session is over. Returns whether the
-    /// lease is valid.
+    /// Waits until the lease of this session is good for a grant, or the session is over. Returns
+    /// whether the lease is good.
+    ///
+    /// Slow servers may not leave a quarter of the session timeout. After a quarter of waiting, a
+    /// lease is good that reaches to half a session timeout after the call.
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
     pub async fn renewed(&self, session_id: SessionId) -> bool {
+        let since = self.shared.lock().clock.now();
         loop {
             let changed = self.shared.snapshot.changed().notified();
             let renewed = self.shared.lease_renewed.notified();
             let is_over = !(self.shared.snapshot).look(|now| now.is_session(session_id));
-            let (is_closing, lease) = self.shared.act(|core| {
-                core.machine.await_lease();
-                (core.is_closing(), core.lease())
+            let (is_closing, is_good) = self.shared.act(|core| {
+                let is_good = core.is_lease_good(session_id, Some(since));
+                if !is_good {
+                    core.machine.await_lease(since);
+                }
+                (core.is_closing(), is_good)
             });
-            if is_over || is_closing || lease.session_id != session_id {
-                return false;
-            }
-            if lease.is_valid {
-                return true;
+            if is_over || is_closing || is_good {
+                return is_good;
             }
             let _either = select(renewed, changed).await;
         }

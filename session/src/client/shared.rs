@@ -186,7 +186,7 @@ impl Shared {
 
     /// What follows each `act`. It is not generic, so that it is compiled once and not for each
     /// caller.
-    fn acted(&self, mut core: MutexGuard<'_, Core>) {
+    pub(crate) fn acted(&self, mut core: MutexGuard<'_, Core>) {
         if core.machine.is_ended() {
             let mut deliveries = Vec::new();
             core.drain(&mut deliveries, &mut |_| {});

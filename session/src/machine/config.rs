@@ -222,6 +222,8 @@ pub(crate) struct Timing {
     pub(crate) session_end: Duration,
     /// From the instant of which the leader has heard to the end of the lease.
     pub(crate) lease: Duration,
+    /// How much of the lease a lock is granted with, at least: a quarter.
+    pub(crate) grant: Duration,
 }
 
 impl Timing {
@@ -229,6 +231,7 @@ impl Timing {
         let timer = negotiated
             .min(config.session_timeout.max(LONGEST_TIMERS))
             .max(SHORTEST_TIMEOUT);
+        let lease = negotiated.saturating_sub(config.lease.margin(negotiated));
         Self {
             ping: (timer / 6).min(LONGEST_PING),
             proof: timer / 8,
@@ -236,7 +239,9 @@ impl Timing {
             request: config.request_timeout.unwrap_or(timer),
             queue_wait: timer,
             session_end: negotiated.max(SHORTEST_TIMEOUT) * 4 / 3,
-            lease: negotiated.saturating_sub(config.lease.margin(negotiated)),
+            lease,
+            // With a large margin, a new lease may be shorter than a quarter.
+            grant: (negotiated / 4).min(lease / 2),
         }
     }
 }

@@ -312,9 +312,30 @@ impl<T> Machine<T> {
         self.lease.keep()
     }
 
-    /// Asks for [`Output::LeaseRenewed`] as soon as the lease is valid. Needs a [`LeaseToken`].
-    pub fn await_lease(&mut self) {
-        self.lease.await_valid();
+    /// Whether the lease is good for a grant to a contender that waits for it since `since`: a quarter
+    /// of the session timeout is left. After a quarter of waiting, less is enough: the lease must
+    /// reach to half a session timeout after `since`.
+    #[must_use]
+    pub fn is_lease_good(&self, now: Instant, since: Instant) -> bool {
+        self.lease.is_good(now, since, self.session.timing())
+    }
+
+    /// Whether the lease is not good for a grant any more before the next ping is due. Who keeps it
+    /// from now on must look at [`next_deadline`](Self::next_deadline).
+    #[must_use]
+    pub fn is_lease_scarce(&self) -> bool {
+        let Phase::Open(open) = &self.phase else {
+            return false;
+        };
+        let timing = self.session.timing();
+        let ping = self.lease.ping_due(open.link.last_ping(), timing);
+        self.lease.good_until(timing) < Some(ping)
+    }
+
+    /// Asks for [`Output::LeaseRenewed`] as soon as the lease is good for a grant to a contender that
+    /// waits since `since`. Needs a [`LeaseToken`].
+    pub fn await_lease(&mut self, since: Instant) {
+        self.lease.await_good(since);
     }
 
     // The end.

@@ -59,7 +59,7 @@ pub enum Output<T> {
     Notice(WatchId, Notice),
     /// The state of the session has changed.
     State(Snapshot),
-    /// The lease is valid: see [`await_lease`](super::Machine::await_lease).
+    /// The lease is good for a grant: see [`await_lease`](super::Machine::await_lease).
     LeaseRenewed,
 }
 

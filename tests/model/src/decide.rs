@@ -99,7 +99,7 @@ fn facts(after: &State, scenario: &Scenario, i: usize) -> Facts {
     let is_lost = after.contenders[i].is_lost;
     Facts {
         session_loss: is_lost.then_some(Loss::Expired),
-        is_lease_valid: after.sessions[scenario.clients[i]].has_lease && !is_lost,
+        is_lease_good: after.sessions[scenario.clients[i]].has_lease && !is_lost,
     }
 }
 

@@ -24,8 +24,8 @@ pub(crate) struct Lease {
     policy: LeasePolicy,
     /// Its own clone, and one in each [`LeaseToken`].
     keepers: Arc<()>,
-    /// Whether somebody waits for the lease to be valid.
-    is_awaited: bool,
+    /// Since when somebody waits for a lease that is good for a grant.
+    awaited: Option<Instant>,
     /// From when the lease counts; `None` without a session that all servers know: nothing confirms
     /// or proves a local one.
     ///
@@ -48,7 +48,7 @@ impl Lease {
         Self {
             policy,
             keepers: Arc::new(()),
-            is_awaited: false,
+            awaited: None,
             from: None,
         }
     }
@@ -62,8 +62,24 @@ impl Lease {
         LeaseToken(self.keepers.clone())
     }
 
-    pub(crate) fn await_valid(&mut self) {
-        self.is_awaited = true;
+    /// Whether a lock may be granted to a contender that waits for the lease since `since`: a quarter
+    /// of the session timeout is left.
+    ///
+    /// Servers may be so slow that no proof leaves as much. After a quarter of waiting, less is
+    /// enough: the lease must reach to half a session timeout after `since`.
+    pub(crate) fn is_good(&self, now: Instant, since: Instant, timing: &Timing) -> bool {
+        let enough = (now + timing.grant).min(since + 2 * timing.grant);
+        let until = self.deadline(timing);
+        until.is_some_and(|until| now < until && enough <= until)
+    }
+
+    /// Until when a lock may be granted at once.
+    pub(crate) fn good_until(&self, timing: &Timing) -> Option<Instant> {
+        Some(self.from? + timing.lease.saturating_sub(timing.grant))
+    }
+
+    pub(crate) fn await_good(&mut self, since: Instant) {
+        self.awaited.get_or_insert(since);
     }
 
     /// The session is over.
@@ -120,17 +136,18 @@ impl Lease {
         }
     }
 
-    /// Whether somebody waits for the lease, which is valid now. They are told once.
+    /// Whether somebody waits for the lease, which is good now. They are told once.
     pub(crate) fn is_renewed(&mut self, now: Instant, timing: &Timing) -> bool {
-        let is_valid = || self.deadline(timing).is_some_and(|deadline| now < deadline);
-        let is_renewed = self.is_awaited && is_valid();
-        self.is_awaited &= !is_renewed;
+        let is_renewed = (self.awaited).is_some_and(|since| self.is_good(now, since, timing));
+        if is_renewed {
+            self.awaited = None;
+        }
         is_renewed
     }
 
     /// When the next ping is due.
     pub(crate) fn ping_due(&self, last: Instant, timing: &Timing) -> Instant {
-        if self.is_awaited && self.is_assumed() {
+        if self.awaited.is_some() && self.is_assumed() {
             last
         } else {
             last + timing.ping
@@ -144,12 +161,10 @@ impl Lease {
             return None;
         }
         let regular = proving.proof.regular_write(timing.proof);
-        // The lease is about to run out, or has: a write goes out as soon as it proves something.
-        let lasts = timing.lease.saturating_sub(timing.proof);
-        let runs_out = self.from.map(|from| from + lasts);
+        // The lease is no longer good for a grant: a write goes out as soon as it proves something.
         let useful = proving.proof.next_write(self.from);
-        let urgent = useful.map(|useful| runs_out.map_or(useful, |runs_out| useful.max(runs_out)));
-        [regular, urgent].into_iter().flatten().min()
+        let urgent = useful.map(|useful| Some(useful).max(self.good_until(timing)));
+        [regular, urgent.flatten()].into_iter().flatten().min()
     }
 }
 

@@ -158,6 +158,18 @@ fn margin_of(margin: Duration) -> LeasePolicy {
     LeasePolicy::Assumed { margin }
 }
 
+/// A lease that never has a quarter of the session timeout would be good for no grant.
+#[test]
+fn half_of_a_short_lease_is_good_for_a_grant() {
+    for (margin, good) in [(8 * SECOND, SECOND / 2), (THIRD, TIMEOUT * 5 / 12)] {
+        let pair = Pair::connected(|config| config.lease = margin_of(margin));
+        let last = pair.now + good;
+        assert!(pair.machine.is_lease_good(last, last));
+        let late = last + Duration::from_millis(1);
+        assert!(!pair.machine.is_lease_good(late, late));
+    }
+}
+
 #[test]
 fn a_session_that_is_too_short_for_its_lease_is_an_error() {
     for margin in [TIMEOUT, Duration::MAX] {

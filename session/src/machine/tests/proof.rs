@@ -355,25 +355,73 @@ fn a_client_that_writes_needs_no_writes_of_its_own() {
     }
 }
 
+/// How often those who wait for the lease were told.
+fn renewals(pair: &Pair) -> usize {
+    let is_renewed = |output: &&Output<u32>| matches!(output, Output::LeaseRenewed);
+    pair.outputs.iter().filter(is_renewed).count()
+}
+
+/// The turn of a contender comes while its lease has less than a quarter left.
+#[test]
+fn a_lease_that_is_nearly_over_is_renewed_at_once() {
+    let mut pair = Pair::connected(|_| {});
+    for _ in 0..4 {
+        assert!(!pair.machine.is_lease_scarce());
+        ping(&mut pair);
+    }
+    assert!(pair.machine.is_lease_scarce(), "before the next ping");
+    pair.wait(TIMEOUT / 30);
+    let since = pair.now;
+    assert!(lease(&pair).unwrap() > since + TIMEOUT / 5);
+    assert!(!pair.machine.is_lease_good(since, since));
+    let _token = pair.machine.keep_lease();
+    pair.machine.await_lease(since);
+    for _ in 0..2 {
+        assert_eq!(renewals(&pair), 0);
+        pair.tick();
+        assert_eq!(pair.now, since, "it waits");
+        let [(xid, Request::Multi(_))] = pair.requests()[..] else {
+            panic!("one write");
+        };
+        pair.reply(xid, 7, Ok(multi_reply()));
+    }
+    assert_eq!(renewals(&pair), 1);
+    assert!(pair.machine.is_lease_good(since, since));
+    assert!(lease(&pair).unwrap() > since + TIMEOUT * 2 / 5);
+}
+
+/// Otherwise servers that answer late would keep a waiter from its lock for ever.
+#[test]
+fn after_a_quarter_of_waiting_less_of_the_lease_is_enough() {
+    let pair = Pair::connected(|_| {});
+    let (connected, moment) = (pair.now, Duration::from_millis(1));
+    let is_good = |now, since| {
+        pair.machine
+            .is_lease_good(connected + now, connected + since)
+    };
+    let (quarter, half) = (TIMEOUT * 11 / 16, TIMEOUT * 7 / 16);
+    assert!(is_good(quarter, quarter));
+    assert!(!is_good(quarter + moment, quarter + moment));
+    assert!(is_good(2 * half, half));
+    assert!(!is_good(2 * half, half + moment));
+    assert!(!is_good(length(), half), "it is over");
+}
+
 /// The first lock of a session that was quiet for long.
 #[test]
 fn a_lease_that_has_ended_is_renewed_at_once() {
     let (mut pair, _) = old_connection();
-    let renewed = |pair: &Pair| {
-        let is_renewed = |output: &Output<u32>| matches!(output, Output::LeaseRenewed);
-        pair.outputs.iter().filter(|it| is_renewed(it)).count()
-    };
     let create = write(&mut pair);
     answer(&mut pair, create);
     let _token = pair.machine.keep_lease();
-    pair.machine.await_lease();
-    assert_eq!(renewed(&pair), 0);
+    pair.machine.await_lease(pair.now);
+    assert_eq!(renewals(&pair), 0);
     pair.tick();
     let [(xid, Request::Multi(_))] = pair.requests()[..] else {
         panic!("one write");
     };
     pair.reply(xid, 7, Ok(multi_reply()));
-    assert_eq!(renewed(&pair), 1);
+    assert_eq!(renewals(&pair), 1);
     assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 6);
 }
 
@@ -384,7 +432,7 @@ fn refused_writes_are_not_repeated_in_a_loop() {
     for succeed in [0, 1] {
         let (mut pair, _) = old_connection();
         let _token = pair.machine.keep_lease();
-        pair.machine.await_lease();
+        pair.machine.await_lease(pair.now);
         let (start, mut sent) = (pair.now, 0);
         while pair.now < start + 10 * TIMEOUT {
             pair.tick();

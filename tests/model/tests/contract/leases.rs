@@ -10,9 +10,9 @@ use lockkeeper_recipes::{
     },
 };
 
-pub(crate) fn facts(is_lease_valid: bool) -> Facts {
+pub(crate) fn facts(is_lease_good: bool) -> Facts {
     Facts {
-        is_lease_valid,
+        is_lease_good,
         ..Facts::NONE
     }
 }
