@@ -6,7 +6,7 @@
 //! | no two holders at once, by their leases; a semaphore grants no more leases than its limit | `overlap` |
 //! | tokens grow in the order of the grants; no queued waiter is skipped, or granted after its node is gone | `order` |
 //! | a store refuses no holder with a valid lease, and accepts no lower token after a higher one | `order` |
-//! | the lock is handed over without delay when nothing goes wrong | `hand_over` |
+//! | when nothing goes wrong, the lock is handed over without delay, and with enough of the lease left | `hand_over` |
 //! | every attempt ends in time, and no caller is told of a loss that did not happen | `ends` |
 //! | a listening holder hears each request to release, and no other; no release succeeds after the hold's limit | `asked` |
 //! | a watch fires before its reader sees newer data; the answer to a write is true; no node is left behind | `nodes` |
@@ -68,6 +68,8 @@ pub enum Rule {
     Endless,
     /// When nothing goes wrong, a waiter has the lock soon after the holder ahead has released it.
     HandOver,
+    /// When nothing goes wrong, no lock is granted with less than a quarter of the lease left.
+    Scant,
     /// No caller is told of a loss that did not happen.
     FalseLoss,
     /// A listening holder hears each request to release its lock, and hears none that was not made.

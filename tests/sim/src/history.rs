@@ -102,6 +102,16 @@ pub enum What {
         /// The session that owns the node.
         session: i64,
     },
+    /// At the grant, less than a quarter of the session timeout was left of the lease. Both are on
+    /// the holder's clock.
+    Scant {
+        /// The attempt.
+        attempt: Attempt,
+        /// What was left.
+        left: Duration,
+        /// The session timeout.
+        timeout: Duration,
+    },
     /// The guard says that no other client can hold the lock before `until`. The recorder writes
     /// this right after the grant, and again as often as it wants. The latest `until` counts.
     Valid {

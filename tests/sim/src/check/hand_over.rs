@@ -1,4 +1,5 @@
-//! When nothing goes wrong, a waiter has the lock soon after what it waited for is over.
+//! When nothing goes wrong, a waiter has the lock soon after what it waited for is over, and then has
+//! enough of its lease left.
 //!
 //! A waiter in a queue that learns by an event has it after a few messages. One that waits for a
 //! timer has not.
@@ -17,6 +18,16 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
         return;
     };
     for hold in holds.all.values() {
+        if let (Some((left, timeout)), Some(granted)) = (hold.scant, hold.granted) {
+            // A client that has waited for its lease for a quarter accepts one that reaches half a
+            // session timeout from the beginning of the wait. Its clock may be fast.
+            let waited = within * 11 / 10;
+            if granted.at >= since + within && left + waited < timeout / 2 {
+                let lock = hold.lock;
+                let text = format!("{lock} granted to {hold} with {left:.3?} of its lease left");
+                found.push(Violation::new(granted.at, Rule::Scant, text));
+            }
+        }
         let (Some(waiting), Some(granted)) = (hold.waiting, hold.granted) else {
             continue;
         };

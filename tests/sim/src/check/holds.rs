@@ -46,6 +46,8 @@ pub(super) struct Hold<'a> {
     /// Since when its caller waits for its turn, and for nothing else.
     pub(super) waiting: Option<Duration>,
     pub(super) granted: Option<Granted<'a>>,
+    /// How much of the lease was left at the grant, and the session timeout, if that was little.
+    pub(super) scant: Option<(Duration, Duration)>,
     /// The latest time until which the guard said that it is valid.
     pub(super) until: Duration,
     /// When the guard releases the lock by force.
@@ -142,6 +144,11 @@ impl<'a> Holds<'a> {
                     return Err("this attempt was granted twice");
                 }
             }
+            What::Scant {
+                attempt,
+                left,
+                timeout,
+            } => self.held(*attempt)?.scant = Some((*left, *timeout)),
             What::Valid { attempt, until } => {
                 let hold = self.held(*attempt)?;
                 hold.until = hold.until.max(*until);
@@ -326,6 +333,7 @@ impl<'a> Hold<'a> {
             placed: None,
             waiting: None,
             granted: None,
+            scant: None,
             until: Duration::ZERO,
             limit: None,
             listens: None,

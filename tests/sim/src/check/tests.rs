@@ -77,6 +77,11 @@ fn event(verb: &str, number: u64, arguments: &[&str]) -> Vec<(u64, What)> {
             let valid = What::Valid { attempt, until };
             return vec![(number, granted), (number, valid)];
         }
+        "scant" => What::Scant {
+            attempt,
+            left: Duration::from_secs(positive(0)),
+            timeout: Duration::from_secs(positive(1)),
+        },
         "limited" => What::Limited {
             attempt,
             until: Duration::from_secs(positive(0)),
@@ -375,6 +380,13 @@ fn a_waiter_that_gets_the_lock_late_is_found_unless_something_went_wrong() {
     assert_eq!(super::tests::breaks(&script("0 waits 2", 7)), []);
     // The caller did something else meanwhile.
     assert_eq!(breaks(0, &script("", 7)), []);
+    let scant = |left: u64| {
+        let with = format!("6 scant 2 {left} 14, 6 releases 2");
+        script("", 6).replace("6 releases 2", &with)
+    };
+    assert_eq!(breaks(0, &scant(4)), [Rule::Scant]);
+    assert_eq!(breaks(5, &scant(4)), []);
+    assert_eq!(breaks(0, &scant(5)), [], "it has waited for its lease");
 }
 
 #[test]

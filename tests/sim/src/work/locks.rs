@@ -275,6 +275,18 @@ impl Worker {
                 session,
             };
             self.record(what);
+            let (now, timeout) = (self.client.now(), self.client.snapshot().session_timeout);
+            let left = guard
+                .valid_until()
+                .map(|it| it.saturating_duration_since(now));
+            if let Some(left) = left.filter(|left| *left < timeout / 4) {
+                let attempt = *attempt;
+                self.record(What::Scant {
+                    attempt,
+                    left,
+                    timeout,
+                });
+            }
         }
     }
 
