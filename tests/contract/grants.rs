@@ -5,7 +5,7 @@
 use std::{pin::pin, time::Duration};
 
 use lockkeeper::{
-    Client,
+    Client, Mutex,
     client::{Clock, LeasePolicy},
 };
 use lockkeeper_server::Server;
@@ -78,4 +78,17 @@ pub(crate) async fn a_new_holder_has_a_quarter_of_its_lease<K: Kind>() {
             }
         }
     }
+}
+
+/// Two writes take so long that they never leave a quarter of the lease.
+#[tokio::test(start_paused = true)]
+async fn slow_servers_delay_a_grant_and_do_not_prevent_it() {
+    let server = Server::start().await.unwrap();
+    let client = client(&server, LeasePolicy::Proved).await;
+    sleep(TIMEOUT * 2).await;
+    server.faults().delay_all(TIMEOUT * 3 / 20);
+    let guard = soon(Mutex::at(&client, "/slow").lock()).await.unwrap();
+    assert!(guard.is_valid());
+    let left = left(&client);
+    assert!(left < TIMEOUT / 4, "not slow enough: {left:?}");
 }
