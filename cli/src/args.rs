@@ -87,7 +87,7 @@ pub(crate) enum Command {
         off relies on its lock until the session timeout. So the server creates no ephemeral\n\
         node for the time of --max-session-timeout after its start: clients that lock wait.\n\
         If the former server had a longer one, give that. --fresh starts without the wait,\n\
-        and so does a server with a COMMAND on a port of its own.\n\n\
+        and so does a server on a port that the system chose.\n\n\
         Example:\n  lockkeeper serve --listen 127.0.0.1:2181\n  lockkeeper serve -- ./integration-tests.sh"
 )]
 pub(crate) struct ServeArgs {

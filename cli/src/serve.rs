@@ -1,26 +1,18 @@
 //! `lockkeeper serve`: runs the embedded server until a signal asks it to end.
 //!
-//! The server keeps nothing on disk, so it knows nothing of a former one at its address. Two things could break the promises of
-//! locks, and are prevented here:
-//! - Tokens could go backwards. The transactions are numbered from the time of the start on.
-//! - A client that is cut off may rely on a lock of the former server until its session would have ended. No ephemeral node is
-//!   created before. A client that comes back is told at once that its session has expired.
+//! The server keeps nothing on disk, so it knows nothing of a former one at its address. The defaults of [`Builder`] keep the
+//! promises of locks: tokens grow across a restart, and no lock is granted while a client may rely on one of the former server.
+//!
+//! [`Builder`]: lockkeeper_server::Builder
 
-use std::{
-    ffi::OsString,
-    io,
-    net::SocketAddr,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{ffi::OsString, io, net::SocketAddr};
 
-use lockkeeper::client::Zxid;
 use lockkeeper_server::Server;
 use tokio::net::lookup_host;
 use tracing::level_filters::LevelFilter;
 
 use crate::{
     args::ServeArgs,
-    duration::Human,
     exit::{self, Failure, Level},
     run::child::{Child, Children, Event},
     security, servers,
@@ -71,7 +63,6 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
     let mut builder = Server::builder()
         .listen(address)
         .tick_time(args.tick_time)
-        .first_zxid(first_zxid())
         .max_session_timeout(args.max_session_timeout);
     if let Some(path) = &args.auth_file {
         for (user, password) in security::users(path)? {
@@ -93,14 +84,8 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         };
         tracing::warn!("{danger}");
     }
-    // Nobody knew a port that is free now.
-    let is_fresh = args.fresh || (!is_alone && address.port() == 0);
-    // No session is shorter than two ticks.
-    let longest = args
-        .max_session_timeout
-        .max(args.tick_time.saturating_mul(2));
-    if !is_fresh {
-        builder = builder.no_ephemerals_for(longest);
+    if args.fresh {
+        builder = builder.fresh();
     }
     let server = builder.start().await.map_err(refused)?;
     let address = server.local_addr();
@@ -110,13 +95,6 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         tracing::info!("listening on {address}");
     }
     tracing::info!("nothing is kept on disk: nodes and sessions are gone when the server ends");
-    if !is_fresh {
-        let wait = Human(longest);
-        tracing::warn!(
-            "no lock is granted before {wait} have passed: clients of a former server may still rely on theirs; \
-             --fresh if there was none"
-        );
-    }
     let status = if is_alone {
         signals.ending().await;
         exit::OK
@@ -147,14 +125,6 @@ async fn beside(
             signal = signals.next() => child.pass_on(signal),
         }
     }
-}
-
-/// A number above all that a former life of this server has used: the microseconds since 1970. No server applies a write in
-/// each of them. It is below 2^53 until the year 2255, so that readers of JSON that take numbers for doubles read tokens exactly.
-fn first_zxid() -> Zxid {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let micros = now.map_or(0, |now| now.as_micros());
-    Zxid(i64::try_from(micros).unwrap_or(0))
 }
 
 /// The first address that `host:port` resolves to.

@@ -11,6 +11,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = address.as_deref().unwrap_or("127.0.0.1:0").parse()?;
     let server = Server::builder()
         .listen(address)
+        .fresh()
         .container_check_interval(Duration::from_secs(5))
         .start()
         .await?;

@@ -1,21 +1,27 @@
 //! The settings of a server, before it starts. Not here: starting it (`server`, `cluster`).
 
 use std::{
+    hash::{BuildHasher, RandomState},
     net::{Ipv4Addr, SocketAddr},
     time::Duration,
 };
 
 use lockkeeper_proto::Zxid;
 
-use crate::engine::{self, Config};
+use crate::{
+    clock,
+    engine::{self, Config},
+};
 
 /// The settings of a server. [`Server::builder`](crate::Server::builder) makes one.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
     pub(crate) address: SocketAddr,
-    pub(crate) config: Config,
-    pub(crate) seed: Option<u64>,
+    config: Config,
+    first_zxid: Option<Zxid>,
+    no_ephemerals_for: Option<Duration>,
+    seed: Option<u64>,
     pub(crate) max_connections: usize,
     pub(crate) sync_limit_ticks: u32,
     #[cfg(feature = "sasl-digest-md5")]
@@ -27,6 +33,8 @@ impl Default for Builder {
         Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             config: Config::default(),
+            first_zxid: None,
+            no_ephemerals_for: None,
             seed: None,
             max_connections: 10_000,
             sync_limit_ticks: 5,
@@ -54,23 +62,36 @@ impl Builder {
         self
     }
 
-    /// The server numbers its transactions from here on. Default: 0.
+    /// The server numbers its transactions from here on. Default: the microseconds from 1970 to the
+    /// start.
     ///
     /// A server that takes the place of a former one needs higher numbers. Otherwise fencing tokens
-    /// go backwards, and the server refuses clients that have seen a higher number.
+    /// go backwards, and the server refuses clients that have seen a higher number. The default is
+    /// higher, because no server applies a write in each microsecond. It is below 2^53 until the
+    /// year 2255, so that readers of JSON that take numbers for doubles read tokens exactly.
     pub fn first_zxid(mut self, zxid: Zxid) -> Self {
-        self.config.first_zxid = zxid;
+        self.first_zxid = Some(zxid);
         self
     }
 
     /// For this long after its start, the server creates no ephemeral node: it answers with
-    /// [`THROTTLED_OP`](lockkeeper_proto::ErrorCode::THROTTLED_OP). Default: not at all.
+    /// [`THROTTLED_OP`](lockkeeper_proto::ErrorCode::THROTTLED_OP). So it grants no lock.
     ///
     /// A server that takes the place of a former one does not know its sessions. Clients that are
-    /// cut off may rely on their locks until the longest of these sessions has ended.
+    /// cut off may rely on their locks until the longest of these sessions has ended. Therefore the
+    /// default at an address that you chose is the longest session timeout that the server grants.
+    /// If the former server granted a longer one, set that. At a port that the system chose (port
+    /// 0), there was no former server, and the default is not to wait.
     pub fn no_ephemerals_for(mut self, time: Duration) -> Self {
-        self.config.no_ephemerals_for = time;
+        self.no_ephemerals_for = Some(time);
         self
+    }
+
+    /// No client relies on a former server at this address, so the server creates ephemeral nodes
+    /// at once. Default: only at a port that the system chose, see
+    /// [`no_ephemerals_for`](Self::no_ephemerals_for).
+    pub fn fresh(self) -> Self {
+        self.no_ephemerals_for(Duration::ZERO)
     }
 
     /// The shortest session timeout that the server grants. Default: two ticks.
@@ -158,5 +179,25 @@ impl Builder {
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
+    }
+
+    /// The settings of a server that starts now.
+    pub(crate) fn config(&self) -> Config {
+        let mut config = self.config.clone();
+        let random = || RandomState::new().hash_one(self.address);
+        config.seed = self.seed.unwrap_or_else(random);
+        config.first_zxid = self.first_zxid.unwrap_or_else(|| {
+            let micros = clock::since_1970().as_micros();
+            Zxid(i64::try_from(micros).unwrap_or(0))
+        });
+        config.no_ephemerals_for = self.no_ephemerals_for.unwrap_or_else(|| {
+            let is_fresh = self.address.port() == 0;
+            if is_fresh {
+                Duration::ZERO
+            } else {
+                config.longest_timeout()
+            }
+        });
+        config
     }
 }

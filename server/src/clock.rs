@@ -3,22 +3,28 @@
 //! The monotonic clock is tokio's. So a test that pauses tokio's time controls the server's
 //! timeouts, too.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::engine::Now;
 
 /// The present moment on the monotonic clock and the wall clock.
 #[allow(
     clippy::disallowed_methods,
-    reason = "the one place; everything else gets the time as an argument"
+    reason = "everything else gets the time as an argument"
 )]
 pub(crate) fn now() -> Now {
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let unix_ms = since_1970.map_or(0, |time| {
-        i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
-    });
     Now {
         instant: tokio::time::Instant::now().into_std(),
-        unix_ms,
+        unix_ms: i64::try_from(since_1970().as_millis()).unwrap_or(i64::MAX),
     }
+}
+
+/// The wall clock.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "everything else gets the time as an argument"
+)]
+pub(crate) fn since_1970() -> Duration {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.unwrap_or_default()
 }

@@ -9,7 +9,10 @@
 //! - ACLs with the schemes `world`, `auth`, `ip` and `digest`;
 //! - transactions and four-letter words.
 //!
-//! It loses all data when it stops. A [`Cluster`] is several servers in one process, with
+//! It loses all data when it stops. A server that is started again at its old address grants no
+//! lock before the sessions of the former server have ended, unless it is [fresh](Builder::fresh).
+//!
+//! A [`Cluster`] is several servers in one process, with
 //! elections, servers that lag, and links that are cut.
 //!
 //! ```

@@ -2,14 +2,7 @@
 //!
 //! Not here: sockets and tasks (`net`), the protocol (`engine`).
 
-use std::{
-    convert::Infallible,
-    hash::{BuildHasher, RandomState},
-    io,
-    net::SocketAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{net::TcpListener, sync::mpsc};
 
@@ -48,7 +41,7 @@ impl Server {
     }
 
     /// Starts a server; a cluster if `members` has a number.
-    pub(crate) async fn start_with(mut builder: Builder, members: Option<u32>) -> io::Result<Self> {
+    pub(crate) async fn start_with(builder: Builder, members: Option<u32>) -> io::Result<Self> {
         let mut listeners = Vec::new();
         for number in 0..members.unwrap_or(1) {
             let mut address = builder.address;
@@ -62,14 +55,16 @@ impl Server {
             tracing::debug!(%address, "listening");
             listeners.push((listener, address));
         }
-        builder.config.seed = builder
-            .seed
-            .unwrap_or_else(|| RandomState::new().hash_one(members));
-        let sync_limit = builder
-            .config
-            .tick_time
-            .saturating_mul(builder.sync_limit_ticks);
-        let shared = Arc::new(Shared::new(builder.config, builder.max_connections));
+        let config = builder.config();
+        let wait = config.no_ephemerals_for;
+        if !wait.is_zero() {
+            tracing::warn!(
+                "no lock is granted before {wait:?} have passed: clients of a former server at this \
+                 address may still rely on theirs; if there was none, start this server as fresh"
+            );
+        }
+        let sync_limit = config.tick_time.saturating_mul(builder.sync_limit_ticks);
+        let shared = Arc::new(Shared::new(config, builder.max_connections));
         if let Some(members) = members {
             shared.with(|engine, now| engine.set_ensemble(members, sync_limit, now));
         }

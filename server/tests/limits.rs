@@ -3,7 +3,6 @@
 //! Not here: what a real server does, too (`tests/conformance`).
 
 use lockkeeper_test_support::peer as common;
-use std::time::Duration;
 
 use common::{
     PATIENCE, Peer, Raw, create, exists, framed, get_data, new_session, request_frame, set_data,
@@ -13,7 +12,6 @@ use lockkeeper_proto::{
     connect::ConnectResponse,
     header::{ReplyHeader, RequestHeader},
     jute::{Decode, Reader},
-    multi::MultiRequest,
     records::Empty,
 };
 use lockkeeper_server::Server;
@@ -137,34 +135,6 @@ async fn a_shutdown_ends_a_hundred_connections() {
         peer.raw.assert_closed().await;
     }
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
-}
-
-/// A client of a former server may still rely on an ephemeral node that it had there.
-#[tokio::test]
-async fn no_ephemeral_node_is_created_too_early() {
-    let builder = Server::builder().no_ephemerals_for(Duration::from_secs(3600));
-    let server = builder.start().await.unwrap();
-    let mut peer = Peer::join(&server).await;
-    for mode in [CreateMode::Ephemeral, CreateMode::EphemeralSequential] {
-        let create = create("/e", b"", mode);
-        let refused = peer.call(&create).await.unwrap_err();
-        assert_eq!(refused, ErrorCode::THROTTLED_OP);
-        let Request::Create(create) = create else {
-            panic!("{create:?}");
-        };
-        let ops = vec![Request::Create(create)];
-        let refused = peer.call(&Request::Multi(MultiRequest { ops })).await;
-        assert_eq!(refused.unwrap_err(), ErrorCode::THROTTLED_OP);
-    }
-    let persistent = create("/p", b"", CreateMode::PersistentSequential);
-    peer.call(&persistent).await.unwrap();
-    assert_eq!(server.paths(), ["/p0000000000"]);
-
-    let server = Server::builder().start().await.unwrap();
-    let mut peer = Peer::join(&server).await;
-    peer.call(&create("/e", b"", CreateMode::Ephemeral))
-        .await
-        .unwrap();
 }
 
 /// It counted connections and paths only among the watches of clients that are up to date.

@@ -86,6 +86,11 @@ impl Config {
         set.unwrap_or_else(|| self.tick_time.saturating_mul(2))
     }
 
+    /// The longest timeout that the server can grant.
+    pub(crate) fn longest_timeout(&self) -> Duration {
+        self.negotiate(i32::MAX)
+    }
+
     /// The timeout that the server grants. Never zero, because a client takes zero as a refusal.
     pub(super) fn negotiate(&self, asked_ms: i32) -> Duration {
         let asked = Duration::from_millis(u64::try_from(asked_ms).unwrap_or(0));

@@ -197,9 +197,10 @@ impl Followers {
         let coming = any.into_iter().flat_map(|follower| &follower.coming);
         let coming = coming.map(|(_, commit)| Arc::clone(commit));
         let unknown = coming.filter(|commit| commit.zxid > last).collect();
-        // The upper half of a zxid is the epoch of the leader, the lower half counts its
-        // transactions.
-        live.zxid = Zxid((last.0 >> 32).saturating_add(1) << 32);
+        // No former leader has used this number. ZooKeeper leaves more of them out: a new leader has
+        // the next epoch, the upper half of a zxid. Here that would be more than an hour ahead of
+        // the clock, from which `Builder` numbers on after a restart.
+        live.zxid = Zxid(live.zxid.0.saturating_add(1));
         let mut voters = Vec::new();
         for (server, follower) in &mut self.all {
             if follower.link.is_cut() {

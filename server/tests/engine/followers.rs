@@ -238,7 +238,7 @@ fn a_deposed_leader_loses_only_transactions_that_no_follower_has_learned() {
     assert_eq!(world.engine.paths(), ["/known"]);
     assert!(
         world.engine.last_zxid() > before,
-        "the new leader has a new epoch"
+        "the new leader goes on behind the former one"
     );
     assert_eq!(
         world.engine.live_sessions().collect::<Vec<_>>(),
