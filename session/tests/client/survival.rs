@@ -2,7 +2,7 @@
 //!
 //! Not here: watches and identities after a lost connection (`tests/operations/reconnect.rs`).
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use lockkeeper_proto::{CreateMode, EventType, OpCode};
 use lockkeeper_session::{Client, Effect, Error, Peer, State};
@@ -70,6 +70,28 @@ async fn events_carry_the_paths_that_the_client_uses() {
     root.create("/app/a", "", mode).await.unwrap();
     assert_eq!(soon(own_root).await.unwrap().path, "/");
     assert_eq!(soon(missing).await.unwrap().path, "/a");
+}
+
+/// The name was resolved by a thread of the runtime's pool for blocking work. The session, and with
+/// it the lock, was lost while a program kept all of these threads busy.
+#[test]
+fn a_name_is_resolved_while_the_runtime_is_full_of_blocking_work() {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1);
+    let runtime = runtime.build().unwrap();
+    let (ends, work) = mpsc::channel::<()>();
+    runtime.spawn_blocking(move || work.recv());
+    runtime.block_on(async {
+        let server = server().await;
+        let name = format!("localhost:{}", server.local_addr().port());
+        let client = soon(Client::connect(&name)).await.unwrap();
+        let before = client.snapshot().session_id;
+        server.faults().cut_all();
+        let after = follow(&client, |now| now.connections == 2).await;
+        assert_eq!(after.session_id, before);
+        soon(client.sync("/")).await.unwrap();
+    });
+    drop(ends);
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 //! Opens TCP connections. Each attempt resolves the name again and tries its addresses side by
-//! side.
+//! side. While no answer comes, it tries the addresses of the last answer.
 //!
 //! Not here: how long an attempt may take and which server is next. The machine drops an attempt
 //! that takes too long.
@@ -10,7 +10,7 @@ use std::{
     future::{Future, poll_fn},
     io,
     net::SocketAddr,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::Poll,
     time::Duration,
@@ -29,7 +29,8 @@ use crate::client::{
     },
 };
 
-/// How long one address may take to accept before the next address is tried as well.
+/// How long one address may take to accept before the next address is tried as well. For so long a
+/// connection waits for the fresh addresses of a name before it is made to a former address.
 ///
 /// Source: RFC 8305, section 5, "Connection Attempt Delay".
 pub(super) const STAGGER: Duration = Duration::from_millis(250);
@@ -85,18 +86,20 @@ impl Turn {
 #[derive(Debug)]
 struct Turns {
     first: usize,
-    of: HashMap<Endpoint, Turn>,
+    /// With the addresses of the last answer.
+    of: HashMap<Endpoint, (Turn, Vec<SocketAddr>)>,
 }
 
 impl Turns {
-    /// The index of the first address in this attempt at this server.
-    fn next(&mut self, server: &Endpoint, purpose: Purpose) -> usize {
+    /// The index of the first address in this attempt at this server, and the known addresses.
+    fn next(&mut self, server: &Endpoint, purpose: Purpose) -> (usize, Vec<SocketAddr>) {
         if self.of.len() == MOST_TURNS && !self.of.contains_key(server) {
             self.of.clear();
             self.first = self.first.wrapping_add(1);
         }
-        let turn = self.of.entry(server.clone());
-        turn.or_insert_with(|| Turn::new(self.first)).next(purpose)
+        let entry = self.of.entry(server.clone());
+        let (turn, known) = entry.or_insert_with(|| (Turn::new(self.first), Vec::new()));
+        (turn.next(purpose), known.clone())
     }
 }
 
@@ -120,12 +123,48 @@ impl Dialer {
 
     /// Connects to the address of the server that accepts first.
     pub(crate) fn dial(&self, endpoint: Endpoint, purpose: Purpose, net: &Net) -> Connecting {
-        let turn = lock(&self.turns).next(&endpoint, purpose);
-        let net = net.clone();
+        let (dialer, net) = (self.clone(), net.clone());
         Box::pin(async move {
-            let addresses = in_turn(look_up(&endpoint).await?, turn);
-            first_of(addresses, |to| net.connect(to), || net.sleep(STAGGER)).await
+            let (connect, stagger) = (|to| net.connect(to), || net.sleep(STAGGER));
+            let fresh = look_up(&endpoint);
+            let attempt = dialer.attempt(&endpoint, purpose, fresh, connect, stagger);
+            attempt.await
         })
+    }
+
+    /// Connects to the fresh addresses. If they do not come in time, or if the name server fails, it
+    /// connects to the known ones: a session must not end because the name server is slow. Fresh
+    /// addresses that come meanwhile take the place of the known ones.
+    async fn attempt<T, F: Future<Output = io::Result<T>>, S: Future>(
+        &self,
+        server: &Endpoint,
+        purpose: Purpose,
+        fresh: impl Future<Output = io::Result<Vec<SocketAddr>>>,
+        connect: impl Fn(SocketAddr) -> F,
+        stagger: impl Fn() -> S,
+    ) -> io::Result<T> {
+        let (turn, known) = lock(&self.turns).next(server, purpose);
+        let connect = |addresses| first_of(in_turn(addresses, turn), &connect, &stagger);
+        let mut fresh = pin!(async {
+            let fresh = fresh.await?;
+            if let Some((_, known)) = lock(&self.turns).of.get_mut(server) {
+                known.clone_from(&fresh);
+            }
+            Ok::<_, io::Error>(fresh)
+        });
+        if known.is_empty() {
+            return connect(fresh.await?).await;
+        }
+        let mut to_known = pin!(async {
+            stagger().await;
+            connect(known).await
+        });
+        match select(fresh.as_mut(), to_known.as_mut()).await {
+            Either::Left(Ok(fresh)) => connect(fresh).await,
+            Either::Left(Err(error)) => to_known.await.map_err(|_| error),
+            Either::Right(Ok(connection)) => Ok(connection),
+            Either::Right(Err(_)) => connect(fresh.await?).await,
+        }
     }
 }
 
@@ -289,6 +328,53 @@ mod tests {
         assert_eq!(nowhere.await.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
+    /// Regression: a reconnect waited for the name server alone. A slow one cost the session, and
+    /// with it the lock, on a healthy server.
+    #[tokio::test(start_paused = true)]
+    async fn known_addresses_are_tried_while_fresh_ones_do_not_come() {
+        let server = Endpoint {
+            host: "zk1".to_owned(),
+            port: 2181,
+        };
+        let unknown = || Err(io::ErrorKind::HostUnreachable);
+        let (none, long) = (Duration::ZERO, 100 * STAGGER);
+        // When the name server answers, what, who accepts, and who is found when.
+        for (time, answer, accepts, found, after) in [
+            (none, Ok(2), &[1, 2][..], Ok(2), STAGGER),
+            (long, Ok(2), &[1, 2], Ok(1), 2 * STAGGER),
+            // While the known address does not answer yet, and when it has refused.
+            (STAGGER * 3 / 2, Ok(2), &[1, 2], Ok(2), STAGGER * 5 / 2),
+            (long, Ok(2), &[2], Ok(2), long + STAGGER),
+            (none, unknown(), &[1], Ok(1), 2 * STAGGER),
+            (none, unknown(), &[], Err("host"), 2 * STAGGER),
+            (long, unknown(), &[], Err("host"), long),
+        ] {
+            let dialer = Dialer::new();
+            let dial = async |time, answer: Result<u8, io::ErrorKind>, accepts: &[u8]| {
+                let fresh = async {
+                    sleep(time).await;
+                    Ok(vec![address(answer?)])
+                };
+                let connect = async |to: SocketAddr| {
+                    sleep(STAGGER).await;
+                    let found = accepts.iter().find(|number| address(**number) == to);
+                    found.copied().ok_or_else(refused)
+                };
+                let attempt = dialer.attempt(&server, Purpose::Session, fresh, connect, stagger);
+                attempt.await
+            };
+            let begin = Instant::now();
+            let nothing_known = dial(long, Ok(1), &[1]).await;
+            assert_eq!(nothing_known.unwrap(), 1);
+            assert_eq!(begin.elapsed(), long + STAGGER);
+            let begin = Instant::now();
+            let outcome = dial(time, answer, accepts).await;
+            let outcome = outcome.map_err(|error| error.kind());
+            assert_eq!(outcome, found.map_err(|_| io::ErrorKind::HostUnreachable));
+            assert_eq!(begin.elapsed(), after, "{time:?} {answer:?} {accepts:?}");
+        }
+    }
+
     /// Regression: of a name with two addresses, a client that had left a read-only server for the
     /// other one came back to the read-only server, over and over.
     #[test]
@@ -319,7 +405,7 @@ mod tests {
         let mut turns = Turns { first: 7, of };
         for attempt in 0..4 {
             for number in 0..2 {
-                let first = turns.next(&server(number), Purpose::Session);
+                let (first, _) = turns.next(&server(number), Purpose::Session);
                 assert_eq!(first, 7 + attempt);
             }
         }

@@ -87,7 +87,8 @@ impl Connector {
 
     /// Makes a connector for plain TCP without Nagle's delay.
     ///
-    /// Each attempt resolves the name again. If the name has several addresses, each attempt begins
+    /// Each attempt resolves the name again. While the name server does not answer, it tries the
+    /// addresses of the last answer. If the name has several addresses, each attempt begins
     /// with a different one. When an address has not accepted within 250 ms, the next one is tried
     /// as well. The first connection that is accepted is used.
     #[must_use]
