@@ -43,7 +43,7 @@ const HEADING: &str = "Encryption and identities";
 
 #[derive(Args, Debug)]
 pub(crate) struct SecurityArgs {
-    /// Encrypt, and trust servers whose certificates one of these CAs has signed (PEM); --connect must name secure ports
+    /// Encrypt, and trust servers whose certificates one of these CAs has signed (PEM, read again for each connection); --connect must name secure ports
     #[arg(long, env = "LOCKKEEPER_TLS_CA", requires = "connect", help_heading = HEADING, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
 

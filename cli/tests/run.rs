@@ -342,9 +342,11 @@ fn a_silent_server_ends_the_command_before_the_session_expires() {
     let why = "the session has expired: another client could have the lock";
     assert_eq!(session_of(server, &path), Some(session), "{why}");
     server.faults().resume();
-    run.end()
-        .ends(74)
-        .says("lock lost: no server answers, and the lease runs out");
+    let said = run.end().ends(74);
+    let address = server.local_addr();
+    said.says(&format!(
+        "lock lost: no server answers, and the lease runs out: {address}: "
+    ));
 }
 
 /// The command ended before the lease did, so the lock was held all the time. Only the reply to the release is missing. With

@@ -235,6 +235,15 @@ impl Run {
         Some((left + self.grace() + slack).saturating_sub(self.ahead()))
     }
 
+    /// That no server answers, with the reason of the newest failure.
+    fn silence(&self) -> String {
+        let failures = self.client.failures();
+        let newest = failures.last();
+        let why = newest.map(|lost| format!(": {}: {}", lost.endpoint, lost.cause));
+        let why = why.unwrap_or_default();
+        format!("no server answers, and the lease runs out{why}")
+    }
+
     /// Waits until the command and all that it has started have ended, or its lock is lost.
     async fn hold(
         &self,
@@ -259,7 +268,7 @@ impl Run {
                         }
                     }
                     why = &mut loss => break Err(why.to_string()),
-                    () = &mut runs_out => break Err("no server answers, and the lease runs out".to_owned()),
+                    () = &mut runs_out => break Err(self.silence()),
                     event = child.next() => match event {
                         Event::AllEnded => break Ok(status),
                         Event::Unwatched => break Err("the watchdog of the command was killed, so nobody would end it in time".to_owned()),

@@ -75,7 +75,7 @@ pub use watches::{
     watcher::Watcher,
 };
 
-use crate::{ConnectStringError, Error, Metrics, Peer, Snapshot};
+use crate::{ConnectStringError, Error, Lost, Metrics, Peer, Snapshot};
 use own_thread::OwnThread;
 use shared::Shared;
 
@@ -185,6 +185,13 @@ impl Client {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.shared.snapshot.look(Snapshot::clone)
+    }
+
+    /// Why there is no connection: the last failure of each server since one last worked, oldest
+    /// first; at most the newest sixteen.
+    #[must_use]
+    pub fn failures(&self) -> Arc<[Lost]> {
+        self.shared.lock().machine.failures()
     }
 
     /// Follows the state of the session.

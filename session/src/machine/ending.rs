@@ -61,6 +61,8 @@ impl<T> Machine<T> {
             }
             tracing::debug!(%lost, "connection lost");
             self.servers.outage(now, lost.clone());
+        } else if lost.cause.is_permanent() && !self.failures().contains(&lost) {
+            tracing::warn!(%lost, "no connection");
         } else {
             tracing::debug!(%lost, "no connection");
         }

@@ -1,12 +1,12 @@
 //! Correct certificates, and each kind of wrong certificate. Each kind has its own error, which the
 //! client reports at once.
 
-use std::{sync::Arc, time::Duration};
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use lockkeeper_proto::CreateMode;
 use lockkeeper_server::Server;
 use lockkeeper_session::{
-    Builder, Cause, Client, Connector, Error, TlsFailure,
+    Builder, Cause, Client, Connector, Error, State, TlsFailure,
     tls::{
         TlsConfig, TlsConfigError,
         rustls::{
@@ -15,7 +15,9 @@ use lockkeeper_session::{
         },
     },
 };
+use lockkeeper_test_support::{log::Log, waiting::until};
 use tokio::{net::TcpListener, time::Instant};
+use tracing::Level;
 
 use super::{
     certificates::{Authority, Identity},
@@ -265,16 +267,98 @@ async fn a_server_that_falls_silent_in_the_tls_handshake_is_given_up() {
     assert!(error.to_string().contains("not accepted"), "{error}");
 }
 
+/// A new folder for files of a test.
+fn folder(name: &str) -> PathBuf {
+    let name = format!("lockkeeper-{name}-{}", std::process::id());
+    let dir = std::env::temp_dir().join(name);
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+/// A client knew only the certificates of its start. When those of the servers were renewed, it lost
+/// its session and its locks, while new clients with the same files connected.
+#[tokio::test]
+async fn renewed_certificates_are_read_for_the_next_connection() {
+    let (log, _guard) = Log::of_this_thread();
+    let dir = folder("renewed");
+    let [ca, chain, key] = ["ca.pem", "client.pem", "client.key"].map(|name| dir.join(name));
+    let write = |authority: &Authority| {
+        let identity = authority.issue(&["client"]);
+        fs::write(&ca, &authority.certificate).unwrap();
+        fs::write(&chain, identity.certificate).unwrap();
+        fs::write(&key, identity.key).unwrap();
+    };
+    let (old, new) = (Authority::new("old"), Authority::new("new"));
+    write(&old);
+    let (server, gate) = gate(&old.issue(NAMES), Some(&old)).await;
+    let config = TlsConfig::from_ca_file(&ca).unwrap();
+    let config = config.identity_files(&chain, &key).unwrap();
+    let builder = builder(&gate, config).session_timeout(Duration::from_secs(60));
+    let client = builder.connect().await.unwrap();
+    let session = client.snapshot().session_id;
+    let connected = async |times| {
+        let mut snapshots = client.snapshots();
+        let wanted = snapshots.wait_for(|now| now.connections == times);
+        let now = tokio::time::timeout(PROBE_TIMEOUT, wanted).await;
+        assert_eq!(now.unwrap().unwrap().session_id, session);
+    };
+
+    // Files that cannot be used do no harm: one without a certificate, and one that is missing.
+    fs::write(&ca, "").unwrap();
+    gate.throw_out();
+    connected(2).await;
+    assert!(log.lines(Level::WARN)[0].contains("ca.pem: no certificate found"));
+    fs::remove_file(&key).unwrap();
+    gate.throw_out();
+    connected(3).await;
+    assert!(log.lines(Level::WARN)[0].contains("client.key: No such file"));
+
+    let address = gate.address;
+    drop(gate);
+    let demands = Demands {
+        tls: Some(Arc::new(server_tls(&new.issue(NAMES), Some(&new)))),
+        ..Demands::default()
+    };
+    let _gate = loop {
+        match Gate::at(address, &server, demands.clone()).await {
+            Ok(gate) => break gate,
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    };
+    // Meanwhile the certificate is named as the reason.
+    let named = async || {
+        let failures = client.failures();
+        let why = failures.last().map(|lost| lost.cause.clone());
+        why == Some(Cause::Tls(TlsFailure::UnknownIssuer))
+    };
+    write(&old);
+    log.lines(Level::WARN);
+    until("the client knows the reason", named).await;
+    let attempts = client.metrics().attempts;
+    until("attempts", async || {
+        client.metrics().attempts > attempts + 1
+    })
+    .await;
+    let [said] = &log.lines(Level::WARN)[..] else {
+        panic!("once");
+    };
+    assert!(said.contains("not signed by a trusted"), "{said}");
+    write(&new);
+    connected(4).await;
+    assert_eq!(client.snapshot().state, State::Connected);
+    assert_works(&client).await;
+    fs::remove_dir_all(&dir).unwrap();
+}
+
 /// Errors about the operator's files name the file and show nothing of its content.
 #[test]
 fn errors_name_unusable_files_and_not_their_contents() {
     let authority = Authority::new("ours");
     let (mine, yours) = (authority.issue(&["a"]), authority.issue(&["b"]));
-    let dir = std::env::temp_dir().join(format!("lockkeeper-tls-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
+    let dir = folder("tls");
     let file = |name: &str, text: &str| {
         let path = dir.join(name);
-        std::fs::write(&path, text).unwrap();
+        fs::write(&path, text).unwrap();
         path
     };
     let ca = file("ca.pem", &authority.certificate);
@@ -330,5 +414,5 @@ fn errors_name_unusable_files_and_not_their_contents() {
         }
     }
     identity(&certificate, &key).unwrap();
-    std::fs::remove_dir_all(&dir).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
 }

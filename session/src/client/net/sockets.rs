@@ -66,7 +66,7 @@ pub(super) async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     let (sender, receiver) = oneshot::channel();
-    let builder = thread::Builder::new().name("lockkeeper-name".to_owned());
+    let builder = thread::Builder::new().name("lockkeeper-io".to_owned());
     builder.spawn(move || sender.send(work()))?;
     receiver
         .await

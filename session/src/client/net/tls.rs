@@ -1,10 +1,13 @@
 //! TLS with rustls: encrypts the byte stream of a connector. Start with [`TlsConfig`].
+//!
+//! Files with certificates and keys are read again for each connection, because operators renew
+//! certificates while a client lives.
 
 use std::{
     fmt, fs,
     future::poll_fn,
     io::{self, BufRead as _, ErrorKind, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     task::{Context, Poll, ready},
 };
@@ -20,7 +23,13 @@ use rustls::{
 
 pub use rustls;
 
-use crate::client::net::transport::{Connector, Transport};
+use crate::client::{
+    net::{
+        sockets::off_thread,
+        transport::{Connector, Transport},
+    },
+    sync::os::{Mutex, lock},
+};
 use crate::{Cause, Endpoint, TlsFailure};
 
 /// The room for a read of encrypted bytes: one record of TLS.
@@ -51,12 +60,21 @@ const RECORD_BYTES: usize = 16 * 1024;
 /// # Ok(()) }
 /// ```
 ///
+/// A client reads the files again for each connection, so it needs no restart when certificates are
+/// renewed. While a file cannot be used, it logs a warning and goes on with what it has read
+/// before. PEM that the program passed stays as it is.
+///
 /// There is no setting to skip the check of a certificate or of its name. If you need that, build
 /// it with rustls and [`TlsConfig::from_rustls`].
 #[derive(Clone)]
 pub struct TlsConfig {
-    rustls: ClientConfig,
+    rustls: Arc<ClientConfig>,
     server_name: Option<ServerName<'static>>,
+    ca: Option<PathBuf>,
+    /// The files with the certificate of the client and its key.
+    identity: Option<(PathBuf, PathBuf)>,
+    /// What was in the files.
+    read: Vec<Vec<u8>>,
 }
 
 impl TlsConfig {
@@ -74,7 +92,10 @@ impl TlsConfig {
     /// [`TlsConfigError`] when the file cannot be read, has no certificate, or has a broken one.
     pub fn from_ca_file(path: impl AsRef<Path>) -> Result<Self, TlsConfigError> {
         let (pem, origin) = read(path.as_ref())?;
-        Self::trusting(&pem, &origin)
+        let mut config = Self::trusting(&pem, &origin)?;
+        config.ca = Some(path.as_ref().to_owned());
+        config.read.push(pem);
+        Ok(config)
     }
 
     /// Uses a configuration of rustls: other roots, other rules, hardware keys.
@@ -83,8 +104,11 @@ impl TlsConfig {
     #[must_use]
     pub fn from_rustls(config: ClientConfig) -> Self {
         Self {
-            rustls: config,
+            rustls: Arc::new(config),
             server_name: None,
+            ca: None,
+            identity: None,
+            read: Vec::new(),
         }
     }
 
@@ -111,7 +135,7 @@ impl TlsConfig {
     /// [`TlsConfigError`] when the certificate or the key is missing or broken, or when the key
     /// belongs to another certificate.
     pub fn identity_pem(self, certificate: &[u8], key: &[u8]) -> Result<Self, TlsConfigError> {
-        self.identity(certificate, MEMORY, key, MEMORY)
+        self.with_identity(certificate, MEMORY, key, MEMORY)
     }
 
     /// Like [`identity_pem`](Self::identity_pem), from files. Both may be the same file.
@@ -123,12 +147,59 @@ impl TlsConfig {
         certificate: impl AsRef<Path>,
         key: impl AsRef<Path>,
     ) -> Result<Self, TlsConfigError> {
-        let (certificate, certificate_origin) = read(certificate.as_ref())?;
-        let (key, key_origin) = read(key.as_ref())?;
-        self.identity(&certificate, &certificate_origin, &key, &key_origin)
+        let (chain, chain_origin) = read(certificate.as_ref())?;
+        let (secret, secret_origin) = read(key.as_ref())?;
+        let mut config = self.with_identity(&chain, &chain_origin, &secret, &secret_origin)?;
+        config.identity = Some((certificate.as_ref().to_owned(), key.as_ref().to_owned()));
+        config.read.extend([chain, secret]);
+        Ok(config)
     }
 
-    fn identity(
+    /// The same with what the files have now; `None` if they have not changed. A new configuration
+    /// cannot resume the encryption of a former connection.
+    fn read_again(&self) -> Result<Option<Self>, TlsConfigError> {
+        let identity = self.identity.iter().flat_map(|(chain, key)| [chain, key]);
+        let files = self.ca.iter().chain(identity);
+        let now: Result<Vec<_>, _> = files.map(|path| Ok(read(path)?.0)).collect();
+        if now? == self.read {
+            return Ok(None);
+        }
+        let mut config = Self::from_rustls((*self.rustls).clone());
+        if let Some(path) = &self.ca {
+            config = Self::from_ca_file(path)?;
+            let resolver = self.rustls.client_auth_cert_resolver.clone();
+            Arc::make_mut(&mut config.rustls).client_auth_cert_resolver = resolver;
+        }
+        if let Some((certificate, key)) = &self.identity {
+            config = config.identity_files(certificate, key)?;
+        }
+        config.server_name.clone_from(&self.server_name);
+        Ok(Some(config))
+    }
+
+    /// The configuration by what its files have now, or while they cannot be used, the last one.
+    async fn newest(last: &Mutex<Arc<Self>>) -> Arc<Self> {
+        let config = lock(last).clone();
+        if config.read.is_empty() {
+            return config;
+        }
+        let again = config.clone();
+        match off_thread(move || again.read_again().map_err(io::Error::other)).await {
+            Ok(None) => config,
+            Ok(Some(newer)) => {
+                tracing::info!("certificates have changed");
+                let newer = Arc::new(newer);
+                lock(last).clone_from(&newer);
+                newer
+            }
+            Err(error) => {
+                tracing::warn!(%error, "certificates not read again, the former ones stay in use");
+                config
+            }
+        }
+    }
+
+    fn with_identity(
         mut self,
         certificate: &[u8],
         certificate_origin: &str,
@@ -149,7 +220,10 @@ impl TlsConfig {
                 Error::InvalidCertificate(_) => TlsConfigError::of(certificate_origin, BROKEN),
                 _ => TlsConfigError::of(key_origin, "the private key has an unknown type"),
             })?;
-        self.rustls.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(identity));
+        self.identity = None;
+        self.read.truncate(usize::from(self.ca.is_some()));
+        Arc::make_mut(&mut self.rustls).client_auth_cert_resolver =
+            Arc::new(SingleCertAndKey::from(identity));
         Ok(self)
     }
 
@@ -233,14 +307,16 @@ impl Connector {
     #[must_use]
     pub fn with_tls(self, config: TlsConfig) -> Self {
         let has_identity = config.rustls.client_auth_cert_resolver.has_certs();
-        let settings = Arc::new(config.rustls);
+        let last = Arc::new(Mutex::new(Arc::new(config)));
         Self::on(move |endpoint, purpose, net| {
-            let name = config.server_name.clone();
-            let name = name.map_or_else(|| name_of(&endpoint), Ok);
-            let below = self.connect(endpoint, purpose, net);
-            let settings = settings.clone();
+            let last = last.clone();
+            let below = self.connect(endpoint.clone(), purpose, net);
             Box::pin(async move {
-                let tls = ClientConnection::new(settings, name?).map_err(io::Error::other);
+                let config = TlsConfig::newest(&last).await;
+                let name = config.server_name.clone();
+                let name = name.map_or_else(|| name_of(&endpoint), Ok)?;
+                let settings = config.rustls.clone();
+                let tls = ClientConnection::new(settings, name).map_err(io::Error::other);
                 let mut stream = Encrypted {
                     below: below.await?,
                     tls: tls.map_err(|error| explain(error, has_identity))?,
