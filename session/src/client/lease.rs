@@ -81,7 +81,7 @@ impl Raw<'_> {
         let shared = self.client().shared.clone();
         let core = shared.lock();
         let token = core.machine.keep_lease();
-        // The client's task is awake before its next ping. Only a scarce lease needs a write earlier.
+        // The client's task is awake before its next ping. Only a scarce lease needs it earlier.
         if core.machine.is_lease_scarce() {
             shared.acted(core);
         }

@@ -312,9 +312,9 @@ impl<T> Machine<T> {
         self.lease.keep()
     }
 
-    /// Whether the lease is good for a grant to a contender that waits for it since `since`: a quarter
-    /// of the session timeout is left. After a quarter of waiting, less is enough: the lease must
-    /// reach to half a session timeout after `since`.
+    /// Whether the lease is good for a grant to a contender that waits for it since `since`: a
+    /// quarter of the session timeout is left. After a quarter of waiting, less is enough: the
+    /// lease must reach to half a session timeout after `since`.
     #[must_use]
     pub fn is_lease_good(&self, now: Instant, since: Instant) -> bool {
         self.lease.is_good(now, since, self.session.timing())

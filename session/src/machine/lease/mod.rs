@@ -62,8 +62,8 @@ impl Lease {
         LeaseToken(self.keepers.clone())
     }
 
-    /// Whether a lock may be granted to a contender that waits for the lease since `since`: a quarter
-    /// of the session timeout is left.
+    /// Whether a lock may be granted to a contender that waits for the lease since `since`: a
+    /// quarter of the session timeout is left.
     ///
     /// Servers may be so slow that no proof leaves as much. After a quarter of waiting, less is
     /// enough: the lease must reach to half a session timeout after `since`.
