@@ -138,7 +138,7 @@ pub struct Seen<T> {
 pub struct Facts {
     /// How the session of our node was lost, if it was.
     pub session_loss: Option<Loss>,
-    /// Whether the lease of that session is good for a grant: it is valid, and enough of it is left.
+    /// Whether the lease of that session is good for a grant: enough of it is left.
     pub is_lease_good: bool,
 }
 

@@ -199,7 +199,7 @@ impl LockNode {
         self.keeper.get_or_insert_with(|| client.raw().keep_lease());
     }
 
-    /// For a contender whose turn has come while its lease is not good for a grant. Asks the servers
+    /// For a contender whose turn has come while its lease is not good for a grant. Asks servers
     /// whether the node is there, until they answer. Then waits until the lease is good or the
     /// session is over.
     pub(crate) async fn renew_lease(&mut self) -> Result<(), LockError> {

@@ -332,8 +332,8 @@ impl<T> Machine<T> {
         self.lease.good_until(timing) < Some(ping)
     }
 
-    /// Asks for [`Output::LeaseRenewed`] as soon as the lease is good for a grant to a contender that
-    /// waits since `since`. Needs a [`LeaseToken`].
+    /// Asks for [`Output::LeaseRenewed`] once the lease is good for a grant to a contender that waits
+    /// since `since`. Needs a [`LeaseToken`].
     pub fn await_lease(&mut self, since: Instant) {
         self.lease.await_good(since);
     }

@@ -1,5 +1,5 @@
-//! When nothing goes wrong, a waiter has the lock soon after what it waited for is over, and then has
-//! enough of its lease left.
+//! When nothing goes wrong, a waiter has the lock soon after what it waited for is over, and then
+//! has enough of its lease left.
 //!
 //! A waiter in a queue that learns by an event has it after a few messages. One that waits for a
 //! timer has not.
