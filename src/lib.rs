@@ -146,7 +146,7 @@ pub mod error {
     #[doc(inline)]
     pub use lockkeeper_proto::{EnsembleConfigError, ErrorCode};
     #[doc(inline)]
-    pub use lockkeeper_recipes::Loss;
+    pub use lockkeeper_recipes::{Loss, Obstacle};
     #[doc(inline)]
     pub use lockkeeper_session::{
         AuthFailure, Cause, ConnectStringError, Effect, Lost, TlsFailure, UnsupportedReason,

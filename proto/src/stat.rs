@@ -6,7 +6,7 @@ use crate::{SessionId, Version, Zxid, jute::record};
 
 record! {
     /// A node's metadata: 68 bytes on the wire.
-    #[derive(Copy, Hash)]
+    #[derive(Copy, Default, Hash)]
     pub struct Stat {
         /// The transaction that created the node.
         pub czxid: Zxid,

@@ -17,7 +17,10 @@ use lockkeeper_session::{
     },
 };
 
-use crate::error::{LockError, Loss};
+use crate::{
+    error::{LockError, Loss},
+    queue::patience::LongWaits,
+};
 
 /// The first pause. Each further one is twice as long.
 const FIRST: Duration = Duration::from_millis(20);
@@ -107,15 +110,16 @@ impl Backoff {
         }
     }
 }
+
 /// What the future returns, or an error about the lock at this path if it takes longer than `wait`.
 /// The future is gone then, so that the caller may look at what it has noted of its place.
 pub(crate) async fn timeout<T>(
     client: &Client,
     path: &str,
     wait: Duration,
-    lock: BoxFuture<'_, Result<T, LockError>>,
+    mut lock: BoxFuture<'_, Result<T, LockError>>,
 ) -> Result<T, LockError> {
-    match select(lock, client.raw().sleep(wait)).await {
+    match select(&mut lock, client.raw().sleep(wait)).await {
         Either::Left(result) => result,
         // The timers of a client end with it.
         Either::Right(()) if client.is_closed() => Err(LockError::lost(Loss::Closed).at(path)),
@@ -123,6 +127,10 @@ pub(crate) async fn timeout<T>(
             path: path.to_owned(),
             waited: wait,
             ahead: None,
+            // The attempt is there until here: what it has noted goes with it.
+            obstacle: (client.raw().extension::<LongWaits>())
+                .obstacle(&client.raw().server_path(path))
+                .map(Box::new),
         }),
     }
 }

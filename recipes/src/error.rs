@@ -2,10 +2,10 @@
 //!
 //! Not here: errors of single requests (`lockkeeper_session::Error`).
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use lockkeeper_proto::path::PathError;
-use lockkeeper_session::{self as session, Effect, Exact, Outcome};
+use lockkeeper_session::{self as session, Effect, Endpoint, Exact, Outcome};
 
 use crate::order::name::Kind;
 
@@ -26,6 +26,8 @@ pub enum LockError {
         /// `None` when it had not looked yet, and for locks that do not count the contenders ahead:
         /// a semaphore, a multi-lock, and a reentrant mutex.
         ahead: Option<usize>,
+        /// What was in the way, beside those ahead, if it is known.
+        obstacle: Option<Box<Obstacle>>,
     },
     /// The lock, or the place in the queue, is lost.
     Lost {
@@ -82,6 +84,48 @@ pub enum LockError {
     SeveralSessions,
     /// A request of the client failed.
     Session(session::Error),
+}
+
+/// What is in the way of a contender that waits for long, beside those ahead of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// The node ahead may not be read by this client, so servers withhold its events. The client
+    /// asks once a session timeout whether it is there. Contenders need the permission READ on each
+    /// other's nodes.
+    Unreadable {
+        /// The path of the node.
+        node: String,
+    },
+    /// A server shows a node ahead that its leader does not have. The client has left that server,
+    /// if it knows another one.
+    Stale {
+        /// The path of the node.
+        node: String,
+        /// The server.
+        server: Option<Arc<Endpoint>>,
+    },
+    /// No server was connected at the end.
+    Servers(session::Error),
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { node } => write!(
+                f,
+                "this client may not read {node}, so it hears late of its end: give contenders the permission READ"
+            ),
+            Self::Stale { node, server } => {
+                match server {
+                    Some(server) => write!(f, "{server} shows {node}")?,
+                    None => write!(f, "a server shows {node}")?,
+                }
+                f.write_str(", which its leader does not have: restart that server")
+            }
+            Self::Servers(error) => error.fmt(f),
+        }
+    }
 }
 
 /// How a lock was lost.
@@ -218,9 +262,16 @@ impl fmt::Display for LockError {
                 path,
                 waited,
                 ahead,
+                obstacle,
             } => {
                 write!(f, "lock {path} not acquired in {}", Exact(*waited))?;
-                ahead.map_or(Ok(()), |ahead| write!(f, ", {ahead} ahead"))
+                if let Some(ahead) = ahead {
+                    write!(f, ", {ahead} ahead")?;
+                }
+                match obstacle {
+                    Some(obstacle) => write!(f, "; {obstacle}"),
+                    None => Ok(()),
+                }
             }
             Self::Lost { loss, path } => {
                 let space = if path.is_empty() { "" } else { " " };
@@ -287,7 +338,7 @@ const _: () = {
 
 #[cfg(test)]
 mod tests {
-    use std::{error::Error as _, sync::Arc};
+    use std::error::Error as _;
 
     use super::*;
 
@@ -297,6 +348,7 @@ mod tests {
             path: "/l".to_owned(),
             waited: Duration::from_millis(20),
             ahead: Some(3),
+            obstacle: None,
         };
         let text = "lock /l not acquired in 20 ms, 3 ahead";
         assert_eq!(

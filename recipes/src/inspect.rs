@@ -3,7 +3,9 @@
 //! Not here: how contenders themselves find out whose turn it is (`queue`, `kinds`).
 
 use bytes::Bytes;
-use lockkeeper_proto::{Request, Response, SessionId, Stat, path, records::GetDataRequest};
+use lockkeeper_proto::{
+    ErrorCode, Request, Response, SessionId, Stat, path, records::GetDataRequest,
+};
 use lockkeeper_session::Client;
 
 use crate::{
@@ -27,10 +29,13 @@ pub struct QueueEntry {
     pub ahead: usize,
     /// The path of its node.
     pub path: String,
-    /// The data of its node, which may say who the contender is; `None` for null data. Curator's
-    /// clients write their address.
+    /// The data of its node, which may say who the contender is; `None` for null data, and if this
+    /// client may not read the node. Curator's clients write their address.
     pub data: Option<Bytes>,
-    /// The metadata of its node: the session that owns it, when it was created.
+    /// Whether this client may read the node.
+    pub is_readable: bool,
+    /// The metadata of its node: the session that owns it, when it was created. All zero if this
+    /// client may not read the node.
     pub stat: Stat,
 }
 
@@ -109,7 +114,8 @@ async fn queue(
 
 /// A node that is not ephemeral is no lock, if its name alone does not say that it is one.
 fn of_sessions(contenders: Vec<QueueEntry>) -> impl Iterator<Item = QueueEntry> {
-    let is_of_session = |it: &QueueEntry| it.stat.ephemeral_owner != SessionId::NONE;
+    let is_of_session =
+        |it: &QueueEntry| !it.is_readable || it.stat.ephemeral_owner != SessionId::NONE;
     contenders.into_iter().filter(is_of_session)
 }
 
@@ -192,8 +198,12 @@ async fn contenders(
     let replies = client.raw().submit_all_with_backpressure(requests).await;
     let mut contenders = Vec::with_capacity(replies.len());
     for (path, reply) in paths.into_iter().zip(replies) {
-        let node = match reply.await {
-            Ok(Response::GetData(node)) => node,
+        let (data, stat, is_readable) = match reply.await {
+            Ok(Response::GetData(node)) => (node.data, node.stat, true),
+            // It is there.
+            Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
+                (None, Stat::default(), false)
+            }
             Err(error) if !error.is_no_node() => return Err(error.into()),
             _ => continue,
         };
@@ -206,8 +216,9 @@ async fn contenders(
             holds: true,
             ahead: 0,
             path,
-            data: node.data.as_ref().map(unmarked),
-            stat: node.stat,
+            data: data.as_ref().map(unmarked),
+            is_readable,
+            stat,
         });
     }
     Ok(contenders)

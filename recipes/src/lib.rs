@@ -94,7 +94,7 @@ pub mod decisions {
 #[doc(hidden)]
 pub use order::rank;
 
-pub use error::{LockError, Loss};
+pub use error::{LockError, Loss, Obstacle};
 pub use guard::{FencingToken, Guard, LockState, transaction::GuardedTransaction};
 pub use inspect::{QueueEntry, inspect};
 pub use kinds::{

@@ -51,6 +51,7 @@ async fn an_elected_leader_has_a_guard() {
         path: PATH.to_owned(),
         waited: wait,
         ahead: Some(1),
+        obstacle: None,
     };
     assert_eq!(late, timed_out);
     until_contenders(&server, 1).await;

@@ -411,6 +411,7 @@ async fn several_leases_are_granted_together_or_not_at_all() {
         path: "/s".to_owned(),
         waited: wait,
         ahead: None,
+        obstacle: None,
     };
     assert_eq!(late.unwrap_err(), timed_out);
     let (asked, limit) = (4, 3);

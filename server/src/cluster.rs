@@ -198,6 +198,13 @@ impl Cluster {
         self.with(|engine, _| engine.thaw_server(server));
     }
 
+    /// The member goes on showing the ephemeral nodes of sessions that end from now on, and tells
+    /// nobody of their end. A real follower has done so after a rolling restart.
+    pub fn keep_ended_sessions(&self, server: ServerId) {
+        self.port(server);
+        self.with(|engine, _| engine.set_keeps_ended(server, true));
+    }
+
     /// Cuts the link between two members, in both directions. Nothing arrives, and neither end is
     /// told.
     ///

@@ -84,6 +84,12 @@ impl Faults {
         self.rule(when, Effect::Refuse(error))
     }
 
+    /// The server will lose the next event about this path or one below it: nobody is told.
+    pub fn lose_event(&self, within: &str) {
+        let within = within.to_owned();
+        self.shared.with(|engine, _| engine.lose_event(within));
+    }
+
     /// Removes a rule: the fault of [`lose_reply`](Self::lose_reply),
     /// [`cut_before`](Self::cut_before), [`delay_reply`](Self::delay_reply) or
     /// [`refuse`](Self::refuse). Returns whether the rule was still waiting for its request.

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `exclusion` | how many hold the lock at the same time, and in which order contenders get it |
 //! | `grants` | how much of its lease a new holder has; on the embedded server alone |
+//! | `long_waits` | waits that no event ends; on the embedded server alone |
 //! | `giving_up` | timeouts, tries, and futures that are dropped at any await |
 //! | `loss` | what holders and waiters learn of a loss, and when |
 //! | `partition` | what holders learn when servers are cut off from each other; on the embedded cluster alone |
@@ -30,6 +31,7 @@ mod giving_up;
 mod grants;
 mod kinds;
 mod leases;
+mod long_waits;
 mod loss;
 mod mutex;
 mod outage;
@@ -134,8 +136,13 @@ macro_rules! contract {
         all_arms!($kind, loss: a_closed_client_ends_holds_and_waits);
         all_arms!($kind, directory:
             its_directory_may_be_deleted_between_two_uses foreign_nodes_in_the_directory_are_ignored);
+        all_arms!($kind, long_waits: a_contender_behind_a_node_that_it_may_not_read_is_granted_the_lock);
         embedded!($kind, loss: the_holder_is_told_before_another_contender_holds_it);
         paused!($kind, grants: a_new_holder_has_a_quarter_of_its_lease);
+        paused!($kind, long_waits:
+            a_lost_event_costs_a_waiter_two_session_timeouts
+            a_node_that_may_not_be_read_costs_two_session_timeouts
+            a_waiter_leaves_a_server_that_shows_what_its_leader_does_not_have);
         cluster!($kind, partition: a_holder_that_is_cut_off_is_told_before_another_contender_holds_it);
         embedded!($kind, outage:
             a_connection_lost_at_any_request_only_costs_time an_attempt_dropped_at_any_request_leaves_nothing);

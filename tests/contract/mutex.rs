@@ -39,7 +39,7 @@ on_both_arms! {
         }
         // Without the reply to its listing, it does not know how many are ahead.
         let mut wait = Duration::from_millis(100);
-        let late = |waited, ahead| LockError::TimedOut { path: path.clone(), waited, ahead };
+        let late = |waited, ahead| LockError::TimedOut { path: path.clone(), waited, ahead, obstacle: None };
         let mut error = mutex.lock_timeout(wait).await.unwrap_err();
         while error == late(wait, None) {
             wait *= 2;

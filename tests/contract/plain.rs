@@ -182,6 +182,7 @@ async fn a_node_of_the_same_session_may_belong_to_another_task(ensemble: &Ensemb
                 path: mutex.path().to_owned(),
                 waited: wait,
                 ahead,
+                obstacle: None,
             };
             let error = mutex.lock_timeout(wait).await.unwrap_err();
             if error == late(Some(1)) {

@@ -47,6 +47,7 @@ async fn row_20_and_23_a_timed_out_attempt_deletes_its_node_after_the_outage() {
         path: PATH.to_owned(),
         waited: wait,
         ahead: None,
+        obstacle: None,
     };
     assert_eq!(error, expected);
     until_queue_has(&server, 1).await;

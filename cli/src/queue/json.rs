@@ -35,6 +35,7 @@ fn contender(standing: &QueueEntry) -> Value {
         "expires": expires(standing),
         "czxid": standing.stat.czxid.0,
         "created_ms": standing.stat.ctime,
+        "readable": standing.is_readable,
         "data": text.ok().flatten(),
         "data_hex": text.err().and(data).map(hex::encode),
     })

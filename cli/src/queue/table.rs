@@ -63,7 +63,7 @@ fn row(standing: &QueueEntry, long: bool) -> [String; 6] {
     [
         (if standing.holds { "holds" } else { "waits" }).to_owned(),
         ahead.unwrap_or_default(),
-        age(standing).to_string(),
+        age(standing),
         role(standing.kind).to_owned(),
         match standing.stat.ephemeral_owner {
             SessionId::NONE => "-".to_owned(),
@@ -73,15 +73,18 @@ fn row(standing: &QueueEntry, long: bool) -> [String; 6] {
     ]
 }
 
-/// The age of a contender's node.
-pub(super) fn age(standing: &QueueEntry) -> Human {
-    Human(text::ago(standing.stat.created()))
+/// The age of a contender's node, as far as it is known.
+pub(super) fn age(standing: &QueueEntry) -> String {
+    let age = || Human(text::ago(standing.stat.created())).to_string();
+    standing.is_readable.then(age).unwrap_or("?".to_owned())
 }
 
 /// The data of a contender's node, and with `long` also its path. A mark says that no session ends the node, another one that
 /// another program has written it.
 pub(super) fn who(standing: &QueueEntry, long: bool) -> String {
-    let data = text::data_in_a_line(standing.data.as_deref());
+    let unreadable = || "(may not be read)".to_owned();
+    let data = (standing.is_readable).then(|| text::data_in_a_line(standing.data.as_deref()));
+    let data = data.unwrap_or_else(unreadable);
     let endless = !expires(standing);
     let mark = endless.then(|| "(never expires)".to_owned());
     let other = author::of(standing).filter(|program| *program != "lockkeeper");
@@ -94,7 +97,7 @@ pub(super) fn who(standing: &QueueEntry, long: bool) -> String {
 
 /// Whether the contender's node goes when its session ends. Somebody has made the others by mistake.
 pub(super) fn expires(standing: &QueueEntry) -> bool {
-    standing.stat.ephemeral_owner != SessionId::NONE
+    standing.stat.ephemeral_owner != SessionId::NONE || !standing.is_readable
 }
 
 /// The role of a contender, in both outputs.

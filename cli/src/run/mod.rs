@@ -117,7 +117,9 @@ impl Run {
         let (args, path) = (&self.args, &self.args.path);
         let once = |period| Once::new(&self.client, path, period, args.acl);
         let once = args.once_per.map(once);
-        let guard = signals.or_end(self.granted(once.as_ref())).await?;
+        let guard = signals
+            .or_end(Box::pin(self.granted(once.as_ref())))
+            .await?;
         // Before the start is noted: if the system refuses a process, the period is not used up.
         let prepare = |command: &mut Command| self.prepare(command, &guard);
         let mut child = Child::start(&args.command, children, prepare)?;

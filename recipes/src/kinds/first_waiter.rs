@@ -21,7 +21,10 @@ use crate::{
     guard::{Attempt, Guard, lost},
     node::{life::Facts, lock_node::LockNode},
     order::name::Kind,
-    queue::other_kinds,
+    queue::{
+        other_kinds,
+        patience::{Patience, Role},
+    },
 };
 
 impl Semaphore {
@@ -50,7 +53,7 @@ impl Semaphore {
             turn.listed(false);
         }
         let (mut limit_changed, mut backoff) = (None, Backoff::default());
-        let mut rounds = Rounds::default();
+        let (mut rounds, mut patience) = (Rounds::default(), Patience::default());
         loop {
             // They all belong to one session.
             let facts = nodes.first_mut().map_or(Facts::NONE, LockNode::facts);
@@ -74,6 +77,7 @@ impl Semaphore {
                     listed => {
                         let watcher;
                         (leases, watcher) = listed?;
+                        patience.listed(self.client(), |node| leases.iter().any(|it| it == node));
                         changed = Some(watcher);
                         turn.listed(true);
                     }
@@ -101,7 +105,13 @@ impl Semaphore {
                 }
                 Ok(Next::Wait) => {
                     if let Some(changed) = changed.take() {
-                        wait_for_change(&place, changed, limit_changed.take()).await?;
+                        let others: Vec<_> = leases.iter().map(String::as_str).collect();
+                        let ends =
+                            patience.ends(self.client(), &self.leases, Role::Counting, &others);
+                        let changed = wait_for_change(&place, changed, limit_changed.take());
+                        if let Either::Left(waited) = select(changed, ends).await {
+                            waited?;
+                        }
                     }
                     rounds.pause(self.client()).await;
                     turn.changed();

@@ -5,7 +5,10 @@
 use std::{mem, sync::Arc, time::Duration};
 
 use lockkeeper_proto::path::{self, PathError};
-use lockkeeper_session::{Client, Error as SessionError};
+use lockkeeper_session::{
+    Client, Error as SessionError,
+    sync::select::{Either, select},
+};
 
 use super::plain_turn::{Next, PlainTurn};
 use crate::{
@@ -15,7 +18,10 @@ use crate::{
     inspect::children,
     node::{identity::Directory, lock_node::LockNode},
     order::name::{self, Kind},
-    queue::other_kinds,
+    queue::{
+        other_kinds,
+        patience::{Patience, Role},
+    },
 };
 
 /// A lock without a queue: the client that creates the ephemeral node `lock` under its path holds
@@ -147,6 +153,7 @@ impl PlainMutex {
         let new_node = || LockNode::new(client, directory.clone(), Kind::Plain);
         let (mut turn, mut node, mut rounds) =
             (PlainTurn::default(), new_node(), Rounds::default());
+        let mut patience = Patience::default();
         loop {
             match turn.next(&node.facts()) {
                 Err(_) => return Err(node.gone()),
@@ -160,7 +167,10 @@ impl PlainMutex {
                     if !mem::replace(contended, true) {
                         attempt.contended();
                     }
-                    self.wait_for_event().await?;
+                    let ends = patience.ends(client, directory, Role::Watching, &[name::PLAIN]);
+                    if let Either::Left(waited) = select(self.wait_for_event(), ends).await {
+                        waited?;
+                    }
                     rounds.pause(client).await;
                     node = new_node();
                     turn.event();

@@ -5,9 +5,11 @@
 //! | `lock_queue` | what all kinds of lock share: entering the queue, trying, a place as a ticket |
 //! | `waiter` | a contender in a queue: lists, watches and waits |
 //! | `turn` | what listings and events mean for a waiter, as a pure state machine |
+//! | `patience` | long waits: whether the node ahead is still there |
 //! | `other_kinds` | nodes of another kind of lock in the same directory |
 
 pub(crate) mod lock_queue;
 pub(crate) mod other_kinds;
+pub(crate) mod patience;
 pub mod turn;
 pub(crate) mod waiter;

@@ -130,6 +130,11 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         }
     }
 
+    /// The node just ahead, while its watch is set and has not fired.
+    pub fn nearest(&self) -> Option<&N> {
+        self.nearest.as_ref()
+    }
+
     /// Whether this is the node just ahead.
     pub fn is_nearest(&self, node: &str) -> bool {
         self.nearest

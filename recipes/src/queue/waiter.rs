@@ -2,13 +2,17 @@
 //!
 //! Not here: what listings and events mean (`turn`), the node itself (`node`).
 
-use std::{sync::Arc, time::Instant};
+use std::{pin::pin, sync::Arc, time::Instant};
 
 use lockkeeper_proto::{EventType, Request, Response, path, records::ExistsRequest};
-use lockkeeper_session::{Client, Error as SessionError, GroupEvent, PendingReply};
+use lockkeeper_session::{
+    Client, Error as SessionError, GroupEvent, PendingReply,
+    sync::select::{Either, select},
+};
 
 use super::{
     other_kinds,
+    patience::{Patience, Role},
     turn::{Next, Out, Turn},
 };
 use crate::{
@@ -35,6 +39,7 @@ pub(crate) struct Waiter {
     left: Option<(i32, i32)>,
     /// The listings.
     rounds: Rounds,
+    patience: Patience,
 }
 
 impl Waiter {
@@ -54,6 +59,7 @@ impl Waiter {
             nearest_fired: None,
             left: None,
             rounds: Rounds::default(),
+            patience: Patience::default(),
         };
         waiter.turn.asked(client.snapshot().connections);
         if let Some(crowd) = crowd {
@@ -120,11 +126,42 @@ impl Waiter {
                 Ok(Next::Renew) => Box::pin(self.node.renew_lease()).await?,
                 Ok(Next::Wait) => {
                     *ahead = Some(self.ahead);
-                    let event = self.node.event().await;
-                    self.event(event)?;
+                    match self.event_or_doubt().await {
+                        Some(event) => self.event(event)?,
+                        None => self.turn.asked(self.turn.connection()),
+                    }
                 }
             }
         }
+    }
+
+    /// Waits for the next event; `None` if there is a reason to list the queue without one.
+    async fn event_or_doubt(&mut self) -> Option<Result<GroupEvent, SessionError>> {
+        loop {
+            let heard = {
+                let pause = pin!(self.patience.pause(self.node.client()));
+                select(pin!(self.node.event()), pause).await
+            };
+            if let Either::Left(event) = heard {
+                return Some(event);
+            }
+            // In a box, as it is rare.
+            match Box::pin(self.event_or_answer()).await {
+                Either::Left(event) => return Some(event),
+                Either::Right(true) => return None,
+                Either::Right(false) => {}
+            }
+        }
+    }
+
+    /// Waits for the next event, or for the answer to the question whether there is a reason to list
+    /// the queue.
+    async fn event_or_answer(&mut self) -> Either<Result<GroupEvent, SessionError>, bool> {
+        let (node, nearest) = (&self.node, self.turn.nearest().map(AsRef::as_ref));
+        let role = Role::Numbered(name::number(node.name()).unwrap_or(0));
+        let ahead = nearest.as_slice();
+        let asks = (self.patience).asks(node.client(), node.directory(), role, ahead);
+        select(node.event(), asks).await
     }
 
     /// Watches our own node, unless it is watched.
@@ -189,6 +226,8 @@ impl Waiter {
         let Some(own) = self.own() else {
             return Err(self.node.gone());
         };
+        let shows = |node: &str| children.iter().any(|child| child == node);
+        self.patience.listed(self.node.client(), shows);
         match self.turn.listed(children.iter().map(String::as_str), &own) {
             Ok(listed) => {
                 if !listed.suspects.is_empty() {

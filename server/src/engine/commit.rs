@@ -27,6 +27,8 @@ pub(super) struct Commit {
     pub(super) deed: Deed,
     /// Whether the servers know SASL.
     pub(super) knows_sasl: bool,
+    /// What the leader has decided.
+    pub(super) reply: Result<Response, ErrorCode>,
 }
 
 /// The effect of a transaction.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use lockkeeper_proto::{
-    ErrorCode, EventType, Perms, Response, Xid, Zxid, header::ReplyHeader, jute::Encode,
+    ErrorCode, EventType, Perms, Response, Xid, Zxid, header::ReplyHeader, jute::Encode, path,
     records::SaslResponse,
 };
 
@@ -34,6 +34,8 @@ pub(super) struct Connections {
     handshakes: BTreeSet<(Instant, ConnId)>,
     /// Connections that hold frames back, with the moment when the first frame may leave.
     held: BTreeSet<(Instant, ConnId)>,
+    /// Paths about which, or below which, the next event is lost.
+    lost_events: Vec<String>,
     pub(super) counters: Counters,
 }
 
@@ -123,6 +125,11 @@ impl Connections {
     /// Sends an event to a connection, if the connection may read the node; otherwise sends
     /// nothing.
     pub(super) fn deliver(&mut self, zxid: Zxid, event: &Event<'_>) {
+        let is_lost = |above: &String| path::is_within(event.path, above);
+        if let Some(lost) = self.lost_events.iter().position(is_lost) {
+            self.lost_events.swap_remove(lost);
+            return;
+        }
         if let Some(to) = self.all.get_mut(&event.to)
             && acl::allows(event.acl, Perms::READ, &to.ids)
         {
@@ -130,6 +137,11 @@ impl Connections {
             to.notify(zxid, event.what, event.path);
             self.dirty.insert(event.to);
         }
+    }
+
+    /// The next event about this path, or one below it, is lost on its way.
+    pub(super) fn lose_event(&mut self, within: String) {
+        self.lost_events.push(within);
     }
 
     /// Holds back what is appended to a connection from now on.

@@ -236,7 +236,7 @@ impl Follower {
         while let Some((_, commit)) = self.coming.pop_front()
             && commit.zxid <= last
         {
-            self.view.catch_up_with(&commit);
+            let _ = self.view.catch_up_with(&commit);
         }
         self.coming.clear();
     }
@@ -252,6 +252,7 @@ impl Follower {
             asked: (SessionId::NONE, Xid(0)),
             deed: Deed::Refuse(ErrorCode::OK),
             knows_sasl: false,
+            reply: Err(ErrorCode::OK),
         };
         self.expect(Arc::new(epoch), now.instant);
     }

@@ -95,6 +95,19 @@ impl Engine {
         self.state.thaw(Some(server), &mut self.connections);
     }
 
+    /// The next event about this path, or one below it, is lost on its way.
+    pub fn lose_event(&mut self, within: String) {
+        self.connections.lose_event(within);
+    }
+
+    /// Sets whether a server of an ensemble goes on showing the ephemeral nodes of sessions that end
+    /// from now on.
+    pub fn set_keeps_ended(&mut self, server: ServerId, keeps: bool) {
+        if let Some(follower) = self.state.follower_mut(server) {
+            follower.view.keeps_ended = keeps;
+        }
+    }
+
     /// Expires a session now. Returns whether it was alive.
     pub fn expire(&mut self, session: SessionId, now: Now) -> bool {
         let lives = self.sessions.get(session).is_some();

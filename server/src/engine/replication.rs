@@ -256,13 +256,13 @@ impl Engine {
         {
             connection.muted = true;
         }
-        let (_, answer) = follower.view.apply(commit, &mut self.connections);
+        let _ = follower.view.apply(commit, &mut self.connections);
         let (session, _) = commit.asked;
         if let Deed::Start(connection, timeout, knows_read_only) = commit.deed {
             return self.welcome(connection, Some(session), timeout, knows_read_only);
         }
         if let Some(asker) = asker {
-            let answer = answer_to(&asker.request, answer);
+            let answer = answer_to(&asker.request, commit.reply.clone());
             self.answer_late(&asker, commit.zxid, &answer, now);
             self.answer_reads(server, session, now);
         }

@@ -135,17 +135,21 @@ impl State {
         if deed.takes_zxid(asked.0) {
             self.next_zxid();
         }
-        let commit = Commit {
+        let mut commit = Commit {
             zxid: self.live.zxid,
             unix_ms: now.unix_ms,
             asked,
             deed,
             knows_sasl: self.knows_sasl,
+            reply: Err(ErrorCode::OK),
         };
         let (changes, reply) = self.live.apply(&commit, told);
         match &mut self.servers {
             Servers::Alike(lag) => lag.note(commit.zxid, &changes),
-            Servers::Followers(all, _) => all.send(commit, now.instant),
+            Servers::Followers(all, _) => {
+                commit.reply.clone_from(&reply);
+                all.send(commit, now.instant);
+            }
         }
         reply
     }

@@ -1,9 +1,13 @@
 //! A state that connections read and watch: the live one, a frozen one, or that of a follower.
 
-use lockkeeper_proto::{ErrorCode, Response, Zxid};
+use lockkeeper_proto::{ErrorCode, Response, Zxid, records::Empty};
 
 use super::{
-    changes::Change, commit::Commit, connections::Connections, hash::Seeded, tree::Tree,
+    changes::Change,
+    commit::{Commit, Deed},
+    connections::Connections,
+    hash::Seeded,
+    tree::Tree,
     watches::Watches,
 };
 
@@ -13,6 +17,8 @@ pub(super) struct View {
     pub(super) tree: Tree,
     pub(super) watches: Watches,
     pub(super) zxid: Zxid,
+    /// Whether the ephemeral nodes of sessions that end stay: a fault of some servers.
+    pub(super) keeps_ended: bool,
 }
 
 impl View {
@@ -23,6 +29,7 @@ impl View {
             tree,
             watches,
             zxid,
+            keeps_ended: false,
         }
     }
 
@@ -32,6 +39,7 @@ impl View {
             tree: self.tree.clone(),
             watches: Watches::new(self.tree.seed()),
             zxid: self.zxid,
+            keeps_ended: false,
         }
     }
 
@@ -42,8 +50,7 @@ impl View {
         commit: &Commit,
         told: &mut Connections,
     ) -> (Vec<Change>, Result<Response, ErrorCode>) {
-        self.zxid = commit.zxid;
-        let (changes, reply) = commit.apply(&mut self.tree);
+        let (changes, reply) = self.catch_up_with(commit);
         for change in &changes {
             for event in change.trigger(&mut self.watches, None) {
                 told.deliver(commit.zxid, &event);
@@ -52,9 +59,17 @@ impl View {
         (changes, reply)
     }
 
-    /// Applies a transaction of which nobody is told, because all connections are cut.
-    pub(super) fn catch_up_with(&mut self, commit: &Commit) {
+    /// Applies a transaction of which nobody is told. Returns its changes, and the reply.
+    pub(super) fn catch_up_with(
+        &mut self,
+        commit: &Commit,
+    ) -> (Vec<Change>, Result<Response, ErrorCode>) {
         self.zxid = commit.zxid;
-        let _ = commit.apply(&mut self.tree);
+        match &commit.deed {
+            Deed::Remove(_, Some(_)) if self.keeps_ended => {
+                (Vec::new(), Ok(Response::CloseSession(Empty {})))
+            }
+            _ => commit.apply(&mut self.tree),
+        }
     }
 }

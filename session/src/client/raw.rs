@@ -212,6 +212,15 @@ impl Raw<'_> {
         self.client.shared.lock().machine.newest_zxid()
     }
 
+    /// Moves to another server, if there is one, and does not come back for a minute. For a layer
+    /// that has seen the present server show what its leader does not have.
+    pub fn leave_server(self) {
+        self.client.shared.act(|core| {
+            let now = core.clock.now();
+            core.machine.leave_server(now);
+        });
+    }
+
     /// Returns a future that ends at the next change of the session's
     /// [`Snapshot`](crate::Snapshot), counted from this call.
     ///

@@ -3,6 +3,7 @@
 use std::{
     future::Future,
     mem,
+    num::NonZeroU64,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -21,7 +22,7 @@ pub struct Sleep {
     shared: Arc<Shared>,
     until: Instant,
     /// The number of the timer, once the future was polled.
-    number: Option<u64>,
+    number: Option<NonZeroU64>,
 }
 
 impl Sleep {
@@ -49,7 +50,7 @@ impl Future for Sleep {
         }
         let Some(number) = this.number else {
             let is_first = core.timers.next().is_none_or(|next| this.until < next);
-            core.timers.last += 1;
+            core.timers.last = core.timers.last.saturating_add(1);
             let number = core.timers.last;
             let waker = cx.waker().clone();
             core.timers.waiting.insert((this.until, number), waker);

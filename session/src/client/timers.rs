@@ -3,14 +3,23 @@
 //! Not here: the future that waits for one (`sleep`), the deadlines of the session
 //! (`machine::timers`).
 
-use std::{collections::BTreeMap, task::Waker, time::Instant};
+use std::{collections::BTreeMap, num::NonZeroU64, task::Waker, time::Instant};
 
 /// The timers of a client that are being waited for.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Timers {
     /// By the time at which they fire.
-    pub(super) waiting: BTreeMap<(Instant, u64), Waker>,
-    pub(super) last: u64,
+    pub(super) waiting: BTreeMap<(Instant, NonZeroU64), Waker>,
+    pub(super) last: NonZeroU64,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            last: NonZeroU64::MIN,
+        }
+    }
 }
 
 impl Timers {

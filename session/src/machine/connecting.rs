@@ -32,7 +32,7 @@ const LONGEST_PASSWORD: usize = 64;
 impl<T> Machine<T> {
     /// Tries the next server.
     pub(crate) fn try_next_server(&mut self, now: Instant) {
-        let Some(endpoint) = self.servers.advance() else {
+        let Some(endpoint) = self.servers.advance(now) else {
             return self.end(State::Closed, Cause::ByClient);
         };
         let deadline = now + self.config.server_timeout(self.session.timeout());
@@ -211,6 +211,18 @@ impl<T> Machine<T> {
         if let Some(open) = self.phase.connection_mut() {
             open.link.move_on();
             self.move_if_idle(now);
+        }
+    }
+
+    /// Does the same, and does not come back to the server for a minute, if there is another one: it
+    /// shows what its leader does not have.
+    pub fn leave_server(&mut self, now: Instant) {
+        if let Phase::Open(open) = &self.phase
+            && self.servers.len() > 1
+        {
+            self.servers.avoid(now, open.link.endpoint().clone());
+            self.out.metrics_mut().servers_left += 1;
+            self.move_to_next_server(now);
         }
     }
 

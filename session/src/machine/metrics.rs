@@ -36,6 +36,8 @@ pub struct Metrics {
     pub connections: u64,
     /// Sessions that expired.
     pub expired_sessions: u64,
+    /// Servers that were left because they showed what their leader did not have.
+    pub servers_left: u64,
     /// Watch events received.
     pub events: u64,
     /// Requests that wait for a reply now.
@@ -65,7 +67,7 @@ impl Metrics {
 
     /// The numbers that only grow, each with its name for an exporter.
     #[must_use]
-    pub fn counters(&self) -> [(&'static str, u64); 10] {
+    pub fn counters(&self) -> [(&'static str, u64); 11] {
         [
             ("lockkeeper_client_succeeded_total", self.succeeded),
             ("lockkeeper_client_refused_total", self.refused),
@@ -82,6 +84,7 @@ impl Metrics {
                 "lockkeeper_client_expired_sessions_total",
                 self.expired_sessions,
             ),
+            ("lockkeeper_client_servers_left_total", self.servers_left),
             ("lockkeeper_client_events_total", self.events),
         ]
     }

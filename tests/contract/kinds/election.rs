@@ -175,6 +175,7 @@ async fn within<T>(
         path: path.to_owned(),
         waited: wait,
         ahead: None,
+        obstacle: None,
     };
     let elected = timeout(wait, elected).await;
     elected.map_err(|_| late())?.map(Some)

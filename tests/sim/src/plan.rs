@@ -8,6 +8,7 @@ mod burdens;
 mod crowd;
 mod draft;
 mod giving_up;
+mod long_waits;
 mod partitions;
 mod random;
 mod servers;
@@ -36,6 +37,9 @@ const LATCHES: [u64; 2] = [1, 14];
 
 /// Of the seeds modulo 64, the one with a plan about clients that give their locks up.
 const GIVING_UP: u64 = 60;
+
+/// Of the seeds modulo 64, the one with a plan about waits that no event ends.
+const LONG_WAITS: u64 = 36;
 
 /// The plan of a run.
 #[derive(Clone, Debug, Default)]
@@ -316,6 +320,10 @@ pub enum FaultKind {
     /// The servers refuse so many requests as throttled: one in how many. The rest of them is over
     /// after this long.
     Throttle(u32, u32, u64),
+    /// The next event is lost on its way to a client.
+    LoseEvent,
+    /// From now on, a server keeps the nodes of sessions that end.
+    KeepEnded(u32),
     /// A third party ends a client's session by force.
     Expire(u32),
     /// A third party deletes a contender's node by hand.
@@ -337,6 +345,7 @@ impl Plan {
     pub fn of(seed: u64) -> Self {
         let plan = match seed % AIMED {
             _ if seed % 64 == GIVING_UP => giving_up::plan(seed),
+            _ if seed % 64 == LONG_WAITS => long_waits::plan(seed),
             0 => aimed::plan(seed),
             2 => crowd::plan(seed),
             4 => under_way::plan(seed),
@@ -404,7 +413,10 @@ impl Plan {
         let sessions = self.clients.iter().map(|client| client.timeout_ms).min();
         let pieces = if self.short_writes { 1000 } else { 0 };
         let within = HAND_OVER * (5 * self.delay_ms + 1) + 6 * self.commit_ms + pieces;
-        let is_quick = self.service_us == 0 && self.lies_per_mille == 0;
+        let hears_all =
+            |fault: &Fault| !matches!(fault.kind, FaultKind::LoseEvent | FaultKind::KeepEnded(_));
+        let is_quick =
+            self.service_us == 0 && self.lies_per_mille == 0 && self.faults.iter().all(hears_all);
         (is_quick && 4 * self.commit_ms <= sessions?).then_some(within)
     }
 

@@ -23,6 +23,8 @@ const LASTED: Duration = Duration::from_secs(1);
 /// server from reconnecting all at once. With more than four servers each gets a part of it, so
 /// that a thousand that refuse do not cost half a minute.
 const SCATTER: Duration = Duration::from_millis(50);
+/// How long a server is avoided that shows what its leader does not have.
+const AVOIDED: Duration = Duration::from_secs(60);
 
 /// How many servers the client remembers a failure of. It bounds the length of error messages.
 pub(crate) const REMEMBERED: usize = 16;
@@ -37,6 +39,8 @@ pub(crate) struct Servers {
     failed: u32,
     /// The last failure of each server, oldest first.
     failures: VecDeque<Lost>,
+    /// A server that is not tried before this moment, if there is another one.
+    avoided: Option<(Arc<Endpoint>, Instant)>,
     /// The lost connection that is not replaced yet, and when it was lost.
     outage: Option<(Instant, Lost)>,
 }
@@ -52,6 +56,7 @@ impl Servers {
             rng,
             failed: 0,
             failures: VecDeque::new(),
+            avoided: None,
             outage: None,
         }
     }
@@ -62,10 +67,24 @@ impl Servers {
     }
 
     /// The next server; `None` only when the list is empty.
-    pub(crate) fn advance(&mut self) -> Option<Arc<Endpoint>> {
+    pub(crate) fn advance(&mut self, now: Instant) -> Option<Arc<Endpoint>> {
+        self.avoided.take_if(|(_, until)| *until <= now);
+        let mut endpoint = self.following()?;
+        if (self.avoided.as_ref()).is_some_and(|(avoided, _)| *avoided == endpoint) {
+            endpoint = self.following()?;
+        }
+        Some(endpoint)
+    }
+
+    fn following(&mut self) -> Option<Arc<Endpoint>> {
         let endpoint = self.list.get(self.next % self.list.len().max(1)).cloned();
         self.next = self.next.wrapping_add(1);
         endpoint
+    }
+
+    /// Does not try this server for some time.
+    pub(crate) fn avoid(&mut self, now: Instant, endpoint: Arc<Endpoint>) {
+        self.avoided = Some((endpoint, now + AVOIDED));
     }
 
     /// How long to wait before the next attempt.
@@ -112,9 +131,9 @@ impl Servers {
 
     /// The next server that is not `current`; `current` itself if there is no other.
     pub(crate) fn candidate(&mut self, current: &Arc<Endpoint>) -> Option<Arc<Endpoint>> {
-        let candidate = self.advance()?;
+        let candidate = self.following()?;
         if candidate == *current {
-            return self.advance();
+            return self.following();
         }
         Some(candidate)
     }
@@ -154,9 +173,29 @@ mod tests {
     use super::*;
     use crate::{Cause, ConnectString};
 
+    #[allow(clippy::disallowed_methods, reason = "any moment will do")]
+    fn now() -> Instant {
+        Instant::now()
+    }
+
     fn servers(text: &str, seed: u64) -> Servers {
         let servers: ConnectString = text.parse().unwrap();
         Servers::new(servers.endpoints(), seed)
+    }
+
+    #[test]
+    fn a_server_that_is_avoided_is_tried_when_its_time_is_over_or_there_is_no_other() {
+        let now = now();
+        for (list, later) in [("a,b,c", AVOIDED), ("a", Duration::ZERO)] {
+            let mut servers = servers(list, 7);
+            let avoided = servers.advance(now).unwrap();
+            servers.avoid(now, avoided.clone());
+            let mut are_others = (0..3 * servers.len()).map(|_| servers.advance(now));
+            let is_alone = list == "a";
+            assert!(are_others.all(|it| (it.as_ref() == Some(&avoided)) == is_alone));
+            let mut tried = (0..3).map(|_| servers.advance(now + later));
+            assert!(tried.any(|it| it.as_ref() == Some(&avoided)));
+        }
     }
 
     fn closed(endpoint: &Arc<Endpoint>) -> Lost {
@@ -171,9 +210,9 @@ mod tests {
     fn servers_are_tried_round_robin() {
         let mut servers = servers("a,b,c", 7);
         let mut round: Vec<_> = (0..3)
-            .map(|_| servers.advance().unwrap().to_string())
+            .map(|_| servers.advance(now()).unwrap().to_string())
             .collect();
-        assert_eq!(servers.advance().unwrap().to_string(), round[0]);
+        assert_eq!(servers.advance(now()).unwrap().to_string(), round[0]);
         round.sort();
         assert_eq!(round, ["a:2181", "b:2181", "c:2181"]);
     }
@@ -184,7 +223,7 @@ mod tests {
         for seed in 0..50 {
             let mut servers = servers("a", seed);
             let (mut waited, mut attempts) = (Duration::ZERO, 1);
-            let endpoint = servers.advance().unwrap();
+            let endpoint = servers.advance(now()).unwrap();
             loop {
                 servers.ended(closed(&endpoint), Duration::from_millis(3));
                 waited += servers.pause();
@@ -201,7 +240,7 @@ mod tests {
     #[test]
     fn a_connection_that_lasted_is_replaced_at_once() {
         let mut servers = servers("a", 7);
-        let endpoint = servers.advance().unwrap();
+        let endpoint = servers.advance(now()).unwrap();
         for _ in 0..9 {
             servers.ended(closed(&endpoint), Duration::ZERO);
         }
@@ -217,7 +256,7 @@ mod tests {
         let mut servers = servers(&names.join(","), 7);
         let mut order = Vec::new();
         for _ in 0..2500 {
-            let endpoint = servers.advance().unwrap();
+            let endpoint = servers.advance(now()).unwrap();
             servers.ended(closed(&endpoint), Duration::ZERO);
             order.push(endpoint);
         }

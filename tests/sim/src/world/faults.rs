@@ -77,6 +77,14 @@ impl World {
             FaultKind::ReadOnly(server, ms) => self.loses_majority(index, server, ms),
             FaultKind::NoMajority(ms) => self.all_lose_majority(index, ms),
             FaultKind::Throttle(count, every, ms) => self.throttle(index, count, every, ms),
+            FaultKind::LoseEvent => {
+                self.figures.count("fault: event lost");
+                self.engine.lose_event("/".to_owned());
+            }
+            FaultKind::KeepEnded(server) => {
+                self.figures.count("fault: server keeps ended sessions");
+                self.engine.set_keeps_ended(ServerId(server), true);
+            }
             FaultKind::Expire(client) => self.end_session_of(client),
             FaultKind::Delete(which) => self.delete_contender(which),
             FaultKind::DeleteBehind(client) => {

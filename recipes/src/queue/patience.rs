@@ -1,0 +1,254 @@
+//! Long waits: whether the node that a contender waits for is still there, asked once a session
+//! timeout.
+//!
+//! An event does not always come. Servers withhold the events of a node from clients that may not
+//! read it (CVE-2024-23944), a relay may lose one, and a server may keep a node whose session is
+//! over. So a contender that has waited for a session timeout asks the leader, by a transaction that
+//! only checks the node. Its answer comes after this server has applied what was committed before.
+//! A server that goes on showing a node that its leader does not have is wrong, and the client
+//! leaves it.
+//!
+//! Of the contenders of a client in a queue only the first one asks. If it learns that events are
+//! missing, the others look at the queue as well, when they have waited for as long.
+//!
+//! Not here: what a contender does then (`waiter`, `kinds`).
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use lockkeeper_proto::{ErrorCode, Version, path};
+use lockkeeper_session::{Client, Error as SessionError, Sleep};
+
+use crate::{error::Obstacle, node::identity::Directory};
+
+/// The queues in which contenders of a client have waited for long, by their paths.
+#[derive(Debug, Default)]
+pub(crate) struct LongWaits(Mutex<HashMap<String, Queue>>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// The contenders, in their order.
+    waiting: BTreeSet<u64>,
+    /// How often an event was missing.
+    missed: u64,
+    obstacle: Option<Obstacle>,
+}
+
+impl LongWaits {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Queue>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is in the way of the contenders for the lock at this path, as far as it is known.
+    pub(crate) fn obstacle(&self, server_path: &str) -> Option<Obstacle> {
+        let queues = self.lock();
+        let mut of_lock = queues.iter().filter(|(path, _)| {
+            let below = path.strip_prefix(server_path);
+            below.is_some_and(|it| it.is_empty() || it.starts_with('/'))
+        });
+        of_lock.find_map(|(_, queue)| queue.obstacle.clone())
+    }
+}
+
+/// How a contender waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// With this number in a queue, for the node just ahead.
+    Numbered(i32),
+    /// For a node, without a number.
+    Watching,
+    /// For a change of the directory, without a number: whether it may read the nodes is nothing to
+    /// it.
+    Counting,
+}
+
+/// The patience of one contender that waits.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    /// In a box: futures have several copies of a contender.
+    pause: Option<Box<Sleep>>,
+    /// In a box, as it is rare.
+    place: Option<Box<Place>>,
+}
+
+/// The place of a contender among those of its client that have waited for long.
+#[derive(Debug)]
+struct Place {
+    waits: Arc<LongWaits>,
+    directory: Arc<Directory>,
+    number: u64,
+    /// How many missing events this contender knows of.
+    missed: u64,
+    /// The node that is gone, as the leader says, until a listing was made.
+    gone: Option<String>,
+}
+
+impl Place {
+    fn queue<R>(&self, act: impl FnOnce(&mut Queue) -> R) -> R {
+        let mut queues = self.waits.lock();
+        let path = &self.directory.server_path;
+        act(queues.entry(path.clone()).or_default())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut queues = self.waits.lock();
+        if let Some(queue) = queues.get_mut(&self.directory.server_path) {
+            queue.waiting.remove(&self.number);
+            if queue.waiting.is_empty() {
+                queues.remove(&self.directory.server_path);
+            }
+        }
+    }
+}
+
+impl Patience {
+    /// Waits until there is a reason to look at the queue again, although no event has come.
+    /// `ahead` are the names of the nodes that the contender waits for.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped, and the method called again.
+    pub(crate) async fn ends(
+        &mut self,
+        client: &Client,
+        directory: &Arc<Directory>,
+        role: Role,
+        ahead: &[&str],
+    ) {
+        loop {
+            self.pause(client).await;
+            // In a box, as it is rare.
+            if Box::pin(self.asks(client, directory, role, ahead)).await {
+                return;
+            }
+        }
+    }
+
+    /// Waits until it is time to ask.
+    ///
+    /// # Cancel safety
+    /// The rest of the pause comes with the next call.
+    pub(crate) async fn pause(&mut self, client: &Client) {
+        let pause = self.pause.get_or_insert_with(|| {
+            let session_timeout = client.snapshot().session_timeout;
+            Box::new(client.raw().sleep(session_timeout))
+        });
+        pause.await;
+    }
+
+    /// Asks now. Returns whether there is a reason to look at the queue again.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped. Then it is still time to ask.
+    pub(crate) async fn asks(
+        &mut self,
+        client: &Client,
+        directory: &Arc<Directory>,
+        role: Role,
+        ahead: &[&str],
+    ) -> bool {
+        let has_reason = self.has_reason(client, directory, role, ahead).await;
+        self.pause = None;
+        has_reason
+    }
+
+    async fn has_reason(
+        &mut self,
+        client: &Client,
+        directory: &Arc<Directory>,
+        role: Role,
+        ahead: &[&str],
+    ) -> bool {
+        let place = self.place.get_or_insert_with(|| {
+            let number = match role {
+                Role::Numbered(number) => u64::from(number.unsigned_abs()),
+                Role::Watching | Role::Counting => client.raw().random_u64(),
+            };
+            let waits = client.raw().extension::<LongWaits>();
+            let mut place = Place {
+                waits,
+                directory: directory.clone(),
+                number,
+                missed: 0,
+                gone: None,
+            };
+            place.missed = place.queue(|queue| {
+                queue.waiting.insert(number);
+                queue.missed
+            });
+            Box::new(place)
+        });
+        let (missed, is_first) =
+            place.queue(|queue| (queue.missed, queue.waiting.first() == Some(&place.number)));
+        if missed != place.missed {
+            place.missed = missed;
+            return true;
+        }
+        if !is_first {
+            return false;
+        }
+        for node in ahead {
+            directory.count_request();
+            let path = path::join(&directory.parent, node);
+            let check = client.transaction().check(&path, Version::ANY);
+            match check.commit().await {
+                Err(SessionError::TransactionRefused { code, .. }) => match code {
+                    ErrorCode::NO_NODE => {
+                        place.gone = Some((*node).to_owned());
+                        place.missed = place.queue(|queue| {
+                            queue.missed += 1;
+                            queue.obstacle = None;
+                            queue.missed
+                        });
+                        if role == Role::Watching {
+                            directory.count_request();
+                            let shown = client.exists(&path).await;
+                            self.listed(client, |_| matches!(shown, Ok(Some(_))));
+                        }
+                        return true;
+                    }
+                    // It is there, and we may not read it.
+                    ErrorCode::NO_AUTH if role != Role::Counting => {
+                        place.hindered(&Obstacle::Unreadable { node: path });
+                    }
+                    _ => {}
+                },
+                Ok(_) => place.queue(|queue| queue.obstacle = None),
+                // No server answers: the next question comes in its time.
+                Err(_) => {}
+            }
+        }
+        false
+    }
+
+    /// The queue was listed. If the server still shows the node that is gone, the client leaves it.
+    pub(crate) fn listed(&mut self, client: &Client, shows: impl Fn(&str) -> bool) {
+        let Some(place) = &mut self.place else {
+            return;
+        };
+        let Some(gone) = place.gone.take().filter(|gone| shows(gone)) else {
+            return;
+        };
+        let server = client.snapshot().server;
+        client.raw().leave_server();
+        let node = path::join(&place.directory.parent, &gone);
+        place.hindered(&Obstacle::Stale { node, server });
+    }
+}
+
+impl Place {
+    /// Something is in the way. It is logged once.
+    fn hindered(&self, obstacle: &Obstacle) {
+        let is_new = self.queue(|queue| {
+            let former = queue.obstacle.replace(obstacle.clone());
+            former.as_ref() != Some(obstacle)
+        });
+        if is_new {
+            let (path, kind) = self.directory.names();
+            tracing::warn!(path, kind, %obstacle, "waiting for long");
+        }
+    }
+}
