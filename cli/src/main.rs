@@ -14,7 +14,7 @@
 //! | `text` | text that is safe on a terminal, and columns |
 //! | `run` | `lockkeeper run` |
 //! | `queue` | `lockkeeper queue` |
-//! | `nodes` | `lockkeeper ls`, `get`, `export`, .. |
+//! | `nodes` | `lockkeeper ls`, `get`, `set`, .. |
 //! | `doctor` | `lockkeeper doctor` |
 //! | `serve` | `lockkeeper serve` |
 //! | `wire` | `lockkeeper wire` |

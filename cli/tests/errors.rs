@@ -33,7 +33,6 @@ fn a_refusal_is_told_in_words_for_people(arm: &Arm) {
         &["stat"],
         &["rm"],
         &["rm", "-r"],
-        &["getacl"],
     ] {
         let refused = arm.refused(&[arguments, &[&missing]].concat());
         assert_eq!(refused, none, "{arguments:?}");

@@ -1,4 +1,4 @@
-//! `lockkeeper ls`, `tree`, `get`, `stat`, `set`, `create`, `rm`, `watch`, ACLs, `export` and `import`.
+//! `lockkeeper ls`, `tree`, `get`, `stat`, `set`, `create`, `rm`, `watch` and `sync`.
 //!
 //! Not here: refusals (`errors`), bad arguments (`usage`).
 
@@ -10,13 +10,9 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{
-    CreateMode,
-    node::{Acl, Perms},
-};
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{Arm, Running, ended, fed, is_ignored, objects};
+use support::{Arm, Running, fed, is_ignored, objects};
 
 on_both_arms!(
     a_tree_is_created_shown_and_deleted,
@@ -24,15 +20,9 @@ on_both_arms!(
     the_metadata_of_nodes_are_shown,
     a_whole_tree_is_listed,
     watch_prints_each_event,
-    an_acl_is_shown_and_set,
-    a_client_learns_who_it_is_and_that_its_writes_have_arrived,
-    a_tree_is_exported_and_imported_byte_for_byte,
-    an_export_that_would_lose_users_is_refused,
+    a_client_learns_that_its_writes_have_arrived,
     a_command_that_waits_ends_when_nobody_reads,
 );
-
-/// From ZooKeeper's documentation: `super:test`.
-const SUPER: &str = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
 
 fn a_tree_is_created_shown_and_deleted(arm: &Arm) {
     let top = arm.path();
@@ -192,93 +182,8 @@ fn what_happened(line: &str) -> String {
     words[1..].join(" ")
 }
 
-fn an_acl_is_shown_and_set(arm: &Arm) {
-    let path = arm.path();
-    arm.create(&path);
-    assert_eq!(arm.said(&["getacl", &path]), "world:anyone:cdrwa\n");
-    let user = format!("digest:{SUPER}:cdrwa");
-    arm.said(&["setacl", "--version", "0", &path, "world:anyone:r", &user]);
-    let acl = arm.said(&["getacl", &path]);
-    // The ids of others are hidden from those who may only read.
-    let mut lines: Vec<_> = acl.lines().collect();
-    lines.sort_unstable();
-    assert!(lines[0].starts_with("digest:super:"), "{acl}");
-    assert!(lines[0].ends_with(":cdrwa"), "{acl}");
-    assert_eq!(lines[1..], ["world:anyone:r"]);
-    let late = arm.refused(&["setacl", &path, "world:anyone:cdrwa"]);
-    let why = "no permission by the ACL; give an identity that has it with --auth-file";
-    assert_eq!(late, format!("lockkeeper: {path}: {why}\n"));
-}
-
-fn a_client_learns_who_it_is_and_that_its_writes_have_arrived(arm: &Arm) {
+fn a_client_learns_that_its_writes_have_arrived(arm: &Arm) {
     assert_eq!(arm.said(&["sync"]), "");
-    let config = arm.said(&["config"]);
-    assert!(config.is_empty() || config.contains("version="), "{config}");
-    // Servers before 3.7 do not know.
-    let mut me = arm.on(&["whoami"]);
-    ended(me.env("LOCKKEEPER_AUTH", "digest:ann:secret")).is(0, "digest:ann\nip:127.0.0.1\n");
-}
-
-/// The copy had the user `super` without its digest: nobody could use it.
-fn an_export_that_would_lose_users_is_refused(arm: &Arm) {
-    let path = arm.path();
-    arm.create(&path);
-    let user = Acl::new(Perms::ALL, "digest", SUPER);
-    let anyone = Acl::new(Perms::READ, "world", "anyone");
-    let child = format!("{path}/child");
-    arm.create_with_acl(&child, CreateMode::Persistent, vec![user, anyone]);
-    let mut export = arm.on(&["export", &path]);
-    ended(&mut export)
-        .is(1, "")
-        .says(&child)
-        .says("--auth-file");
-    let hers = ended(export.env("LOCKKEEPER_AUTH", "digest:super:test"));
-    hers.ends(0).silently().shows("super:D/In");
-}
-
-fn a_tree_is_exported_and_imported_byte_for_byte(arm: &Arm) {
-    let (from, to) = (arm.path(), arm.path());
-    let text = format!("{from}/text");
-    arm.said(&["create", "--parents", &text, "größe\n\u{1b}[31m"]);
-    arm.create(&format!("{from}/a/b"));
-    let bytes: Vec<u8> = (0..=255).collect();
-    fed(
-        &mut arm.on(&["create", &format!("{from}/bytes"), "-"]),
-        &bytes,
-    )
-    .ends(0);
-    arm.said(&["setacl", &format!("{from}/a"), "world:anyone:cdrw"]);
-    arm.create_ephemeral(&format!("{from}/ephemeral"));
-    let exported = ended(&mut arm.on(&["export", &from])).ends(0);
-    let left_out = "lockkeeper: ephemeral nodes that were left out: 1\n";
-    assert_eq!(exported.stderr, left_out);
-    let exported = exported.stdout;
-    assert_eq!(exported.lines().count(), 5);
-
-    let top = format!("{to}/below");
-    let import = |options: &[&str], lines: &str| {
-        let arguments = [&["import"], options, &[&top]].concat();
-        fed(&mut arm.on(&arguments), lines.as_bytes())
-    };
-    let begin_with = |lines: &str, word| lines.lines().all(|line| line.starts_with(word));
-    let plan = import(&["--dry-run"], &exported).ends(0).silently().stdout;
-    assert!(begin_with(&plan, "create  "), "{plan}");
-    arm.refused(&["stat", &top]);
-    import(&[], &exported).is(0, &plan);
-    assert_eq!(arm.said(&["export", &top]), exported);
-    let got = arm.on(&["get", &format!("{top}/bytes")]).output().unwrap();
-    assert_eq!(got.stdout, bytes);
-
-    let again = import(&[], &exported).ends(0).stdout;
-    assert!(begin_with(&again, "same    "), "{again}");
-    arm.said(&["set", &format!("{top}/text"), "other"]);
-    arm.said(&["rm", &format!("{top}/bytes")]);
-    let differs = import(&[], &exported).is(1, "");
-    differs.says(&format!("{top}/text exists with other data"));
-    arm.refused(&["stat", &format!("{top}/bytes")]);
-    import(&["--overwrite"], &exported).ends(0);
-    assert_eq!(arm.said(&["export", &top]), exported);
-    import(&[], "{}\n").ends(64).says("line 1 of stdin");
 }
 
 /// `head -1` ended, and the command waited for an event that never came.

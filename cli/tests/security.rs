@@ -233,8 +233,12 @@ fn a_server_with_users_may_serve_anonymous_clients_too() {
     let files = Files::new("anonymous");
     let (_serve, address) = serve(&files, ALICE, &["--allow-anonymous"]);
     let on = |arguments: &[&str], auth| on(&address, arguments, auth);
-    on(&["create", "/hers"], Some(ALICE)).ends(0);
-    on(&["setacl", "/hers", "sasl:alice:cdrwa"], Some(ALICE)).ends(0);
+    let mut run = lockkeeper(&["run", "--acl", "creator", "/hers", "--", "true"]);
+    run.envs([
+        ("LOCKKEEPER_CONNECT", &*address),
+        ("LOCKKEEPER_AUTH", ALICE),
+    ]);
+    ended(&mut run).ends(0);
     on(&["create", "/everyones"], None).ends(0);
     on(&["get", "/hers"], None).ends(1);
     on(&["get", "/hers"], Some(ALICE)).ends(0);

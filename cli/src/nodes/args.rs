@@ -5,9 +5,8 @@
 use std::{ffi::OsString, num::NonZero, time::Duration};
 
 use clap::{Args, Subcommand};
-use lockkeeper::{Client, node::Acl};
+use lockkeeper::Client;
 
-use super::acl_entry;
 use crate::{client::ClientArgs, duration, exit::Failure, paths};
 
 #[derive(Debug, Subcommand)]
@@ -20,13 +19,7 @@ pub(crate) enum NodeCommand {
     Create(OnServers<CreateArgs>),
     Rm(OnServers<RmArgs>),
     Watch(OnServers<WatchArgs>),
-    Getacl(OnServers<GetAclArgs>),
-    Setacl(OnServers<SetAclArgs>),
     Sync(OnServers<SyncArgs>),
-    Whoami(OnServers<WhoAmIArgs>),
-    Config(OnServers<ConfigArgs>),
-    Export(OnServers<ExportArgs>),
-    Import(OnServers<ImportArgs>),
 }
 
 // The arguments of a command, and the options about servers. A doc comment here would be in the help texts.
@@ -204,38 +197,6 @@ pub(crate) struct WatchArgs {
     pub(super) path: String,
 }
 
-/// Show who may do what with a node
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Each line is one entry: SCHEME:ID:PERMISSIONS. setacl takes the same form. The\n\
-        permissions are c create a child, d delete a child, r read, w write, a admin.\n\n\
-        Example:\n  lockkeeper getacl /locks"
-)]
-pub(crate) struct GetAclArgs {
-    #[arg(value_parser = paths::node)]
-    pub(super) path: String,
-}
-
-/// Set who may do what with a node
-#[derive(Args, Debug)]
-#[command(
-    after_help = "The entries replace all earlier ones. auth::cdrwa stands for the identities of\n\
-        this client.\n\n\
-        Example:\n  lockkeeper setacl --auth-file auth /locks auth::cdrwa world:anyone:r"
-)]
-pub(crate) struct SetAclArgs {
-    /// Only if the ACL has this version, the aversion that stat shows
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
-    pub(super) version: Option<i32>,
-
-    #[arg(value_parser = paths::node)]
-    pub(super) path: String,
-
-    /// The entries: SCHEME:ID:PERMISSIONS
-    #[arg(value_name = "ENTRY", required = true, value_parser = acl_entry::entry)]
-    pub(super) acl: Vec<Acl>,
-}
-
 /// Wait until the server has applied all earlier writes
 #[derive(Args, Debug)]
 #[command(
@@ -243,54 +204,5 @@ pub(crate) struct SetAclArgs {
 )]
 pub(crate) struct SyncArgs {
     #[arg(default_value = "/", value_parser = paths::node)]
-    pub(super) path: String,
-}
-
-/// Show as whom the server knows this client
-#[derive(Args, Debug)]
-#[command(after_help = "The servers must be ZooKeeper 3.7 or later.\n\n\
-        Example:\n  lockkeeper whoami --auth-file auth")]
-pub(crate) struct WhoAmIArgs {}
-
-/// Show the servers of the ensemble
-#[derive(Args, Debug)]
-#[command(after_help = "A server without an ensemble shows nothing.\n\n\
-        Example:\n  lockkeeper config")]
-pub(crate) struct ConfigArgs {}
-
-/// Write a node and everything below it to stdout
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Each line is a JSON object: the path below PATH, the data (in hexadecimal if they\n\
-        are not UTF-8), and the ACL. Ephemeral nodes are left out. The nodes are read one\n\
-        after another: changes meanwhile may be in the output or not.\n\n\
-        Servers hide users of the digest scheme from clients that may not change an ACL.\n\
-        A copy would shut these users out, so nothing is exported then.\n\n\
-        Example:\n  lockkeeper export /app > app.jsonl"
-)]
-pub(crate) struct ExportArgs {
-    #[arg(value_parser = paths::node)]
-    pub(super) path: String,
-}
-
-/// Create the nodes that export has written, from stdin
-#[derive(Args, Debug)]
-#[command(
-    after_help = "A line for each node says what is done: create, set, or same. A node that exists\n\
-        keeps its ACL. If a node has other data and --overwrite is not given, nothing is\n\
-        changed at all.\n\n\
-        Example:\n  lockkeeper import --dry-run /copy < app.jsonl"
-)]
-pub(crate) struct ImportArgs {
-    /// Say what would be done, and change nothing
-    #[arg(long, short = 'n')]
-    pub(super) dry_run: bool,
-
-    /// Replace the data of nodes that exist
-    #[arg(long)]
-    pub(super) overwrite: bool,
-
-    /// Where the exported node goes; it need not exist
-    #[arg(value_parser = paths::node)]
     pub(super) path: String,
 }

@@ -1,4 +1,4 @@
-//! `lockkeeper set`, `create` and `rm`.
+//! `lockkeeper set`, `create`, `rm` and `sync`.
 
 use std::{ffi::OsStr, future::ready, os::unix::ffi::OsStrExt as _};
 
@@ -107,7 +107,7 @@ pub(super) async fn sync(args: &SyncArgs, client: &Client) -> Result<(), Failure
 }
 
 /// The data from the command line, or all of stdin for `-`. The session goes on meanwhile.
-pub(super) async fn data(given: &OsStr) -> Result<Bytes, Failure> {
+async fn data(given: &OsStr) -> Result<Bytes, Failure> {
     if given != "-" {
         return Ok(Bytes::copy_from_slice(given.as_bytes()));
     }

@@ -1,4 +1,4 @@
-//! `lockkeeper ls`, `get`, `stat` and `config`: show one node, or what is below it.
+//! `lockkeeper ls`, `get` and `stat`: show one node, or what is below it.
 
 use futures::{StreamExt as _, stream};
 use lockkeeper::{Client, client::SessionId, node::Stat, proto::path};
@@ -6,7 +6,7 @@ use lockkeeper::{Client, client::SessionId, node::Stat, proto::path};
 use serde_json::Value;
 
 use super::{
-    args::{ConfigArgs, GetArgs, LsArgs, StatArgs},
+    args::{GetArgs, LsArgs, StatArgs},
     metadata,
     walk::{AT_ONCE, walk},
 };
@@ -96,11 +96,4 @@ pub(super) fn owner(stat: &Stat) -> String {
         SessionId::NONE => "-".to_owned(),
         owner => owner.to_string(),
     }
-}
-
-/// The configuration of the ensemble, as the servers write it.
-pub(super) async fn config(_: &ConfigArgs, client: &Client) -> Result<(), Failure> {
-    let config = client.get_config().await?;
-    let data = config.data.unwrap_or_default();
-    text::print(text::harmless_lines(&String::from_utf8_lossy(&data)))
 }

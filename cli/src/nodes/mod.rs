@@ -1,22 +1,17 @@
-//! The commands that show and change nodes, from `lockkeeper ls` to `lockkeeper import`.
+//! The commands that show and change nodes, from `lockkeeper ls` to `lockkeeper sync`.
 //!
 //! | file | what |
 //! |---|---|
 //! | `args` | the arguments of each command |
-//! | `look` | `ls`, `get`, `stat`, `config` |
+//! | `look` | `ls`, `get`, `stat` |
 //! | `metadata` | a node's metadata as JSON |
-//! | `acl`, `acl_entry` | `getacl`, `setacl`, `whoami`; entries as text |
 //! | `walk` | finding a node and everything below it |
 //! | `tree` | `tree` |
-//! | `change` | `set`, `create`, `rm` |
+//! | `change` | `set`, `create`, `rm`, `sync` |
 //! | `watch` | `watch` |
-//! | `copy` | `export`, `import` |
 
-mod acl;
-mod acl_entry;
 mod args;
 mod change;
-mod copy;
 mod look;
 mod metadata;
 mod tree;
@@ -40,12 +35,6 @@ pub(crate) async fn run(command: NodeCommand) -> Result<u8, Failure> {
             it.with(change::rm).await
         }
         NodeCommand::Watch(it) => it.with(watch::watch).await,
-        NodeCommand::Getacl(it) => it.with(acl::get).await,
-        NodeCommand::Setacl(it) => it.with(acl::set).await,
         NodeCommand::Sync(it) => it.with(change::sync).await,
-        NodeCommand::Whoami(it) => it.with(acl::who_am_i).await,
-        NodeCommand::Config(it) => it.with(look::config).await,
-        NodeCommand::Export(it) => it.with(copy::export).await,
-        NodeCommand::Import(it) => it.with(copy::import).await,
     }
 }
