@@ -54,7 +54,7 @@ fn every_command_has_a_manual_page_with_its_sections() {
     assert!(
         files
             .text("lockkeeper-wire-spy.1")
-            .contains("\\-\\-cut\\-after")
+            .contains("\\-\\-connect")
     );
 }
 
@@ -75,7 +75,7 @@ fn shells_complete_commands_options_and_values() {
         ("lockkeeper run --on", "--on-loss"),
         ("lockkeeper run --acl ", "creator"),
         ("lockkeeper wire ", "decode"),
-        ("lockkeeper wire spy --c", "--cut-after"),
+        ("lockkeeper wire spy --c", "--connect"),
     ] {
         for (shell, script) in [("bash", bash), ("fish", fish), ("zsh", zsh)] {
             let me = env!("CARGO_BIN_EXE_lockkeeper");

@@ -1,8 +1,9 @@
-//! Both directions of one connection: cuts the bytes into messages, and decodes each.
+//! Both directions of one connection: cuts the bytes into messages, decodes each, and prints it.
 //!
 //! Invariants:
 //! - Every byte that comes in is in exactly one message, in order.
 //! - No bytes make this fail. What cannot be decoded is in a message with the reason.
+//! - Later versions may add keys to the JSON, but remove none.
 //!
 //! A reply does not name its operation, so this remembers the requests.
 
@@ -14,23 +15,35 @@ use lockkeeper_proto::{
     connect::{ConnectRequest, ConnectResponse},
     frame::{self, PREFIX_LEN},
     header::{ReplyHeader, RequestHeader},
-    jute::{Decode, DecodeError, Reader, Traced, TracedValue},
+    jute::{Decode as _, DecodeError, Reader, Traced, TracedValue},
 };
+use serde_json::json;
 
-use super::Side;
+use super::show;
+use crate::{exit::Failure, text};
 
 /// A longer frame is taken for the end of what can be decoded.
 const LONGEST_FRAME: usize = 64 << 20;
 
+/// The sender of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Client,
+    Server,
+}
+
 /// A connection.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
+    number: usize,
+    /// Whether messages are printed as JSON.
+    json: bool,
+    /// Whether the connection is not a recording: messages have a time, and their secrets are not shown.
+    is_live: bool,
     /// The bytes of each side.
     sides: [Direction; 2],
     /// The requests without a reply, in order.
     asked: VecDeque<(Xid, OpCode)>,
-    /// Whether the client has sent a four-letter word. The answer is text.
-    word: bool,
 }
 
 #[derive(Debug, Default)]
@@ -41,89 +54,150 @@ struct Direction {
     offset: usize,
     /// Whether the handshake has come.
     begun: bool,
-    /// Whether the rest cannot be cut into messages.
-    broken: bool,
+    /// What the bytes are if they cannot be cut into messages.
+    opaque: Option<&'static str>,
 }
 
 /// A message, or bytes that are none.
-#[derive(Debug)]
-pub(super) struct Message {
-    pub(super) side: Side,
-    /// The offset in the stream of this side.
-    pub(super) offset: usize,
-    /// All bytes, with the length in front of a frame.
-    pub(super) bytes: Bytes,
+#[derive(Debug, Default)]
+struct Message {
     /// What it is: `getData`, `reply to getData`, `event`.
-    pub(super) what: String,
-    /// The fields, in order and without a gap.
-    pub(super) fields: Vec<Traced>,
-    /// Why the last field is only bytes.
-    pub(super) error: Option<String>,
+    what: String,
+    /// All bytes, with the length in front of a frame.
+    bytes: Bytes,
+    /// The fields, in order and without a gap. What is behind them is not decoded.
+    fields: Vec<Traced>,
+    error: Option<String>,
+}
+
+impl Message {
+    fn opaque(what: &str, bytes: BytesMut, error: Option<String>) -> Self {
+        Self {
+            what: what.to_owned(),
+            bytes: bytes.freeze(),
+            fields: Vec::new(),
+            error,
+        }
+    }
 }
 
 impl Conversation {
-    /// Takes bytes of one side, and returns the messages that are complete now.
-    pub(super) fn hear(&mut self, side: Side, bytes: &[u8]) -> Vec<Message> {
-        self.sides[side as usize].left.extend_from_slice(bytes);
-        std::iter::from_fn(|| self.next(side)).collect()
+    pub(super) fn new(json: bool, is_live: bool, number: usize) -> Self {
+        Self {
+            number,
+            json,
+            is_live,
+            ..Self::default()
+        }
     }
 
-    /// The connection has ended: returns the bytes that are in no message.
-    pub(super) fn end(&mut self) -> Vec<Message> {
-        let mut rest = |side| {
-            let length = self.sides[side as usize].left.len();
-            let why = "the rest of the message is missing".to_owned();
-            (length > 0).then(|| self.opaque(side, length, "incomplete", Some(why)))
-        };
-        let sides = [Side::Client, Side::Server];
-        sides.into_iter().filter_map(&mut rest).collect()
+    /// Takes bytes of one side, and prints the messages that are complete now.
+    pub(super) fn hear(&mut self, side: Side, bytes: &[u8]) -> Result<(), Failure> {
+        self.sides[side as usize].left.extend_from_slice(bytes);
+        while let Some(message) = self.next(side) {
+            self.print(side, message)?;
+        }
+        Ok(())
+    }
+
+    /// The connection has ended: prints the bytes that are in no message. What comes then belongs to the next one.
+    pub(super) fn end(&mut self) -> Result<(), Failure> {
+        for side in [Side::Client, Side::Server] {
+            let bytes = self.sides[side as usize].left.split();
+            if !bytes.is_empty() {
+                let why = "the rest of the message is missing".to_owned();
+                self.print(side, Message::opaque("incomplete", bytes, Some(why)))?;
+            }
+        }
+        *self = Self::new(self.json, self.is_live, self.number + 1);
+        Ok(())
     }
 
     fn next(&mut self, side: Side) -> Option<Message> {
-        let word = self.word;
         let direction = &mut self.sides[side as usize];
-        let length = direction.left.len();
-        if length == 0 {
-            return None;
+        let left = &mut direction.left;
+        if let Some(what) = direction.opaque {
+            return (!left.is_empty()).then(|| Message::opaque(what, left.split(), None));
         }
-        if direction.broken || (word && side == Side::Server) {
-            let what = if word { "answer" } else { "bytes" };
-            return Some(self.opaque(side, length, what, None));
+        let start: [u8; PREFIX_LEN] = *left.first_chunk()?;
+        if side == Side::Client && !direction.begun && start.iter().all(u8::is_ascii_lowercase) {
+            // One of the four-letter words. Its answer is text.
+            let word = Message::opaque("word", left.split_to(PREFIX_LEN), None);
+            direction.opaque = Some("bytes");
+            self.sides[Side::Server as usize].opaque = Some("answer");
+            return Some(word);
         }
-        let start: Option<[u8; PREFIX_LEN]> = direction.left.first_chunk().copied();
-        let is_word = start.is_some_and(|start| start.iter().all(u8::is_ascii_lowercase));
-        if side == Side::Client && !direction.begun && is_word {
-            direction.broken = true;
-            self.word = true;
-            return Some(self.opaque(side, PREFIX_LEN, "word", None));
-        }
-        match frame::split(&mut direction.left, LONGEST_FRAME) {
-            Ok(message) => {
-                let whole = [&start?[..], &message?].concat();
-                Some(self.decode(side, whole.into()))
-            }
+        let bytes: Bytes = match frame::split(left, LONGEST_FRAME) {
+            Ok(message) => [&start[..], &message?].concat().into(),
             Err(error) => {
-                direction.broken = true;
-                Some(self.opaque(side, length, "bytes", Some(error.to_string())))
+                direction.opaque = Some("bytes");
+                return Some(Message::opaque(
+                    "bytes",
+                    left.split(),
+                    Some(error.to_string()),
+                ));
             }
-        }
+        };
+        let mut what = "handshake".to_owned();
+        let mut reader = Reader::new(bytes.clone()).with_trace();
+        let decoded = self.decode(side, &mut reader, &mut what);
+        Some(Message {
+            what,
+            bytes,
+            fields: reader.trace().to_vec(),
+            error: decoded.err().map(|error| error.to_string()),
+        })
     }
 
-    /// The next bytes, which are not decoded.
-    fn opaque(&mut self, side: Side, length: usize, what: &str, error: Option<String>) -> Message {
-        let bytes = self.sides[side as usize].left.split_to(length).freeze();
-        self.message(side, bytes, what.to_owned(), Vec::new(), error)
-    }
-
-    /// A message. What is behind its fields is one more.
-    fn message(
+    /// Decodes a frame, and says what it is.
+    fn decode(
         &mut self,
         side: Side,
-        bytes: Bytes,
-        what: String,
-        mut fields: Vec<Traced>,
-        error: Option<String>,
-    ) -> Message {
+        reader: &mut Reader,
+        what: &mut String,
+    ) -> Result<(), DecodeError> {
+        let begun = std::mem::replace(&mut self.sides[side as usize].begun, true);
+        reader.enter("frame length");
+        i32::decode(reader)?;
+        match (side, begun) {
+            (Side::Client, false) => ConnectRequest::decode(reader).map(drop),
+            (Side::Server, false) => ConnectResponse::decode(reader).map(drop),
+            (Side::Client, true) => {
+                "request".clone_into(what);
+                let header = RequestHeader::decode(reader)?;
+                self.asked.push_back((header.xid, header.op));
+                header.op.name().unwrap_or("request").clone_into(what);
+                Request::decode(header.op, reader).map(drop)
+            }
+            (Side::Server, true) => {
+                "reply".clone_into(what);
+                let header = ReplyHeader::decode(reader)?;
+                if header.xid == Xid::NOTIFICATION {
+                    "event".clone_into(what);
+                    return WatcherEvent::decode(reader).map(drop);
+                }
+                let asked = self.asked.iter().position(|(xid, _)| *xid == header.xid);
+                let Some((_, op)) = asked.and_then(|at| self.asked.remove(at)) else {
+                    return Ok(());
+                };
+                let name = op.name().unwrap_or("request");
+                if header.err.is_ok() {
+                    *what = format!("reply to {name}");
+                    return Response::decode(op, reader).map(drop);
+                }
+                *what = format!("refusal of {name}");
+                Ok(())
+            }
+        }
+    }
+
+    fn print(&mut self, side: Side, message: Message) -> Result<(), Failure> {
+        let Message {
+            what,
+            bytes,
+            mut fields,
+            error,
+        } = message;
         let end = fields.last().map_or(0, |last| last.offset + last.length);
         if end < bytes.len() {
             fields.push(Traced {
@@ -133,68 +207,30 @@ impl Conversation {
                 value: TracedValue::Fixed(bytes.slice(end..)),
             });
         }
-        let direction = &mut self.sides[side as usize];
-        let offset = direction.offset;
-        direction.offset += bytes.len();
-        Message {
-            side,
-            offset,
-            bytes,
-            what,
-            fields,
-            error,
-        }
-    }
-
-    /// Decodes the message of a frame.
-    fn decode(&mut self, side: Side, whole: Bytes) -> Message {
-        let mut reader = Reader::new(whole.clone()).with_trace();
-        reader.enter("frame length");
-        let _ = i32::decode(&mut reader);
-        let begun = std::mem::replace(&mut self.sides[side as usize].begun, true);
-        let (what, done) = match (side, begun) {
-            (Side::Client, false) => ("handshake".to_owned(), all::<ConnectRequest>(&mut reader)),
-            (Side::Server, false) => ("handshake".to_owned(), all::<ConnectResponse>(&mut reader)),
-            (Side::Client, true) => self.request(&mut reader),
-            (Side::Server, true) => self.reply(&mut reader),
-        };
-        let fields = reader.trace().to_vec();
-        let error = done.err().map(|error| error.to_string());
-        self.message(side, whole, what, fields, error)
-    }
-
-    fn request(&mut self, reader: &mut Reader) -> (String, Result<(), DecodeError>) {
-        let header = match RequestHeader::decode(reader) {
-            Ok(header) => header,
-            Err(error) => return ("request".to_owned(), Err(error)),
-        };
-        self.asked.push_back((header.xid, header.op));
-        let name = header.op.name().unwrap_or("request").to_owned();
-        (name, Request::decode(header.op, reader).map(drop))
-    }
-
-    fn reply(&mut self, reader: &mut Reader) -> (String, Result<(), DecodeError>) {
-        let header = match ReplyHeader::decode(reader) {
-            Ok(header) => header,
-            Err(error) => return ("reply".to_owned(), Err(error)),
-        };
-        if header.xid == Xid::NOTIFICATION {
-            return ("event".to_owned(), all::<WatcherEvent>(reader));
-        }
-        let asked = self.asked.iter().position(|(xid, _)| *xid == header.xid);
-        let Some((_, op)) = asked.and_then(|at| self.asked.remove(at)) else {
-            return ("reply".to_owned(), Ok(()));
-        };
-        let name = op.name().unwrap_or("request");
-        if header.err.is_ok() {
-            let decoded = Response::decode(op, reader).map(drop);
-            (format!("reply to {name}"), decoded)
+        let (side, direction) = (
+            ["client", "server"][side as usize],
+            &mut self.sides[side as usize],
+        );
+        let (number, offset, length) = (self.number, direction.offset, bytes.len());
+        direction.offset += length;
+        let now = self.is_live.then(text::now);
+        text::print(if self.json {
+            let fields: Vec<_> = fields
+                .iter()
+                .map(|it| show::json(it, &bytes, self.is_live))
+                .collect();
+            let time = now.map(text::millis);
+            let message = json!({
+                "connection": number, "from": side, "what": what, "offset": offset,
+                "bytes": length, "error": error, "fields": fields, "time_ms": time,
+            });
+            format!("{message}\n")
         } else {
-            (format!("refusal of {name}"), Ok(()))
-        }
+            let time = now.map_or(String::new(), |now| format!("{}  ", text::moment(now)));
+            let fields = fields.iter().filter(|it| it.offset > 0);
+            let fields: String = fields.map(|it| show::word(it, self.is_live)).collect();
+            let error = error.map_or(String::new(), |error| format!(": {error}"));
+            format!("{time}{number}  {side}  {what}, {length} bytes at {offset}{fields}{error}\n")
+        })
     }
-}
-
-fn all<T: Decode>(reader: &mut Reader) -> Result<(), DecodeError> {
-    T::decode(reader).map(drop)
 }
