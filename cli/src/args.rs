@@ -144,7 +144,7 @@ const LEVELS: [&str; 5] = ["off", "error", "warn", "info", "debug"];
         deletes them at the end.\n\n\
         Exit status: 0 if the lock kept its promises; 1 if two clients held the lock at\n\
         once, or if the lock broke another promise.\n\n\
-        Example:\n  lockkeeper demo --clients 8 --seconds 10 --svg demo.svg"
+        Example:\n  lockkeeper demo --clients 8 --seconds 10"
 )]
 pub(crate) struct DemoArgs {
     #[command(flatten)]
@@ -157,10 +157,6 @@ pub(crate) struct DemoArgs {
     /// For how many seconds the clients contend, at least
     #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) seconds: u32,
-
-    /// Also draw a picture: who waited for the lock, held it and was paused, and when
-    #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod support;
 
 use rustix::process::Signal;
-use support::{Arm, Ended, Files, Running, ended, in_a_terminal, lockkeeper};
+use support::{Arm, Ended, Running, ended, in_a_terminal, lockkeeper};
 
 on_both_arms!(no_two_clients_hold_the_lock_at_once_and_no_node_is_left);
 
@@ -24,24 +24,11 @@ fn the_demo_starts_its_own_server_and_fits_any_number_of_clients() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn the_demo_draws_a_picture_and_fits_a_terminal() {
-    let (binary, files) = (env!("CARGO_BIN_EXE_lockkeeper"), Files::new("picture"));
-    let file = files.path("demo.svg");
-    let demo = in_a_terminal(&format!(
-        "NO_COLOR=1 exec {binary} demo --seconds 1 --svg {file}"
-    ));
-    let holds = demo
-        .stdout
-        .lines()
-        .find_map(|line| line.strip_prefix("holds "));
-    let holds = holds.unwrap().split_whitespace().next().unwrap();
-    let holds: usize = holds.parse().unwrap();
-    let picture = files.text("demo.svg");
-    // One is paused, and one more is in the legend.
-    assert_eq!(picture.matches("<rect class=\"holds\"").count(), holds);
-    assert!(picture.contains("late write refused</text>"), "{picture}");
-    assert!(picture.ends_with("</svg>\n"), "{picture}");
-    check(demo);
+fn the_demo_fits_a_terminal() {
+    let binary = env!("CARGO_BIN_EXE_lockkeeper");
+    check(in_a_terminal(&format!(
+        "NO_COLOR=1 exec {binary} demo --seconds 1"
+    )));
 }
 
 #[test]

@@ -2,14 +2,11 @@
 //!
 //! Pure: it looks at what the clients did, and never asks the lock. The times come from the clients, which share one clock.
 
-use lockkeeper::Error;
-
 use super::story::{Does, Span, Story};
 use crate::duration::Human;
 
 /// The promises that were broken. `count` is the value of the counter.
 pub(super) fn broken(story: &Story, count: u64) -> impl Iterator<Item = &'static str> {
-    let is_safe = |(valid, wrote): &(bool, _)| !valid && is_refused(wrote);
     let checks = [
         (overlaps(story) == 0, "two clients held the lock at once"),
         (
@@ -21,7 +18,7 @@ pub(super) fn broken(story: &Story, count: u64) -> impl Iterator<Item = &'static
             "the counter does not match the number of writes",
         ),
         (
-            story.late.as_ref().is_some_and(is_safe),
+            story.late == Some((false, true)),
             "no late write was refused, or the guard was valid until then",
         ),
     ];
@@ -68,11 +65,6 @@ fn overlaps(story: &Story) -> usize {
     overlaps.count()
 }
 
-/// Whether the server refused the write because the lock's node is gone.
-pub(super) fn is_refused(wrote: &Result<(), Error>) -> bool {
-    wrote.as_ref().is_err_and(Error::is_no_node)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -91,7 +83,6 @@ mod tests {
             to: at(to),
         };
         story.spans = spans.iter().map(span).collect();
-        story.late = Some((false, Err(Error::WatchRemoved)));
         story
     }
 
@@ -112,7 +103,11 @@ mod tests {
         let mut story = story(&holds);
         let late = "no late write was refused, or the guard was valid until then";
         assert_eq!(broken_in(&story, 0), [late]);
-        story.late = Some((false, Ok(())));
+        story.late = Some((true, true));
+        assert_eq!(broken_in(&story, 0), [late]);
+        story.late = Some((false, true));
+        assert_eq!(broken_in(&story, 0), [] as [&str; 0]);
+        story.late = Some((false, false));
         story.writes = 1;
         assert_eq!(broken_in(&story, 1), [late]);
         let lost = "the counter does not match the number of writes";

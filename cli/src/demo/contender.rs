@@ -16,31 +16,24 @@ use std::{
 
 use futures::executor::block_on;
 use lockkeeper::{Error, Guard, LockError, Mutex, Version};
-use tokio::{
-    runtime::Builder,
-    sync::{mpsc, watch},
-    time::sleep,
-};
+use tokio::{runtime::Builder, sync::mpsc, time::sleep};
 
 use super::{
-    setup::Setup,
+    stage::Stage,
     story::{Does, Phase, Story},
-    tell,
 };
 
 /// How long a client holds the lock, and how long it rests after that: the shortest and the longest time, in milliseconds.
 const HOLD_MS: (u64, u64) = (60, 220);
 const REST_MS: (u64, u64) = (20, 300);
-/// How often the late write is sent at most, until a server answers it, and how soon again.
-const ATTEMPTS: u32 = 20;
+/// How soon the late write is sent again, until a server answers it.
 const RETRY: Duration = Duration::from_millis(50);
 
 /// A client that contends.
 pub(super) struct Contender {
     /// The client's number, counted from 0.
     pub(super) number: usize,
-    pub(super) setup: Arc<Setup>,
-    pub(super) story: Arc<watch::Sender<Story>>,
+    pub(super) stage: Arc<Stage>,
 }
 
 impl Contender {
@@ -52,26 +45,26 @@ impl Contender {
                 let _ = failed.send(error).await;
             }
         };
-        let thread = thread::Builder::new().name("client".to_owned());
-        thread.spawn(move || runtime.block_on(live)).map(drop)
+        thread::spawn(move || runtime.block_on(live));
+        Ok(())
     }
 
     async fn contend(&self) -> Result<(), LockError> {
-        let client = self.setup.settings.clone().connect().await?;
+        let client = self.stage.settings.clone().connect().await?;
         let name = format!("client {} of a demo", self.number + 1);
-        let mutex = Mutex::new(&client, &self.setup.lock)?.with_data(name);
+        let mutex = Mutex::new(&client, &self.stage.lock)?.with_data(name);
         loop {
-            self.turn(Does::Wait);
-            let Some(guard) = self.unless_finished(mutex.lock()).await else {
-                break;
+            let lock = async {
+                self.tell(|story| story.turn(Instant::now(), self.number, Does::Wait, 0));
+                mutex.lock().await
             };
-            self.hold(guard?).await?;
-            let rest = sleep(random(REST_MS));
-            if self.unless_finished(rest).await.is_none() {
-                break;
+            tokio::select! {
+                biased;
+                _ = self.stage.until(Phase::Finished) => break,
+                guard = lock => self.hold(guard?).await?,
             }
+            sleep(random(REST_MS)).await;
         }
-        self.turn(Does::Rest);
         client.close().await;
         Ok(())
     }
@@ -80,10 +73,9 @@ impl Contender {
     async fn hold(&self, guard: Guard) -> Result<(), LockError> {
         let token = guard.fencing_token().get();
         let lease = guard.valid_until().unwrap_or_else(Instant::now);
-        let is_paused = tell(&self.story, |story| {
-            story.granted(self.number, token, lease)
-        });
-        let next = self.setup.count(guard.client()).await? + 1;
+        let mut is_paused = false;
+        self.tell(|story| is_paused = story.granted(self.number, token, lease));
+        let next = self.stage.count(guard.client()).await? + 1;
         if is_paused {
             self.pause(&guard, next).await;
             // The release fails if the lock is lost. The demo has shown that already.
@@ -94,7 +86,7 @@ impl Contender {
         self.write(&guard, next).await?;
         // If the lock was lost, the hold had ended before.
         let at = guard.valid_until().unwrap_or(lease).min(Instant::now());
-        tell(&self.story, |story| story.released(at, self.number));
+        self.tell(|story| story.released(at, self.number));
         guard.release().await
     }
 
@@ -102,23 +94,18 @@ impl Contender {
     async fn pause(&self, guard: &Guard, value: u64) {
         // This blocks the client's whole runtime. Its session sends and receives nothing, like a suspended process or one in a
         // long garbage collection.
-        let mut story = self.story.subscribe();
-        let woken = block_on(story.wait_for(|story| story.phase != Phase::Paused));
-        if !woken.is_ok_and(|story| story.phase == Phase::Woken) {
+        if block_on(self.stage.until(Phase::Woken)) == Phase::Finished {
             return;
         }
         let valid = guard.is_valid();
-        let mut wrote = self.write(guard, value).await;
-        for _ in 1..ATTEMPTS {
-            if wrote.as_ref().err().is_none_or(Error::is_no_node) {
-                break;
+        let refused = loop {
+            match self.write(guard, value).await {
+                Ok(()) => break false,
+                Err(error) if error.is_no_node() => break true,
+                Err(_) => sleep(RETRY).await,
             }
-            sleep(RETRY).await;
-            wrote = self.write(guard, value).await;
-        }
-        tell(&self.story, |story| {
-            story.wrote_late(self.number, valid, value, wrote);
-        });
+        };
+        self.tell(|story| story.wrote_late(self.number, valid, value, refused));
     }
 
     /// Writes the counter, unless the lock's node is gone.
@@ -129,24 +116,12 @@ impl Contender {
     async fn write(&self, guard: &Guard, value: u64) -> Result<(), Error> {
         let write = guard.client().transaction();
         let write = write.check(&guard.path(), Version::ANY);
-        let write = write.set_data(&self.setup.counter, value.to_string(), Version::ANY);
+        let write = write.set_data(&self.stage.counter, value.to_string(), Version::ANY);
         write.commit().await.map(drop)
     }
 
-    /// The result of the future; `None` if the clients must end.
-    async fn unless_finished<T>(&self, future: impl Future<Output = T>) -> Option<T> {
-        let mut story = self.story.subscribe();
-        tokio::select! {
-            biased;
-            _ = story.wait_for(|story| story.phase == Phase::Finished) => None,
-            value = future => Some(value),
-        }
-    }
-
-    fn turn(&self, does: Does) {
-        tell(&self.story, |story| {
-            story.turn(Instant::now(), self.number, does, 0);
-        });
+    fn tell(&self, step: impl FnOnce(&mut Story)) {
+        self.stage.story.send_modify(step);
     }
 }
 

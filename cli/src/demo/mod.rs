@@ -2,26 +2,21 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `setup` | servers and nodes |
+//! | `stage` | servers, nodes, and the story, which all clients share |
 //! | `contender` | a client |
 //! | `story` | what the clients do, printed as it happens |
 //! | `audit` | whether the lock kept its promises, and the numbers |
-//! | `svg` | all of it as a picture |
 
 mod audit;
 mod contender;
-mod setup;
+mod stage;
 mod story;
-mod svg;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{
-    sync::{mpsc, watch},
-    time::{sleep, sleep_until, timeout, timeout_at},
+    sync::mpsc,
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
 
 use crate::{
@@ -31,7 +26,7 @@ use crate::{
     text,
 };
 use contender::Contender;
-use setup::Setup;
+use stage::Stage;
 use story::{BAD, BOLD, GOOD, Phase, Story, print};
 
 /// How long the demo goes on after the hand-over, and after the late write, so that viewers can follow it.
@@ -44,51 +39,42 @@ const FAREWELL: Duration = Duration::from_secs(10);
 /// Runs the demo, and returns the exit status.
 pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let mut signals = Signals::catch(&ENDING)?;
-    let setup = Arc::new(signals.or_end(Setup::new(args)).await?);
-    let status = contend(args, &setup, &mut signals).await;
-    setup.clear().await;
+    let stage = Arc::new(signals.or_end(Stage::new(args)).await?);
+    let status = contend(args, &stage, &mut signals).await;
+    stage.clear().await;
     status
 }
 
 async fn contend(
     args: &DemoArgs,
-    setup: &Arc<Setup>,
+    stage: &Arc<Stage>,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    let clients = usize::from(args.clients);
-    let story = Story::new(clients);
-    story.head(args.seconds, &setup.place);
-    let story = Arc::new(watch::Sender::new(story));
     let (failed, mut failures) = mpsc::channel(1);
-    for number in 0..clients {
-        let (setup, story) = (setup.clone(), story.clone());
-        let contender = Contender {
-            number,
-            setup,
-            story,
-        };
-        contender.start(failed.clone())?;
+    for number in 0..usize::from(args.clients) {
+        let stage = stage.clone();
+        Contender { number, stage }.start(failed.clone())?;
     }
     drop(failed);
+    let time = Duration::from_secs(args.seconds.into());
     let told = async {
         tokio::select! {
-            Some(error) = failures.recv() => Err(Failure::lock(&setup.lock, error)),
+            Some(error) = failures.recv() => Err(Failure::lock(&stage.lock, error)),
             closed = text::closed() => Err(closed),
-            () = pause_one(&story, args.seconds) => Ok(()),
+            // If the story has no such end in time, the audit tells.
+            _ = timeout(time + PATIENCE, pause_one(stage, time)) => Ok(()),
         }
     };
     let told = signals.or_end(told).await;
-    tell(&story, |story| story.phase = Phase::Finished);
+    stage
+        .story
+        .send_modify(|story| story.phase = Phase::Finished);
     // The channel closes when the last client has ended.
     let farewell = async { while failures.recv().await.is_some() {} };
     let _ = timeout(FAREWELL, farewell).await;
     told?;
-    let count = setup.final_count().await?;
-    let story = story.borrow();
-    if let Some(file) = &args.svg {
-        let picture = svg::picture(&story);
-        std::fs::write(file, picture).map_err(|error| Failure::file(file, &error))?;
-    }
+    let count = stage.count(&stage.client).await?;
+    let story = stage.story.borrow();
     print("");
     for (name, text) in audit::numbers(&story, count) {
         print(&format!("{BOLD}{name:<10}{BOLD:#}{text}"));
@@ -100,49 +86,30 @@ async fn contend(
         status = exit::BROKEN;
     }
     if status == exit::OK {
-        print(&format!(
-            "{GOOD}OK{GOOD:#}: no two clients held the lock at once, and the late write was refused"
-        ));
+        let ok = "no two clients held the lock at once, and the late write was refused";
+        print(&format!("{GOOD}OK{GOOD:#}: {ok}"));
     }
     Ok(status)
 }
 
 /// Pauses a client until another client has its lock, lets it go on, and waits for its write.
 ///
-/// Returns after this time, or a little after the late write if that is later. The story may have no such end: then it returns later.
-async fn pause_one(story: &watch::Sender<Story>, seconds: u32) {
-    let time = Duration::from_secs(seconds.into());
-    let (end, limit) = (Instant::now() + time, Instant::now() + time + PATIENCE);
+/// Returns after this time, or a little after the late write if that is later.
+async fn pause_one(stage: &Stage, time: Duration) {
+    let end = Instant::now() + time;
     sleep(time * 2 / 5).await;
-    tell(story, |story| story.phase = Phase::PauseNext);
-    until(story, limit, |story| story.pause.is_some()).await;
-    let pause = story.borrow().pause;
-    if let Some((client, lease_until)) = pause
-        && !until(story, lease_until, |story| story.next.is_some()).await
-    {
-        tell(story, |story| story.lease_ended(client, lease_until));
+    stage
+        .story
+        .send_modify(|story| story.phase = Phase::PauseNext);
+    stage.until(Phase::Paused).await;
+    let lease_until = stage.story.borrow().lease_until.into();
+    let next = stage.until(Phase::HandedOver);
+    if timeout_at(lease_until, next).await.is_err() {
+        stage.story.send_modify(Story::lease_ended);
+        stage.until(Phase::HandedOver).await;
     }
-    until(story, limit, |story| story.next.is_some()).await;
     sleep(LINGER).await;
-    tell(story, |story| story.phase = Phase::Woken);
-    until(story, limit, |story| story.late.is_some()).await;
-    sleep_until(end.max(Instant::now() + LINGER).into()).await;
-}
-
-/// Waits until this is so; false at the deadline.
-async fn until(
-    story: &watch::Sender<Story>,
-    deadline: Instant,
-    is_so: impl FnMut(&Story) -> bool,
-) -> bool {
-    let mut story = story.subscribe();
-    let waited = timeout_at(deadline.into(), story.wait_for(is_so)).await;
-    waited.is_ok()
-}
-
-/// Adds a step to the story.
-fn tell<T>(story: &watch::Sender<Story>, step: impl FnOnce(&mut Story) -> T) -> T {
-    let mut done = None;
-    story.send_modify(|story| done = Some(step(story)));
-    done.expect("the step was done")
+    stage.story.send_modify(|story| story.phase = Phase::Woken);
+    stage.until(Phase::Late).await;
+    sleep_until(end.max(Instant::now() + LINGER)).await;
 }

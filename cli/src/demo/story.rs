@@ -3,18 +3,14 @@
 //! All clients share one story, and each takes its next step only when the last one is in it. So the end of a hold comes before the
 //! grant of the next holder. Not here: whether the lock kept its promises (`audit`).
 
-use std::{
-    io::Write as _,
-    time::{Duration, Instant},
-};
+use std::{io::Write as _, time::Instant};
 
 use anstyle::{
     AnsiColor::{self, BrightBlue, Cyan, Green, Magenta, Red, White, Yellow},
     Style,
 };
-use lockkeeper::Error;
 
-use crate::duration::Human;
+use crate::{args::DemoArgs, duration::Human};
 
 const FAINT: Style = Style::new().dimmed();
 pub(super) const BOLD: Style = Style::new().bold();
@@ -24,16 +20,20 @@ pub(super) const BAD: Style = Red.on_default().bold();
 /// The colours of the clients, in turn.
 const COLOURS: [AnsiColor; 5] = [Cyan, Magenta, Green, BrightBlue, White];
 
-/// What the clients must do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How far the story is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     Contend,
-    /// The next client that gets the lock sets the next phase.
+    /// The next client that gets the lock is paused.
     PauseNext,
     /// One client is paused; the others contend.
     Paused,
-    /// That client goes on; all contend.
+    /// Another client has the lock now.
+    HandedOver,
+    /// The paused client goes on; all contend.
     Woken,
+    /// Its late write has been answered.
+    Late,
     /// All clients end.
     Finished,
 }
@@ -61,12 +61,6 @@ pub(super) struct Span {
     pub(super) to: Instant,
 }
 
-impl Span {
-    pub(super) fn length(&self) -> Duration {
-        self.to.saturating_duration_since(self.from)
-    }
-}
-
 pub(super) struct Story {
     pub(super) start: Instant,
     pub(super) phase: Phase,
@@ -75,11 +69,10 @@ pub(super) struct Story {
     /// What they have done.
     pub(super) spans: Vec<Span>,
     /// The client that is paused, and until when its lease lasts.
-    pub(super) pause: Option<(usize, Instant)>,
-    /// When another client got the lock after that.
-    pub(super) next: Option<Instant>,
-    /// The `is_valid` of the paused client's guard, and what became of its late write.
-    pub(super) late: Option<(bool, Result<(), Error>)>,
+    paused: usize,
+    pub(super) lease_until: Instant,
+    /// The `is_valid` of the paused client's guard, and whether the server refused its late write.
+    pub(super) late: Option<(bool, bool)>,
     /// The writes to the counter that the servers have applied.
     pub(super) writes: u64,
 }
@@ -92,26 +85,27 @@ impl Story {
             phase: Phase::Contend,
             now: vec![(Does::Rest, 0, start); clients],
             spans: Vec::new(),
-            pause: None,
-            next: None,
+            paused: 0,
+            lease_until: start,
             late: None,
             writes: 0,
         }
     }
 
-    /// Prints a heading: what the demo does, and what the signs mean.
-    pub(super) fn head(&self, seconds: u32, place: &str) {
+    /// Begins with a heading: what the demo does, and what the signs mean.
+    pub(super) fn begin(args: &DemoArgs, place: &str) -> Self {
         let signs = [Does::Hold, Does::Wait, Does::Rest, Does::Pause];
         let [holds, waits, rests, paused] = signs.map(|does| lane(does, 0));
-        let clients = self.now.len();
+        let (clients, seconds) = (args.clients, args.seconds);
         let name = |client| format!("{0}{1:<3}{0:#}", style_of(client).bold(), client + 1);
-        let names: String = (0..clients).map(name).collect();
+        let names: String = (0..clients.into()).map(name).collect();
         print(&format!(
             "{BOLD}{clients} clients contend for one lock for {seconds} s{BOLD:#}\non {place}\n\
              each holder adds 1 to a counter on the server; one holder will be paused\n\n\
              {holds} holds the lock   {waits} waits for it   {rests} does something else   {paused} is paused\n\n\
              {BOLD}    time{BOLD:#}  {names} {BOLD}   waited     held  token{BOLD:#}"
         ));
+        Self::new(clients.into())
     }
 
     /// A client does something else from then on.
@@ -129,67 +123,58 @@ impl Story {
     /// A client was granted the lock, with a lease until then. Returns whether it is the one to be paused.
     pub(super) fn granted(&mut self, client: usize, token: u64, lease_until: Instant) -> bool {
         let (at, number) = (Instant::now(), client + 1);
-        if self.phase == Phase::PauseNext {
+        let is_paused = self.phase == Phase::PauseNext;
+        let does = if is_paused { Does::Pause } else { Does::Hold };
+        self.turn(at, client, does, token);
+        if is_paused {
             self.phase = Phase::Paused;
-            self.pause = Some((client, lease_until));
-            self.turn(at, client, Does::Pause, token);
+            (self.paused, self.lease_until) = (client, lease_until);
             let text = format!("client {number}, token {token}, is paused");
             self.note(at, STEP, &text);
-            return true;
-        }
-        self.turn(at, client, Does::Hold, token);
-        if let (Some((_, lease_until)), None) = (self.pause, self.next) {
-            self.next = Some(at);
-            let after = Human(at.saturating_duration_since(lease_until));
+        } else if self.phase == Phase::Paused {
+            self.phase = Phase::HandedOver;
+            let after = Human(at.saturating_duration_since(self.lease_until));
             let text = format!("next: client {number}, {after} after that lease");
             self.note(at, STEP, &text);
         }
-        false
+        is_paused
     }
 
     /// A client has written, and is about to release the lock, or had lost it at that time.
     pub(super) fn released(&mut self, at: Instant, client: usize) {
         self.writes += 1;
         let (_, token, from) = self.now[client];
-        let length = Human(at.saturating_duration_since(from));
-        let wait = |it: &&Span| it.client == client && it.does == Does::Wait;
-        let waited = self.spans.iter().rfind(wait).map(Span::length);
-        let waited = Human(waited.unwrap_or_default());
-        let text = format!("{waited:>9}{length:>9}  {token}");
-        self.note(at, Style::new(), &text);
+        let held = Human(at.saturating_duration_since(from));
+        let waits = |it: &&Span| it.client == client && it.does == Does::Wait;
+        let wait = self.spans.iter().rfind(waits).map(|it| it.to - it.from);
+        let waited = Human(wait.unwrap_or_default());
+        self.note(at, Style::new(), &format!("{waited:>9}{held:>9}  {token}"));
         self.turn(at, client, Does::Rest, 0);
     }
 
     /// A paused client cannot tell when its lease ends.
-    pub(super) fn lease_ended(&mut self, client: usize, at: Instant) {
+    pub(super) fn lease_ended(&mut self) {
+        let (at, client) = (self.lease_until, self.paused);
         self.turn(at, client, Does::PauseOn, self.now[client].1);
         let text = format!("lease of client {} has ended", client + 1);
         self.note(at, STEP, &text);
     }
 
     /// The paused client went on with its guard, and wrote this value.
-    pub(super) fn wrote_late(
-        &mut self,
-        client: usize,
-        valid: bool,
-        value: u64,
-        wrote: Result<(), Error>,
-    ) {
+    pub(super) fn wrote_late(&mut self, client: usize, valid: bool, value: u64, refused: bool) {
         let (at, number) = (Instant::now(), client + 1);
         let text = format!("client {number} wakes: is_valid() = {valid}; it writes");
         self.note(at, STEP, &text);
         self.turn(at, client, Does::Rest, 0);
-        let (style, text) = match &wrote {
-            Ok(()) => (BAD, format!("server accepts counter = {value}")),
-            Err(error) if error.is_no_node() => {
-                let text = format!("server refuses counter = {value}: lock node gone");
-                (GOOD, text)
-            }
-            Err(error) => (BAD, error.to_string()),
+        let (style, does, why) = if refused {
+            (GOOD, "refuses", ": lock node gone")
+        } else {
+            (BAD, "accepts", "")
         };
-        self.note(at, style, &text);
-        self.writes += u64::from(wrote.is_ok());
-        self.late = Some((valid, wrote));
+        self.note(at, style, &format!("server {does} counter = {value}{why}"));
+        self.writes += u64::from(!refused);
+        self.late = Some((valid, refused));
+        self.phase = self.phase.max(Phase::Late);
     }
 
     /// Prints the time, what each client does, and a text.

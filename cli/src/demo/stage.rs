@@ -1,4 +1,4 @@
-//! The servers and the nodes of the demo.
+//! What the clients of the demo share: the servers, the nodes, and the story.
 //!
 //! The directory is a container, and the counter is ephemeral, so the servers clean up even if the demo is killed.
 
@@ -9,8 +9,9 @@ use std::{
 
 use lockkeeper::{Client, CreateMode, Error, Version, client::Builder};
 use lockkeeper_server::Server;
-use tokio::time::timeout;
+use tokio::{sync::watch, time::timeout};
 
+use super::story::{Phase, Story};
 use crate::{args::DemoArgs, client::connect, exit::Failure};
 
 /// The session timeout that the demo asks for. It is short, because nothing happens on the screen until the session of
@@ -22,75 +23,72 @@ const TICK: Duration = Duration::from_millis(100);
 /// How long the clean-up may take.
 const CLEAN_UP: Duration = Duration::from_secs(5);
 
-/// The servers and the nodes of one demo, and a client that creates and deletes these nodes.
-pub(super) struct Setup {
+pub(super) struct Stage {
     /// The embedded server, unless the command line names others.
     _server: Option<Server>,
-    client: Client,
-    directory: String,
-    /// The servers, as the heading shows them.
-    pub(super) place: String,
-    /// The settings of a client.
+    /// The client that creates and deletes the nodes.
+    pub(super) client: Client,
+    /// The settings of a client that contends.
     pub(super) settings: Builder,
+    directory: String,
     pub(super) lock: String,
     pub(super) counter: String,
+    pub(super) story: watch::Sender<Story>,
 }
 
-impl Setup {
+impl Stage {
     /// Starts an embedded server if the command line names none, and creates the nodes.
     pub(super) async fn new(args: &DemoArgs) -> Result<Self, Failure> {
-        let (place, settings, server) = if let Some(servers) = &args.servers.connect {
-            let settings = args.servers.settings_for(servers)?;
-            (servers.to_string(), settings, None)
+        let mut server = None;
+        let (place, settings) = if let Some(servers) = &args.servers.connect {
+            (servers.to_string(), args.servers.settings_for(servers)?)
         } else {
-            let server = Server::builder().tick_time(TICK).start().await?;
-            let address = server.local_addr();
-            let place = format!("an embedded server at {address}");
-            (place, Builder::new(&address.into()), Some(server))
+            let own = server.insert(Server::builder().tick_time(TICK).start().await?);
+            let place = format!("an embedded server at {}", own.local_addr());
+            (place, Builder::new(&own.local_addr().into()))
         };
         let settings = settings.connect_timeout(CONNECT_TIMEOUT);
         // The counter belongs to a session that outlives a pause of this process.
         let client = connect(settings.clone()).await?;
         let directory = format!("/lockkeeper-demo-{:016x}", RandomState::new().hash_one(0));
         let counter = format!("{directory}/counter");
-        let created = async {
-            client.create(&directory, "", CreateMode::Container).await?;
-            client.create(&counter, "0", CreateMode::Ephemeral).await
+        let created = match client.create(&directory, "", CreateMode::Container).await {
+            Ok(_) => client.create(&counter, "0", CreateMode::Ephemeral).await,
+            error => error,
         };
-        created.await.map_err(|error| {
+        created.map_err(|error| {
             if error.is_no_node() {
-                failure!(
-                    UNAVAILABLE,
-                    "the chroot in {place} does not exist; create it, or leave it out"
-                )
+                let what = "does not exist; create it, or leave it out";
+                failure!(UNAVAILABLE, "the chroot in {place} {what}")
             } else {
                 Failure::connect(&error)
             }
         })?;
+        let settings = settings.session_timeout(SESSION_TIMEOUT);
         Ok(Self {
             _server: server,
             client,
-            place,
-            settings: settings
-                .session_timeout(SESSION_TIMEOUT)
-                .server_timeout(CONNECT_TIMEOUT / 4),
+            settings: settings.server_timeout(CONNECT_TIMEOUT / 4),
             lock: format!("{directory}/lock"),
             counter,
             directory,
+            story: watch::Sender::new(Story::begin(args, &place)),
         })
     }
 
-    /// The counter, as this client reads it.
+    /// The counter, as this client reads it behind all earlier writes.
     pub(super) async fn count(&self, client: &Client) -> Result<u64, Error> {
-        let node = client.get_data(&self.counter).await?;
-        let text = node.data.as_deref().map(String::from_utf8_lossy);
+        client.sync(&self.counter).await?;
+        let data = client.get_data(&self.counter).await?.data;
+        let text = data.as_deref().map(String::from_utf8_lossy);
         Ok(text.and_then(|text| text.parse().ok()).unwrap_or(0))
     }
 
-    /// The final value of the counter.
-    pub(super) async fn final_count(&self) -> Result<u64, Error> {
-        self.client.sync(&self.counter).await?;
-        self.count(&self.client).await
+    /// Waits until the story has come to this phase, or to a later one, and returns its phase.
+    pub(super) async fn until(&self, phase: Phase) -> Phase {
+        let mut story = self.story.subscribe();
+        let reached = story.wait_for(|story| story.phase >= phase).await;
+        reached.map_or(Phase::Finished, |story| story.phase)
     }
 
     /// Deletes the nodes.
