@@ -48,7 +48,7 @@ pub(super) async fn own(client: &Client, node: &str) -> Result<(), Failure> {
             if acl.iter().any(open) {
                 return Err(failure!(
                     USAGE,
-                    "{node} exists, and everyone may change it; restrict it with `lockkeeper setacl`, or leave out --acl"
+                    "{node} exists, and everyone may change it; restrict it, for example with setAcl of zkCli.sh, or leave out --acl"
                 ));
             }
             Ok(())
