@@ -4,7 +4,7 @@
 //!
 //! After a lost connection no pause is needed here: the client itself pauses between connections.
 //!
-//! And waiting for a lock no longer than the caller wants.
+//! And waiting for a lock as long as the caller wants: over outages, and no longer than its timeout.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use lockkeeper_session::{
 };
 
 use crate::{
-    error::{LockError, Loss},
+    error::{LockError, Loss, Obstacle},
     queue::patience::LongWaits,
 };
 
@@ -64,6 +64,24 @@ impl Rounds {
         if !pause.is_zero() {
             client.raw().sleep(pause).await;
         }
+    }
+
+    /// An attempt of a caller that waits has failed. Returns when the next one may begin, or the
+    /// error if no waiting mends it. An outage is no reason to end: the next attempt may be in a new
+    /// session. In a box, as it is rare.
+    pub(crate) fn again<'a>(
+        &'a mut self,
+        client: &'a Client,
+        error: LockError,
+    ) -> BoxFuture<'a, Result<(), LockError>> {
+        Box::pin(async move {
+            if client.is_closed() || !error.ends_with_outage() {
+                return Err(error);
+            }
+            tracing::debug!(%error, "the attempt has failed, trying again");
+            self.pause(client).await;
+            Ok(())
+        })
     }
 }
 
@@ -128,8 +146,11 @@ pub(crate) async fn timeout<T>(
             waited: wait,
             ahead: None,
             // The attempt is there until here: what it has noted goes with it.
-            obstacle: (client.raw().extension::<LongWaits>())
-                .obstacle(&client.raw().server_path(path))
+            obstacle: (client.raw().outage().map(Obstacle::Servers))
+                .or_else(|| {
+                    let waits = client.raw().extension::<LongWaits>();
+                    waits.obstacle(&client.raw().server_path(path))
+                })
                 .map(Box::new),
         }),
     }

@@ -105,7 +105,8 @@ pub enum Obstacle {
         /// The server.
         server: Option<Arc<Endpoint>>,
     },
-    /// No server was connected at the end.
+    /// No server was connected at the end: [`Unreachable`](session::Error::Unreachable) says since
+    /// when, and why each server failed.
     Servers(session::Error),
 }
 
@@ -196,6 +197,12 @@ impl LockError {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Session(error) if error.is_transient())
+    }
+
+    /// Whether a caller that goes on waiting for the lock may get it: what failed was a server, a
+    /// connection, or a session.
+    pub(crate) fn ends_with_outage(&self) -> bool {
+        self.is_transient() || matches!(self.loss(), Some(Loss::Expired | Loss::Elapsed))
     }
 
     /// Whether a deadline of the caller has come.

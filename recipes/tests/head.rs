@@ -29,7 +29,7 @@ async fn a_lease_in_a_later_session_than_the_place_is_not_granted() {
         .faults()
         .cut_before(When::create().within("/s/leases"));
     server.faults().refuse_handshakes(true);
-    let acquiring = tokio::spawn(async move { semaphore.acquire().await });
+    let acquiring = tokio::spawn(async move { semaphore.enqueue().await?.wait().await });
     until("the create is lost", async || {
         server.faults().pending() == 0 && !client.snapshot().state.is_connected()
     })

@@ -14,6 +14,7 @@
 //! | `loss` | what holders and waiters learn of a loss, and when |
 //! | `partition` | what holders learn when servers are cut off from each other; on the embedded cluster alone |
 //! | `directory` | foreign nodes in the lock's directory, and a directory that is deleted |
+//! | `waits` | outages that outlast the session of a waiter; on the embedded server alone |
 //! | `outage` | a fault at any request of an acquisition and release; on the embedded server alone |
 //! | `mutex` | further methods of tickets and guards: not rules, but tests of the mutex, on both arms |
 //! | `plain` | the same for the plain lock, where all contenders use one node name |
@@ -40,6 +41,7 @@ mod plain;
 mod rig;
 mod stress;
 mod types;
+mod waits;
 
 use kinds::{Both, Latching, Leading, Leasing, Reading, Reentering, Writing};
 use lockkeeper::{Mutex, locks::PlainMutex};
@@ -143,6 +145,7 @@ macro_rules! contract {
             a_lost_event_costs_a_waiter_two_session_timeouts
             a_node_that_may_not_be_read_costs_two_session_timeouts
             a_waiter_leaves_a_server_that_shows_what_its_leader_does_not_have);
+        paused!($kind, waits: an_outage_of_an_hour_does_not_end_a_wait);
         cluster!($kind, partition: a_holder_that_is_cut_off_is_told_before_another_contender_holds_it);
         embedded!($kind, outage:
             a_connection_lost_at_any_request_only_costs_time an_attempt_dropped_at_any_request_leaves_nothing);
@@ -175,10 +178,11 @@ macro_rules! tells {
     };
 }
 
-/// The rules for the kinds that have a try.
+/// The rules for the kinds that have a try, and a timeout of their own: all but the elections.
 macro_rules! tries {
     ($kind:ty) => {
         all_arms!($kind, giving_up: a_try_takes_a_free_lock_and_refuses_a_held_one);
+        paused!($kind, waits: a_timeout_in_an_outage_names_its_cause);
     };
 }
 

@@ -19,7 +19,7 @@ use lockkeeper_session::{
 
 use super::{mutex::Mutex, plain::PlainMutex, rw_lock::RwLock, semaphore::Semaphore};
 use crate::{
-    backoff::timeout,
+    backoff::{Rounds, timeout},
     error::{LockError, Loss},
     guard::{
         Guard, LockState,
@@ -141,12 +141,13 @@ impl MultiLock {
         Ok(Self { members })
     }
 
-    /// Waits for all the locks.
+    /// Waits for all the locks. When the session of those that it has expires, it starts again from
+    /// the first one.
     ///
     /// # Errors
     /// - The error of the first lock that could not be acquired. The locks before it are released.
-    /// - [`LockError::Lost`] when a lock was lost before the last one was acquired. All of them are
-    ///   released. If another client deletes a node of ours right before that, [`MultiGuard::lost`]
+    /// - [`LockError::Lost`] when a node of ours was deleted before the last lock was acquired. All of
+    ///   them are released. If another client deletes a node of ours right before that, [`MultiGuard::lost`]
     ///   reports it.
     ///
     /// # Cancel safety
@@ -176,7 +177,7 @@ impl MultiLock {
     /// Takes all the locks if each of them is free; otherwise returns `None`.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock).
+    /// As [`lock`](Self::lock), and as [`Mutex::try_lock`] of each lock.
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
@@ -186,10 +187,15 @@ impl MultiLock {
 
     /// Waits for all the locks, and counts those that are held.
     async fn all(&self, count: &mut usize) -> Result<MultiGuard, LockError> {
+        let mut rounds = Rounds::default();
         loop {
-            // Who waits is not refused.
-            if let Some(held) = self.acquired(count, true).await? {
-                return Ok(held);
+            match (self.acquired(count, true).await, self.members.first()) {
+                (Ok(Some(held)), _) => return Ok(held),
+                (Err(error), Some(first)) => {
+                    rounds.again(first.client_and_path().0, error).await?;
+                }
+                // Who waits is not refused.
+                (refused, _) => drop(refused?),
             }
         }
     }

@@ -67,13 +67,14 @@ impl Mutex {
 
     /// Waits for the lock.
     ///
-    /// A lost connection costs only time: the waiter keeps its place in the queue as long as its
-    /// session lives.
+    /// An outage costs only time, however long it is: the waiter keeps its place in the queue as long
+    /// as its session lives, and then enters again at the end, in the next session.
     ///
     /// # Errors
-    /// - [`LockError::Lost`] when the session of the waiter expires, another client deletes its
-    ///   node, or the client is closed.
-    /// - [`LockError::Session`] when no server is reached in time, or a server refuses a request.
+    /// - [`LockError::Lost`] when another client deletes the node of the waiter, or the client is
+    ///   closed.
+    /// - [`LockError::Session`] when a server refuses a request, or every server fails for a reason
+    ///   that lasts, such as a wrong certificate.
     /// - [`LockError::SequenceExhausted`] when the sequence numbers of the path are used up.
     ///
     /// # Cancel safety
@@ -84,7 +85,8 @@ impl Mutex {
     }
 
     /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything, from the first
-    /// request to the grant.
+    /// request to the grant. In an outage the wait ends at its time, too, and the error has the
+    /// reason as its `obstacle`.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and [`LockError::TimedOut`].
@@ -101,7 +103,8 @@ impl Mutex {
     /// write.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock).
+    /// As [`lock`](Self::lock). And as it is one attempt: [`LockError::Lost`] when the session
+    /// expires, and [`LockError::Session`] when no server is reached in time.
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
@@ -112,7 +115,7 @@ impl Mutex {
     /// Enters the queue, and returns a ticket as soon as the place in the queue is known.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock).
+    /// As [`try_lock`](Self::try_lock): a ticket is one place in the queue.
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).

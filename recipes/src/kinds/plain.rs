@@ -81,8 +81,7 @@ impl PlainMutex {
     /// Lost connections and expired sessions cost only time: there is no place in a queue to lose.
     ///
     /// # Errors
-    /// [`LockError::Lost`] when the node was created, and the session expired before the client
-    /// knew. [`LockError::Session`] when no server is reached or one refuses.
+    /// As [`Mutex::lock`](crate::Mutex::lock).
     ///
     /// # Cancel safety
     /// Dropped at any time, it leaves no node behind.
@@ -92,10 +91,13 @@ impl PlainMutex {
 
     /// As [`lock`](Self::lock). Sets `contended` when another contender had the lock at first.
     async fn granted(&self, contended: &mut bool) -> Result<Guard, LockError> {
+        let mut rounds = Rounds::default();
         loop {
-            // Who waits is not refused.
-            if let Some(guard) = self.attempt(Some(&mut *contended)).await? {
-                return Ok(guard);
+            match self.attempt(Some(&mut *contended)).await {
+                Ok(Some(guard)) => return Ok(guard),
+                // Who waits is not refused.
+                Ok(None) => {}
+                Err(error) => rounds.again(&self.client, error).await?,
             }
         }
     }
@@ -119,7 +121,7 @@ impl PlainMutex {
     /// one read and no write.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock).
+    /// As [`Mutex::try_lock`](crate::Mutex::try_lock).
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).

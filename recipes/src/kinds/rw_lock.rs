@@ -72,7 +72,7 @@ impl RwLock {
     /// A try that finds a writer costs one read and no write.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// As [`Mutex::try_lock`](crate::Mutex::try_lock).
     ///
     /// # Cancel safety
     /// As [`read`](Self::read).
@@ -84,7 +84,7 @@ impl RwLock {
     /// known.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// As [`Mutex::enqueue`](crate::Mutex::enqueue).
     ///
     /// # Cancel safety
     /// As [`read`](Self::read).
@@ -120,7 +120,7 @@ impl RwLock {
     /// A try that finds another contender costs one read and no write.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// As [`Mutex::try_lock`](crate::Mutex::try_lock).
     ///
     /// # Cancel safety
     /// As [`write`](Self::write).
@@ -132,7 +132,7 @@ impl RwLock {
     /// known.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// As [`Mutex::enqueue`](crate::Mutex::enqueue).
     ///
     /// # Cancel safety
     /// As [`write`](Self::write).

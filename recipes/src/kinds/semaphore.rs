@@ -16,7 +16,7 @@ use lockkeeper_session::{Client, sync::BoxFuture};
 
 use super::limit::{self, Limit};
 use crate::{
-    backoff::timeout,
+    backoff::{Rounds, timeout},
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
@@ -116,10 +116,13 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, count: usize) -> Result<Vec<Guard>, LockError> {
+        let mut rounds = Rounds::default();
         loop {
-            // Who waits is not refused.
-            if let Some(leases) = self.leased(count, true).await? {
-                return Ok(leases);
+            match self.leased(count, true).await {
+                Ok(Some(leases)) => return Ok(leases),
+                // Who waits is not refused.
+                Ok(None) => {}
+                Err(error) => rounds.again(self.client(), error).await?,
             }
         }
     }
@@ -187,7 +190,8 @@ impl Semaphore {
     /// finds no free lease writes nothing.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// As [`acquire`](Self::acquire), and as [`Mutex::try_lock`](crate::Mutex::try_lock): it is one
+    /// attempt.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -202,7 +206,7 @@ impl Semaphore {
     /// `None`. A try that finds too few free leases writes nothing.
     ///
     /// # Errors
-    /// As [`acquire_many`](Self::acquire_many).
+    /// As [`acquire_many`](Self::acquire_many) and [`try_acquire`](Self::try_acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -213,7 +217,7 @@ impl Semaphore {
     /// Enters the queue, and returns a ticket as soon as the place in the queue is known.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// As [`try_acquire`](Self::try_acquire): a ticket is one place in the queue.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).

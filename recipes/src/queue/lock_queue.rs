@@ -8,7 +8,7 @@ use lockkeeper_session::{Client, sync::BoxFuture};
 
 use super::waiter::Waiter;
 use crate::{
-    backoff::timeout,
+    backoff::{Rounds, timeout},
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
@@ -89,12 +89,18 @@ impl LockQueue {
         })
     }
 
-    /// Waits for the lock, and notes how many contenders are ahead.
+    /// Waits for the lock, over outages too, and notes how many contenders are ahead.
     async fn granted(&self, ahead: &mut Option<usize>) -> Result<Guard, LockError> {
-        let attempt = Attempt::new(&self.directory);
-        let turn = self.turn(&attempt, ahead).await;
-        let granted = turn.and_then(|node| Guard::new(node, attempt));
-        granted.map_err(|error| error.at(&self.directory.path))
+        let (attempt, mut rounds) = (Attempt::new(&self.directory), Rounds::default());
+        let at = |error: LockError| error.at(&self.directory.path);
+        loop {
+            // The outcome does not outlive this statement: a future of a waiter is to be small.
+            let again = match self.turn(&attempt, ahead).await {
+                Ok(node) => return Guard::new(node, attempt).map_err(at),
+                Err(error) => rounds.again(&self.client, error),
+            };
+            again.await.map_err(at)?;
+        }
     }
 
     /// Waits for the turn of an attempt, and returns its node.
@@ -175,11 +181,11 @@ impl<G> Ticket<G> {
         self.waiter.node.path()
     }
 
-    /// Waits until the lock is granted.
+    /// Waits until the lock is granted. The place is lost with its session, and never taken again.
     ///
     /// # Errors
-    /// As [`Mutex::lock`](crate::Mutex::lock); for a semaphore as
-    /// [`Semaphore::acquire`](crate::Semaphore::acquire).
+    /// As [`Mutex::try_lock`](crate::Mutex::try_lock); for a semaphore as
+    /// [`Semaphore::try_acquire`](crate::Semaphore::try_acquire).
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.

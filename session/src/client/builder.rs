@@ -328,11 +328,7 @@ impl Builder {
         }
         let core = client.shared.lock();
         let ended = core.machine.ended().cloned();
-        Err(ended.unwrap_or_else(|| Error::Unreachable {
-            waited: connect_timeout,
-            tried: core.machine.failures_until(core.clock.now()),
-            servers: core.machine.servers(),
-        }))
+        Err(ended.unwrap_or_else(|| core.machine.unreachable(core.clock.now(), connect_timeout)))
     }
 }
 

@@ -206,6 +206,14 @@ impl Raw<'_> {
         core.machine.snapshot().connections + u64::from(is_next)
     }
 
+    /// Why there is no connection, as the error of a request that has waited since it was lost;
+    /// `None` while there is one.
+    #[must_use]
+    pub fn outage(self) -> Option<Error> {
+        let core = self.client.shared.lock();
+        core.machine.outage(core.clock.now())
+    }
+
     /// The newest transaction that the servers have named in this session.
     #[must_use]
     pub fn newest_zxid(self) -> Zxid {

@@ -24,7 +24,7 @@ use super::{
     session::Granted,
     watches::Kinds,
 };
-use crate::{Cause, Endpoint, Lost};
+use crate::{Cause, Endpoint, Error};
 
 /// A longer password is refused. Source: every server sends 16 bytes.
 const LONGEST_PASSWORD: usize = 64;
@@ -191,16 +191,20 @@ impl<T> Machine<T> {
         }
     }
 
-    /// The failures of all servers, and that of the attempt that still lasts, if it is the first
-    /// one at its server.
-    pub(crate) fn failures_until(&self, now: Instant) -> Arc<[Lost]> {
+    /// No server was reached for so long. The error has the failures of all servers, and that of the
+    /// attempt that still lasts, if it is the first one at its server.
+    pub(crate) fn unreachable(&self, now: Instant, waited: Duration) -> Error {
         let pending = match &self.phase {
             Phase::Trying(attempt) => {
                 Some(self.lost(attempt.endpoint().clone(), attempt.failure(now)))
             }
             _ => None,
         };
-        self.servers.failures(pending)
+        Error::Unreachable {
+            waited,
+            tried: self.servers.failures(pending),
+            servers: self.servers.len(),
+        }
     }
 
     // Moving to another server.

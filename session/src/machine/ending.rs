@@ -60,6 +60,7 @@ impl<T> Machine<T> {
                 lost.cause = Cause::ClosedOn(op);
             }
             tracing::debug!(%lost, "connection lost");
+            self.alone_since = now;
             self.servers.outage(now, lost.clone());
         } else if lost.cause.is_permanent() && !self.failures().contains(&lost) {
             tracing::warn!(%lost, "no connection");
@@ -69,11 +70,7 @@ impl<T> Machine<T> {
         self.servers.ended(lost.clone(), lasted);
         let is_hopeless = || lost.cause.is_permanent() && self.servers.all_failed_permanently();
         if self.connections == 0 && is_hopeless() {
-            let error = Error::Unreachable {
-                waited: now.duration_since(self.began),
-                tried: self.failures(),
-                servers: self.servers.len(),
-            };
+            let error = self.unreachable(now, now.duration_since(self.alone_since));
             return self.end_with(State::Closed, &error, lost.cause);
         }
         let pause = now + self.servers.pause();

@@ -111,6 +111,8 @@ pub struct Machine<T> {
     connections: u64,
     /// When the machine was made.
     began: Instant,
+    /// When the last connection was lost; before the first one, when the machine was made.
+    alone_since: Instant,
 }
 
 impl<T> Machine<T> {
@@ -129,6 +131,7 @@ impl<T> Machine<T> {
             out: Outbox::new(),
             connections: 0,
             began: now,
+            alone_since: now,
             config,
         }
     }
@@ -252,10 +255,12 @@ impl<T> Machine<T> {
         self.servers.failures(None)
     }
 
-    /// How many servers the connection string names.
+    /// Why there is no connection, as the error of a request that has waited since it was lost;
+    /// `None` while there is one.
     #[must_use]
-    pub fn servers(&self) -> usize {
-        self.servers.len()
+    pub fn outage(&self, now: Instant) -> Option<Error> {
+        let is_out = self.phase.connection().is_none() && !self.is_ended();
+        is_out.then(|| self.unreachable(now, now.duration_since(self.alone_since)))
     }
 
     /// How many requests wait to be sent or answered.

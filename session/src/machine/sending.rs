@@ -186,11 +186,7 @@ impl<T> Machine<T> {
     /// Fails the request that has waited for a connection for the longest time.
     pub(crate) fn fail_oldest_queued(&mut self, now: Instant) {
         if let Some(queued) = self.queue.pop() {
-            let error = Error::Unreachable {
-                waited: now.duration_since(queued.options.since),
-                tried: self.failures_until(now),
-                servers: self.servers.len(),
-            };
+            let error = self.unreachable(now, now.duration_since(queued.options.since));
             self.give_back(queued, error);
         }
     }
