@@ -11,7 +11,7 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-use lockkeeper::{Error, LockError};
+use lockkeeper::{Error, LockError, error::Loss};
 use rustix::process::Signal;
 
 use crate::refusal::{self, Plain};
@@ -24,7 +24,7 @@ pub(crate) const BROKEN: u8 = 1;
 pub(crate) const REFUSED: u8 = 1;
 /// Bad usage. Source: `sysexits.h`, `EX_USAGE`.
 pub(crate) const USAGE: u8 = 64;
-/// No server was reached in time, or a server refused. Source: `EX_UNAVAILABLE`.
+/// No server was reached by a command that does not wait, or servers refused. Source: `EX_UNAVAILABLE`.
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// The operating system refused something. Source: `EX_OSERR`.
 pub(crate) const SYSTEM: u8 = 71;
@@ -126,6 +126,8 @@ pub(crate) struct Failure {
     message: String,
     /// The client's error, if the message says less than it.
     error: Option<Error>,
+    /// The same may succeed later, in a new session if need be.
+    is_of_outage: bool,
 }
 
 impl Failure {
@@ -134,6 +136,7 @@ impl Failure {
             status,
             message: message.to_string(),
             error: None,
+            is_of_outage: false,
         }
     }
 
@@ -182,7 +185,8 @@ impl Failure {
             LockError::Session(Error::Refused { op, code, .. }) => refusal::reason(*op, *code),
             error => error.to_string(),
         };
-        let failure = Self::new(status, format_args!("{path}: {message}"));
+        let mut failure = Self::new(status, format_args!("{path}: {message}"));
+        failure.is_of_outage = error.loss() == Some(Loss::Expired);
         match error {
             LockError::Session(error) => failure.because(error),
             _ => failure,
@@ -191,8 +195,17 @@ impl Failure {
 
     /// With the client's error, which says more if a server refused something.
     pub(crate) fn because(self, error: Error) -> Self {
-        let error = Some(error).filter(|error| error.code().is_some());
-        Self { error, ..self }
+        let is_of_outage = error.is_transient() || matches!(error, Error::SessionExpired { .. });
+        Self {
+            error: Some(error).filter(|error| error.code().is_some()),
+            is_of_outage,
+            ..self
+        }
+    }
+
+    /// Whether a server, a connection or a session failed, and not the request.
+    pub(crate) fn is_of_outage(&self) -> bool {
+        self.is_of_outage
     }
 
     /// The exit status.

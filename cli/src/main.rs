@@ -32,6 +32,7 @@ mod demo;
 mod doctor;
 mod duration;
 mod nodes;
+mod outage;
 mod packaging;
 mod paths;
 mod queue;

@@ -14,8 +14,6 @@ mod changes;
 mod json;
 mod table;
 
-use std::pin::pin;
-
 use clap::Args;
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use lockkeeper::{
@@ -24,7 +22,7 @@ use lockkeeper::{
     watch::AddWatchMode,
 };
 
-use crate::{client::ClientArgs, exit::Failure, paths, text};
+use crate::{client::ClientArgs, exit::Failure, outage, paths, text};
 
 /// Show who holds a lock, and who waits for it
 #[derive(Args, Debug)]
@@ -68,53 +66,61 @@ pub(crate) async fn run(args: QueueArgs) -> Result<u8, Failure> {
 }
 
 async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failure> {
-    let path = &args.path;
-    // The watch comes before the first listing, so that no change between the two is missed.
-    let mut watcher = if args.follow {
-        let watcher = client.add_watch(path, AddWatchMode::PERSISTENT_RECURSIVE);
-        Some(watcher.await?)
-    } else {
-        None
-    };
-    let mut seen = look(client, path).await?;
-    if args.json {
-        text::print(json::line(path, &seen))?;
-    } else {
-        let exists = !seen.is_empty() || client.exists(path).await?.is_some();
-        let width = text::width().filter(|_| !args.long);
-        text::print(table::text(path, &seen, args.long, exists, width))?;
+    let mut seen = None;
+    if !args.follow {
+        return print(args, client, &mut seen).await;
     }
-    let Some(watcher) = &mut watcher else {
-        return Ok(());
-    };
-    let mut closed = pin!(text::closed());
+    let follow = outage::persist(async || follow(args, client, &mut seen).await);
+    tokio::select! {
+        biased;
+        done = outage::told(client, follow) => done,
+        closed = text::closed() => Err(closed),
+    }
+}
+
+/// Prints what has changed since it was `seen`, and each change from then on, until the session or its servers fail.
+async fn follow(
+    args: &QueueArgs,
+    client: &Client,
+    seen: &mut Option<Vec<QueueEntry>>,
+) -> Result<(), Failure> {
+    // The watch comes before the first listing, so that no change between the two is missed.
+    let watcher = client.add_watch(&args.path, AddWatchMode::PERSISTENT_RECURSIVE);
+    let mut watcher = watcher.await?;
     loop {
+        print(args, client, seen).await?;
         // One listing is enough for all events that have arrived meanwhile.
-        let newest = tokio::select! {
-            biased;
-            newest = newest(watcher) => newest,
-            closed = &mut closed => return Err(closed),
-        };
-        match newest {
+        match newest(&mut watcher).await {
             Some(Err(error)) => return Err(error.into()),
             None => return Ok(()),
             Some(Ok(_)) => {}
         }
-        let now = look(client, path).await?;
-        if now == seen {
-            continue;
-        }
-        if args.json {
-            text::print(json::line(path, &now))?;
-        } else {
-            let changes = changes::text(&seen, &now, args.long);
-            text::print(table::fitted(
-                &changes,
-                text::width().filter(|_| !args.long),
-            ))?;
-        }
-        seen = now;
     }
+}
+
+/// Prints the queue, or what has changed since it was `seen`.
+async fn print(
+    args: &QueueArgs,
+    client: &Client,
+    seen: &mut Option<Vec<QueueEntry>>,
+) -> Result<(), Failure> {
+    let path = &args.path;
+    let entries = inspect(client, path).await;
+    let now = entries.map_err(|error| Failure::lock(path, error))?;
+    if seen.as_ref() == Some(&now) {
+        return Ok(());
+    }
+    let width = text::width().filter(|_| !args.long);
+    text::print(if args.json {
+        json::line(path, &now)
+    } else if let Some(seen) = seen {
+        table::fitted(&changes::text(seen, &now, args.long), width)
+    } else {
+        let exists = !now.is_empty() || client.exists(path).await?.is_some();
+        table::text(path, &now, args.long, exists, width)
+    })?;
+    *seen = Some(now);
+    Ok(())
 }
 
 /// Waits for an event, and takes all that have arrived. Returns the last one, or the end.
@@ -128,11 +134,6 @@ async fn newest<T, E>(
         newest = more;
     }
     newest
-}
-
-async fn look(client: &Client, path: &str) -> Result<Vec<QueueEntry>, Failure> {
-    let entries = inspect(client, path).await;
-    entries.map_err(|error| Failure::lock(path, error))
 }
 
 #[cfg(test)]

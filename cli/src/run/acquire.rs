@@ -10,8 +10,7 @@ use std::{
 
 use lockkeeper::{
     Client, CreateMode, Error, Guard, LockError, Mutex, RwLock, Semaphore,
-    client::Builder,
-    error::Loss,
+    client::{Builder, Snapshot},
     locks::inspect,
     proto::{ErrorCode, path},
 };
@@ -54,7 +53,7 @@ impl Wait {
         }
     }
 
-    fn is_try(self) -> bool {
+    pub(super) fn is_try(self) -> bool {
         self.limit == Some(Duration::ZERO)
     }
 
@@ -64,20 +63,71 @@ impl Wait {
     }
 }
 
-/// Connects. The connect timeout is the remaining wait, or the session timeout if there is no limit. A request that comes before or
-/// behind the wait for the lock has as much time, and a second at least: the grant may come in the last moment.
-pub(super) async fn connect(
+/// Makes the client. An attempt that does not wait needs a server now; otherwise the client connects in the background. A request
+/// that comes before or behind the wait for the lock has as much time as is left, and a second at least: the grant may come in the
+/// last moment.
+pub(super) async fn client(
     settings: Builder,
     session_timeout: Duration,
     wait: Wait,
 ) -> Result<Client, Failure> {
-    let connect_timeout = wait.left().unwrap_or(session_timeout);
     let settings = settings.session_timeout(session_timeout);
     let settings = match wait.left() {
         Some(left) => settings.deadline(left.max(TRY)),
         None => settings,
     };
-    client::connect(settings.connect_timeout(connect_timeout)).await
+    if wait.is_try() {
+        client::connect(settings.connect_timeout(TRY)).await
+    } else {
+        Ok(settings.connect_lazy())
+    }
+}
+
+/// Waits for a server. Fails if the client has ended: all servers fail for a reason that lasts.
+pub(super) async fn connected(client: &Client) -> Result<(), Failure> {
+    let settled = |now: &Snapshot| now.state.is_connected() || now.state.is_final();
+    let _ = client.snapshots().wait_for(settled).await;
+    if client.is_closed() {
+        // Any request says why.
+        let why = client.exists("/").await;
+        why.map_err(|error| Failure::connect(&error))?;
+    }
+    Ok(())
+}
+
+/// Does this within the time for the lock.
+pub(super) async fn in_time<T>(
+    client: &Client,
+    path: &str,
+    wait: Wait,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let Some(left) = wait.left() else {
+        return work.await;
+    };
+    if let Ok(done) = timeout(left, work).await {
+        return done;
+    }
+    let waited = Human(wait.began.elapsed());
+    Err(match client.raw().outage() {
+        Some(why) if !wait.is_try() => {
+            let what = format_args!("lock not acquired in {waited}; {why}");
+            not_acquired(path, what)
+        }
+        _ if grants_none(client, path).await => not_acquired(path, refusal::TOO_EARLY),
+        _ if wait.is_try() => {
+            failure!(
+                UNAVAILABLE,
+                "{path}: no server has answered in {}",
+                Human(TRY)
+            )
+        }
+        _ => {
+            let standing = standing(client, path).await;
+            let what = format_args!("lock not acquired in {waited}{standing}");
+            not_acquired(path, what)
+        }
+    })
 }
 
 /// A lock at a path, and the way in which this command takes it.
@@ -119,10 +169,7 @@ impl Lock {
     }
 }
 
-/// Acquires the lock.
-///
-/// If the session expires during the wait, this function enters the queue again, at its end. Servers may restart during
-/// a wait of hours, and that must not end the attempt.
+/// Acquires the lock. If the session expires during the wait, the library enters the queue again, at its end.
 ///
 /// # Cancel safety
 /// The same as for [`Mutex::lock`](lockkeeper::Mutex::lock).
@@ -134,44 +181,14 @@ pub(super) async fn acquire(
 ) -> Result<Guard, Failure> {
     let path = &args.path;
     let lock = Lock::new(client, args, who)?;
-    loop {
-        let attempt = told(client, path, lock.attempt(!wait.is_try()));
-        let acquired = match wait.left() {
-            None => Ok(attempt.await),
-            Some(left) => timeout(left, attempt).await,
-        };
-        return match acquired {
-            Ok(Ok(Some(guard))) => Ok(guard),
-            Ok(Ok(None)) => {
-                let standing = standing(client, path).await;
-                Err(not_acquired(
-                    path,
-                    format_args!("the lock is taken{standing}"),
-                ))
-            }
-            Ok(Err(LockError::Lost {
-                loss: Loss::Expired,
-                ..
-            })) => {
-                say!("{path}: the session expired while waiting; entering the queue again");
-                continue;
-            }
-            Ok(Err(error)) => Err(Failure::lock(path, error)),
-            Err(_) if grants_none(client, path).await => {
-                Err(not_acquired(path, refusal::TOO_EARLY))
-            }
-            Err(_) if wait.is_try() => Err(failure!(
-                UNAVAILABLE,
-                "{path}: no server has answered in {}",
-                Human(TRY)
-            )),
-            Err(_) => {
-                let (waited, standing) =
-                    (Human(wait.began.elapsed()), standing(client, path).await);
-                let what = format_args!("lock not acquired in {waited}{standing}");
-                Err(not_acquired(path, what))
-            }
-        };
+    match told(client, path, lock.attempt(!wait.is_try())).await {
+        Ok(Some(guard)) => Ok(guard),
+        Ok(None) => {
+            let standing = standing(client, path).await;
+            let what = format_args!("the lock is taken{standing}");
+            Err(not_acquired(path, what))
+        }
+        Err(error) => Err(Failure::lock(path, error)),
     }
 }
 

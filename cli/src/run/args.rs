@@ -29,7 +29,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N")]
     pub(crate) holders: Option<NonZero<usize>>,
 
-    /// The longest wait for a server and the lock together [default: no limit for the lock]
+    /// The longest wait for a server and the lock together [default: no limit]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
 
@@ -112,7 +112,8 @@ Exit status:
   64   bad usage or a bad path, or a path with another kind of lock: a run
        with --holders and one without cannot use the same path; or the lock
        that this run is inside of
-  69   no server reached in time, or a server refused
+  69   a server refused, or all fail for a reason that lasts, such as a wrong
+       certificate; with --try also: no server answered within a second
   71   the operating system refused something
   74   the lock was lost; the command was ended, or did not begin
   75   the lock was not acquired in time (--wait, --try); see -E
@@ -127,6 +128,10 @@ The command's environment:
                     and refuses lower ones, is safe from earlier holders
   LOCKKEEPER_PATH   the path of the lock
   LOCKKEEPER_NODE   the node in ZooKeeper that holds it
+
+An outage of the servers does not end the wait: a run that has lost its session
+enters the queue again, at its end. A line on stderr says so when the outage
+begins, rarely while it lasts, and when it is over.
 
 A run inside a run: if the inner one asks for the lock of the outer one, it ends
 with 64 and does not wait for itself. LOCKKEEPER_PATH and LOCKKEEPER_NODE tell.

@@ -33,7 +33,7 @@ use crate::{
     client::GOODBYE,
     duration::{Human, until},
     exit::{self, Failure},
-    security,
+    outage, security,
     signals::{PASSED_ON, Signals},
 };
 use acquire::Wait;
@@ -74,13 +74,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     let mut signals = Signals::catch(&PASSED_ON)?;
     let children = Children::receive()?;
     let notify = Notify::new(args.notify)?;
-    let client = acquire::connect(settings, args.session_timeout, wait);
+    let client = acquire::client(settings, args.session_timeout, wait);
     let client = signals.or_end(client).await?;
-    let granted = client.snapshot().session_timeout;
-    if granted != args.session_timeout {
-        let (granted, asked) = (Human(granted), Human(args.session_timeout));
-        say!("the servers grant a session timeout of {granted}, not {asked}");
-    }
     let run = Run {
         args,
         wait,
@@ -151,9 +146,40 @@ impl Run {
         self.hold(guard, child, signals).await
     }
 
-    /// Acquires the lock: at the right time, with the right access, and not inside itself.
+    /// Acquires the lock: at the right time, with the right access, and not inside itself. An outage costs only time.
     async fn granted(&self, once: Option<&Once<'_>>) -> Result<Guard, Failure> {
+        let (client, args, path, wait) = (&self.client, &self.args, &self.args.path, self.wait);
+        let acquired = async {
+            if wait.is_try() {
+                self.prepare_lock(once).await?;
+            } else {
+                let prepared = outage::persist(async || self.prepare_lock(once).await);
+                acquire::in_time(client, path, wait, prepared).await?;
+            }
+            let (granted, asked) = (client.snapshot().session_timeout, args.session_timeout);
+            if granted != asked {
+                let (granted, asked) = (Human(granted), Human(asked));
+                say!("the servers grant a session timeout of {granted}, not {asked}");
+            }
+            self.notify.say(&format!("STATUS=waiting for {path}"));
+            let began = Instant::now();
+            let guard = acquire::acquire(client, args, self.who(), wait);
+            let guard = acquire::in_time(client, path, wait, guard).await?;
+            let (waited, token) = (Human(began.elapsed()), guard.fencing_token());
+            tell!("{path}: granted after {waited}, token {token}");
+            Ok(guard)
+        };
+        if wait.is_try() {
+            acquired.await
+        } else {
+            outage::told(client, acquired).await
+        }
+    }
+
+    /// What comes before the wait for the lock.
+    async fn prepare_lock(&self, once: Option<&Once<'_>>) -> Result<(), Failure> {
         let (client, path) = (&self.client, &self.args.path);
+        acquire::connected(client).await?;
         if self.is_inside().await? {
             return Err(failure!(
                 USAGE,
@@ -170,12 +196,7 @@ impl Run {
         if let Some(once) = once {
             once.check().await?;
         }
-        self.notify.say(&format!("STATUS=waiting for {path}"));
-        let began = Instant::now();
-        let guard = acquire::acquire(client, &self.args, self.who(), self.wait).await?;
-        let (waited, token) = (Human(began.elapsed()), guard.fencing_token());
-        tell!("{path}: granted after {waited}, token {token}");
-        Ok(guard)
+        Ok(())
     }
 
     /// Whether this process is part of a command that runs under this lock. Its node says so: another server or chroot has no
