@@ -131,7 +131,7 @@ fn a_server_that_cannot_be_trusted_is_refused_immediately() {
     sasl.says("the server does not support SASL");
     let ca = files.write("ca.pem", &Authority::new("ours").certificate);
     let options = ["--tls-ca", &*ca, "--wait", "3s"];
-    let plain = arm.ran(&options, "/a", &["true"]).ends(69);
+    let plain = arm.ran(&options, "/a", &["true"]).ends(75);
     plain.says("the port may expect plain connections");
 }
 

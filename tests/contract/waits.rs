@@ -79,8 +79,11 @@ pub(crate) async fn a_timeout_in_an_outage_names_its_cause<K: Kind>() {
     let Some(LockError::TimedOut { obstacle, .. }) = late.err() else {
         panic!("no timeout");
     };
-    let Some(Obstacle::Servers(Error::Unreachable { waited, tried, .. })) = obstacle else {
+    let Some(Obstacle::Servers(why)) = obstacle else {
         panic!("another obstacle: {obstacle:?}");
+    };
+    let Error::Unreachable { waited, tried, .. } = *why else {
+        panic!("another reason: {why}");
     };
     assert!(waited <= took && waited > wait - TIMEOUT, "{waited:?}");
     assert_eq!(tried.len(), 1, "{tried:?}");
