@@ -172,7 +172,7 @@ impl Run {
         if wait.is_try() {
             acquired.await
         } else {
-            outage::told(client, acquired).await
+            Box::pin(outage::told(client, acquired)).await
         }
     }
 
