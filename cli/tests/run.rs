@@ -210,6 +210,23 @@ fn an_expired_session_ends_the_command() {
     assert!(!is_alive(pid));
 }
 
+/// `run` hears of the end of the watchdog before what it has said.
+#[test]
+fn commands_that_end_at_once_have_their_status() {
+    let arm = Arm::embedded();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for status in 0..15 {
+                    let script = format!("exit {status}");
+                    arm.ran(&[], &arm.path(), &["sh", "-c", &script])
+                        .ends(status);
+                }
+            });
+        }
+    });
+}
+
 /// As by an update of the package. The command never started, and with `--once-per` its period was over.
 #[test]
 #[cfg(target_os = "linux")]

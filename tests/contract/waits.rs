@@ -79,13 +79,13 @@ pub(crate) async fn a_timeout_in_an_outage_names_its_cause<K: Kind>() {
     let Some(LockError::TimedOut { obstacle, .. }) = late.err() else {
         panic!("no timeout");
     };
-    let Some(Obstacle::Servers(why)) = obstacle else {
+    let Some(Obstacle::Servers(why)) = obstacle.as_deref() else {
         panic!("another obstacle: {obstacle:?}");
     };
-    let Error::Unreachable { waited, tried, .. } = *why else {
+    let Error::Unreachable { waited, tried, .. } = why else {
         panic!("another reason: {why}");
     };
-    assert!(waited <= took && waited > wait - TIMEOUT, "{waited:?}");
+    assert!(*waited <= took && *waited + TIMEOUT > wait, "{waited:?}");
     assert_eq!(tried.len(), 1, "{tried:?}");
 }
 

@@ -121,34 +121,42 @@ impl Child {
             .begin(time.map(|time| Instant::now() + time))?;
         let program = self.program.display().to_string();
         loop {
-            tokio::select! {
+            let word = tokio::select! {
                 biased;
-                word = self.watchdog.hear() => match word {
-                    Word::Began(pid) => {
-                        self.pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-                        return Ok(());
-                    }
-                    Word::Failed(error) => {
-                        let number = i32::try_from(error).unwrap_or(0);
-                        let error = io::Error::from_raw_os_error(number);
-                        return Err(match error.kind() {
-                            io::ErrorKind::NotFound => failure!(NOT_FOUND, "{program}: command not found"),
-                            _ => failure!(CANNOT_EXECUTE, "{program}: cannot be executed: {error}"),
-                        });
-                    }
-                    Word::Ended(_) => {}
-                },
+                word = self.watchdog.hear() => Some(word),
                 end = self.children.next() => {
                     self.note_end(end);
-                    if self.watchdog.ended.is_some() {
-                        // It may have begun the command a moment before, and nobody knows.
-                        while !self.left().is_empty() {
-                            self.send(Signal::KILL);
-                            sleep(LOOK).await;
-                        }
-                        return Err(failure!(SYSTEM, "{program}: its watchdog was killed before it said that the command began"));
-                    }
+                    // It may have said something that was not heard yet.
+                    self.watchdog.last_word()
                 }
+            };
+            match word {
+                Some(Word::Began(pid)) => {
+                    self.pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+                    return Ok(());
+                }
+                Some(Word::Failed(error)) => {
+                    let number = i32::try_from(error).unwrap_or(0);
+                    let error = io::Error::from_raw_os_error(number);
+                    return Err(match error.kind() {
+                        io::ErrorKind::NotFound => {
+                            failure!(NOT_FOUND, "{program}: command not found")
+                        }
+                        _ => failure!(CANNOT_EXECUTE, "{program}: cannot be executed: {error}"),
+                    });
+                }
+                None if self.watchdog.ended.is_some() => {
+                    // It may have begun the command a moment before, and nobody knows.
+                    while !self.left().is_empty() {
+                        self.send(Signal::KILL);
+                        sleep(LOOK).await;
+                    }
+                    return Err(failure!(
+                        SYSTEM,
+                        "{program}: its watchdog was killed before it said that the command began"
+                    ));
+                }
+                Some(Word::Ended(_)) | None => {}
             }
         }
     }
@@ -159,32 +167,28 @@ impl Child {
     /// The future may be dropped, and the method called again.
     pub(crate) async fn next(&mut self) -> Event {
         loop {
-            match self.watchdog.ended {
-                None => {}
-                // It ends by itself when all have ended.
-                Some(exit::OK) => return Event::AllEnded,
-                // This process has inherited what is left.
-                Some(_) => {
-                    if self.look().is_ok_and(|left| left.is_empty()) {
-                        return Event::AllEnded;
-                    }
-                    sleep(LOOK).await;
-                    continue;
+            if let Some(status) = self.watchdog.ended {
+                if let Some(Word::Ended(its)) = self.watchdog.last_word() {
+                    return Event::Ended(u8::try_from(its).unwrap_or(u8::MAX));
                 }
+                // It ends by itself when all have ended. Otherwise this process has inherited what is left.
+                if status == exit::OK || self.look().is_ok_and(|left| left.is_empty()) {
+                    return Event::AllEnded;
+                }
+                sleep(LOOK).await;
+                continue;
             }
-            let word = tokio::select! {
+            tokio::select! {
                 biased;
-                word = self.watchdog.hear() => Some(word),
+                word = self.watchdog.hear() => if let Word::Ended(its) = word {
+                    return Event::Ended(u8::try_from(its).unwrap_or(u8::MAX));
+                },
                 end = self.children.next() => {
                     self.note_end(end);
                     if self.watchdog.ended.is_some_and(|it| it != exit::OK) {
                         return Event::Unwatched;
                     }
-                    self.watchdog.last_word()
                 }
-            };
-            if let Some(Word::Ended(status)) = word {
-                return Event::Ended(u8::try_from(status).unwrap_or(u8::MAX));
             }
         }
     }

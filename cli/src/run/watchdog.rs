@@ -297,6 +297,11 @@ async fn keep(command: &[OsString], group: i32) -> io::Result<()> {
     // If this fails, the process has ended, and that is told.
     let _ = send_begin(&launched, message, stdin.as_fd());
     drop(stdin);
+    let has_failed = |failure: Option<Message>| {
+        let began = Word::Began(command.as_raw_pid().unsigned_abs());
+        tell(failure.unwrap_or(began.encode()));
+        failure.is_some()
+    };
     let (mut has_begun, mut has_ended) = (false, false);
     loop {
         tokio::select! {
@@ -307,15 +312,18 @@ async fn keep(command: &[OsString], group: i32) -> io::Result<()> {
             },
             () = duration::until(until) => break,
             failure = receive(&launched), if !has_begun => {
-                let began = Word::Began(command.as_raw_pid().unsigned_abs());
-                tell(failure.unwrap_or(began.encode()));
-                if failure.is_some() {
+                has_begun = true;
+                if has_failed(failure) {
                     return all_ended(&mut ends, None).await;
                 }
-                has_begun = true;
             }
             end = ends.next() => match end? {
                 Some((pid, status)) if pid == command => {
+                    // Its end may be heard before its beginning.
+                    if !has_begun && has_failed(take(&launched).ok().flatten()) {
+                        return all_ended(&mut ends, None).await;
+                    }
+                    has_begun = true;
                     has_ended = true;
                     tell(Word::Ended(status.into()).encode());
                 }
