@@ -15,11 +15,12 @@ use std::{
 use lockkeeper::proto::OpCode;
 use rustix::process::{Signal, kill_process};
 use support::{
-    Arm, Files, Manager, Running, ended, fed, is_alive, is_in, lockkeeper, session_of, until_dead,
-    wait_for, watchdog_of,
+    Arm, Files, Manager, Running, contained, ended, fed, is_alive, is_in, lockkeeper, session_of,
+    until_dead, wait_for, watchdog_of,
 };
 
 on_both_arms!(
+    contained:
     run_exits_with_the_status_of_the_command,
     a_command_that_cannot_start_gives_status_126_or_127,
     the_command_gets_the_token_the_path_and_the_node,
@@ -253,19 +254,21 @@ fn a_run_whose_program_is_replaced_while_it_waits_starts_its_command() {
 /// systemd sends TERM to all processes of a unit, and KILL later. The watchdog was gone by then.
 #[test]
 fn a_signal_to_all_processes_does_not_end_the_watchdog() {
-    let arm = Arm::embedded();
-    let script = "trap '' TERM; echo $$; while :; do sleep 0.1; done";
-    let mut run = arm.start(&[], &arm.path(), script);
-    let (pid, watchdog) = (run.pid_in_line(), watchdog_of(run.pid()));
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
-        let handles = |set| is_in(&watchdog.to_string(), set, signal);
-        wait_for("the watchdog", || handles("SigIgn:") || handles("SigCgt:"));
-        kill_process(watchdog, signal).unwrap();
-    }
-    let name = fs::read_to_string(format!("/proc/{watchdog}/comm")).unwrap();
-    assert_eq!(name, "lock-watchdog\n");
-    run.signal(Signal::KILL);
-    until_dead(pid);
+    contained(|| {
+        let arm = Arm::embedded();
+        let script = "trap '' TERM; echo $$; while :; do sleep 0.1; done";
+        let mut run = arm.start(&[], &arm.path(), script);
+        let (pid, watchdog) = (run.pid_in_line(), watchdog_of(run.pid()));
+        for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
+            let handles = |set| is_in(&watchdog.to_string(), set, signal);
+            wait_for("the watchdog", || handles("SigIgn:") || handles("SigCgt:"));
+            kill_process(watchdog, signal).unwrap();
+        }
+        let name = fs::read_to_string(format!("/proc/{watchdog}/comm")).unwrap();
+        assert_eq!(name, "lock-watchdog\n");
+        run.signal(Signal::KILL);
+        until_dead(pid);
+    });
 }
 
 /// `run` hangs after the grant, here because nobody reads its messages. The command began, and was ended after that.
