@@ -63,7 +63,7 @@ impl Session {
                 Output::Disconnect => self.stream = None,
                 Output::Completed(number, result) => done.push((number, result)),
                 Output::State(snapshot) => println!("{:?}", snapshot.state),
-                _ => {} // watches, and probes for servers that accept writes: not used here
+                _ => {} // watches: not used here
             }
         }
         self.machine.transmit(Instant::now(), &mut self.unsent);

@@ -1,7 +1,7 @@
 //! Futures that run in the client's task. In each turn only those are polled that were woken: a
 //! crowd that cleans up has thousands.
 //!
-//! Not here: what runs there (`Raw::run_in_background`, the probes of the driver).
+//! Not here: what runs there (`Raw::run_in_background`).
 
 use std::{
     mem,

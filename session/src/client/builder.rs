@@ -108,13 +108,6 @@ impl Builder {
         self
     }
 
-    /// Sets whether the client accepts a read-only server, which answers reads and refuses writes.
-    /// Default: no.
-    pub fn read_only(mut self, read_only: bool) -> Self {
-        self.config.read_only = read_only;
-        self
-    }
-
     /// Adds an identity that the client presents on every connection.
     ///
     /// For instance scheme `digest` with credentials `user:password`. Call the method again for

@@ -24,9 +24,7 @@ use super::{
     background::Background,
     clock::Clock,
     net::{
-        dial::Purpose,
         frames::Frames,
-        probe::probe,
         sockets::{Net, Sockets},
         transport::{Connecting, Connector},
     },
@@ -208,25 +206,17 @@ impl Driver {
     }
 
     fn obey(&mut self, command: LinkCommand, sockets: &Sockets) {
-        let net = || Net {
-            shared: self.shared.clone(),
-            sockets: sockets.clone(),
-        };
         match command {
             LinkCommand::Disconnect => {
                 self.replace_link(Link::Down);
                 self.out.clear();
             }
-            LinkCommand::Probe(endpoint) => {
-                let net = net();
-                let connecting =
-                    (self.connector).connect((*endpoint).clone(), Purpose::Probe, &net);
-                self.background
-                    .add(Box::pin(probe(net, endpoint, connecting)));
-            }
             LinkCommand::Connect(endpoint) => {
-                let endpoint = (*endpoint).clone();
-                let connecting = (self.connector).connect(endpoint, Purpose::Session, &net());
+                let net = Net {
+                    shared: self.shared.clone(),
+                    sockets: sockets.clone(),
+                };
+                let connecting = self.connector.connect((*endpoint).clone(), &net);
                 self.replace_link(Link::Connecting(connecting));
             }
         }

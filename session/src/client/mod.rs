@@ -13,7 +13,7 @@
 //! | `task`; `own_thread`, `parker` | who runs the driver: a task of tokio, or a thread |
 //! | `wait` | waiting for a future without async |
 //! | `sync` | waiting for another task: a value, a change, the first of two futures |
-//! | `net/` | byte streams to servers: TCP, TLS, frames, and the probe for a server that accepts writes |
+//! | `net/` | byte streams to servers: TCP, TLS, frames |
 //! | `clock` | the only place that reads a clock |
 //! | `timers`, `sleep` | timers that fire in the client's task; the future that waits for one |
 //! | `random` | the only place that draws random numbers |

@@ -115,7 +115,6 @@ enum Listener {
 /// A command of the machine to the driver.
 pub(crate) enum LinkCommand {
     Connect(Arc<Endpoint>),
-    Probe(Arc<Endpoint>),
     Disconnect,
 }
 
@@ -405,7 +404,6 @@ impl Core {
         while let Some(output) = self.machine.poll_output() {
             match output {
                 Output::Connect(endpoint) => command(LinkCommand::Connect(endpoint)),
-                Output::Probe(endpoint) => command(LinkCommand::Probe(endpoint)),
                 Output::Disconnect => command(LinkCommand::Disconnect),
                 Output::Completed(sender, result) => {
                     deliveries.push(Delivery::Reply(sender, result));

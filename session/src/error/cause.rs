@@ -84,6 +84,9 @@ pub enum Cause {
     NotZooKeeper(Arc<str>),
     /// The server's reply to the handshake could not be decoded, or its values are invalid.
     BadHandshake(Option<DecodeError>),
+    /// The server has no majority, and answers reads only. It accepted the client although the
+    /// client does not accept such servers.
+    ReadOnlyServer,
     /// The client received nothing from the server for this time.
     Silent(Duration),
     /// The server did not answer a request for this time, although it sent other frames.
@@ -171,6 +174,7 @@ impl fmt::Display for Cause {
                 margin.as_millis()
             ),
             Self::NotZooKeeper(said) => write!(f, "not ZooKeeper: it said {said}"),
+            Self::ReadOnlyServer => f.write_str("the server is read-only: it has no majority"),
             Self::BadHandshake(None) => f.write_str("invalid reply to the handshake"),
             Self::BadHandshake(Some(error)) => {
                 write!(f, "the reply to the handshake cannot be decoded: {error}")

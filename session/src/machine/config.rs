@@ -35,8 +35,6 @@ pub struct Config {
     /// How long the server may answer no request, while one waits, before the client gives up the
     /// connection; `None` for the negotiated timeout.
     pub request_timeout: Option<Duration>,
-    /// Whether to accept a read-only server.
-    pub read_only: bool,
     /// Whether the requests of the first connection wait until the server has accepted the
     /// identities. Otherwise they do not wait, and those under way when it refuses an identity fail
     /// with a lost connection.
@@ -93,7 +91,6 @@ impl Config {
             lease: LeasePolicy::default(),
             server_timeout: None,
             request_timeout: None,
-            read_only: false,
             requests_wait_for_identities: false,
             on_expiry: OnExpiry::NewSession,
             max_request: frame::SERVER_LIMIT,

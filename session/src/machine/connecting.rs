@@ -18,13 +18,13 @@ use lockkeeper_proto::{
 use super::{
     Machine, Output, Phase, State,
     config::SHORTEST_TIMEOUT,
-    link::{Attempt, Link, Stage, Trouble, Welcome},
+    link::{Attempt, Link, Stage, Trouble},
     requests::{Own, ReplyTo},
     sending::packet,
     session::Granted,
     watches::Kinds,
 };
-use crate::{Cause, Endpoint, Error};
+use crate::{Cause, Error};
 
 /// A longer password is refused. Source: every server sends 16 bytes.
 const LONGEST_PASSWORD: usize = 64;
@@ -62,10 +62,10 @@ impl<T> Machine<T> {
                 Err(error) => self.give_up(now, Cause::BadHandshake(Some(error))),
             },
             Stage::Authenticating(exchange) => {
-                let welcome = exchange.welcome();
+                let is_new = exchange.is_of_new_session();
                 match exchange.answer(frame) {
                     Ok(Some(token)) => attempt.send_token(self.queue.take_xid(), token),
-                    Ok(None) => self.established(now, welcome),
+                    Ok(None) => self.established(now, is_new),
                     Err(Trouble::Broken(cause)) => self.give_up(now, cause),
                     Err(Trouble::Untrusted(failure)) => self.refuse(failure),
                 }
@@ -78,6 +78,10 @@ impl<T> Machine<T> {
         let Phase::Trying(attempt) = &self.phase else {
             return;
         };
+        // Nobody can lock anything there. Nor does such a server know which sessions have ended.
+        if response.read_only == Some(true) {
+            return self.give_up(now, Cause::ReadOnlyServer);
+        }
         let (endpoint, resumes) = (attempt.endpoint().clone(), self.session.is_resumable());
         if response.timeout_ms <= 0 || response.session_id == SessionId::NONE {
             if !resumes {
@@ -109,48 +113,37 @@ impl<T> Machine<T> {
         if margin >= granted {
             return self.give_up(now, Cause::ShortSession { granted, margin });
         }
-        let is_read_only = response.read_only == Some(true);
         let granted = Granted {
             id: response.session_id,
             password: Bytes::copy_from_slice(&password),
             timeout,
-            is_read_only,
         };
         let is_new = self.session.grant(now, &self.config, granted);
-        let state = if is_read_only {
-            State::ReadOnly
-        } else {
-            State::Connected
-        };
-        let welcome = Welcome { state, is_new };
         match (&self.config.sasl, &mut self.phase) {
             (Some(authenticator), Phase::Trying(attempt)) => {
                 let deadline = now + self.config.server_timeout(self.session.timeout());
                 let xid = self.queue.take_xid();
-                attempt.authenticate(deadline, &**authenticator, xid, welcome);
+                attempt.authenticate(deadline, &**authenticator, xid, is_new);
             }
-            _ => self.established(now, welcome),
+            _ => self.established(now, is_new),
         }
     }
 
     /// The server accepts requests from now on.
-    fn established(&mut self, now: Instant, welcome: Welcome) {
+    fn established(&mut self, now: Instant, is_new: bool) {
         let Phase::Trying(attempt) = &self.phase else {
             return;
         };
         let (server, sent) = (attempt.endpoint().clone(), attempt.since());
-        // A read-only server has no leader.
-        let proving = (welcome.state != State::ReadOnly).then(|| {
-            let timeout = self.session.timeout();
-            self.lease.begin(now, sent, timeout, welcome.is_new)
-        });
-        let link = Link::new(server.clone(), now, welcome.state, self.config.auth.len());
+        let timeout = self.session.timeout();
+        let proving = self.lease.begin(now, sent, timeout, is_new);
+        let link = Link::new(server.clone(), now, self.config.auth.len());
         self.phase = Phase::open(now, link, proving);
         self.lease_renewed(now);
         self.session.hear(now);
         self.connections += 1;
         self.support.connected(self.connections);
-        let (session, timeout) = (self.session.id(), self.session.timeout());
+        let session = self.session.id();
         // A reconnect is this one line at `info`. The attempts before it are at `debug`.
         match self.servers.end_outage(now) {
             None => tracing::info!(%session, %server, ?timeout, "connected"),
@@ -186,8 +179,8 @@ impl<T> Machine<T> {
     /// Reports that the connection is established, unless the server has yet to accept an identity.
     pub(crate) fn announce_state(&mut self) {
         let open = self.phase.connection_mut();
-        if let Some(state) = open.and_then(|open| open.link.announce()) {
-            self.set_state(state);
+        if open.is_some_and(|open| open.link.announce()) {
+            self.set_state(State::Connected);
         }
     }
 
@@ -240,27 +233,6 @@ impl<T> Machine<T> {
             self.give_up(now, Cause::ByClient);
             // No server has failed, so there is nothing to wait for.
             self.phase = Phase::Paused(now);
-        }
-    }
-
-    /// Asks the next server whether it accepts writes.
-    pub(crate) fn probe_next_server(&mut self, now: Instant) {
-        if let Some(open) = self.phase.connection_mut()
-            && let Some(candidate) = self.servers.candidate(open.link.endpoint())
-        {
-            open.link.probes(now);
-            tracing::debug!(server = %candidate, "asking for a server that accepts writes");
-            self.out.push(Output::Probe(candidate));
-        }
-    }
-
-    /// A server has answered a probe, or failed to.
-    pub(crate) fn probed(&mut self, now: Instant, endpoint: &Arc<Endpoint>, accepts_writes: bool) {
-        if let Some(open) = self.phase.connection_mut()
-            && open.link.probed(accepts_writes)
-        {
-            self.servers.prefer(endpoint);
-            self.move_to_next_server(now);
         }
     }
 }

@@ -143,10 +143,6 @@ impl<T> Machine<T> {
             Input::Frame(frame) => self.frame(now, frame),
             Input::Disconnected(cause) => self.disconnected(now, cause),
             Input::Oversized { length, limit } => self.oversized(now, length, limit),
-            Input::Probed {
-                endpoint,
-                takes_writes,
-            } => self.probed(now, &endpoint, takes_writes),
             Input::Tick => self.tick(now),
         }
     }
@@ -304,7 +300,7 @@ impl<T> Machine<T> {
     // The lease.
 
     /// The instant until which no server can have ended the session: see [`LeasePolicy`]. `None`
-    /// without a session, or with one that only a read-only server knows.
+    /// without a session.
     #[must_use]
     pub fn lease_deadline(&self) -> Option<Instant> {
         self.lease.deadline(self.session.timing())

@@ -28,13 +28,6 @@ pub enum Input {
     },
     /// The connection has ended, or could not be made.
     Disconnected(Cause),
-    /// The answer to [`Output::Probe`]. Each probe must have one.
-    Probed {
-        /// The server that was asked.
-        endpoint: Arc<Endpoint>,
-        /// Whether it answered `rw`.
-        takes_writes: bool,
-    },
     /// Time has passed: [`next_deadline`](super::Machine::next_deadline) has come.
     Tick,
 }
@@ -48,9 +41,6 @@ pub enum Output<T> {
     Connect(Arc<Endpoint>),
     /// Drop the connection, or the attempt to make one. Report nothing.
     Disconnect,
-    /// Ask this server over another connection, with the word `isro`, whether it accepts writes.
-    /// Then report [`Input::Probed`].
-    Probe(Arc<Endpoint>),
     /// A request is settled.
     Completed(T, Result<Response, Error>),
     /// A one-shot watch has fired, or a watch has ended.
@@ -116,8 +106,6 @@ pub enum State {
     Connecting,
     /// The client is connected to a server.
     Connected,
-    /// The client is connected to a server that accepts no writes.
-    ReadOnly,
     /// The connection is lost. The session lives until the servers expire it. Watches report
     /// nothing, and locks are in doubt.
     Suspended,
@@ -134,7 +122,7 @@ impl State {
     /// Whether a server answers requests.
     #[must_use]
     pub fn is_connected(self) -> bool {
-        matches!(self, Self::Connected | Self::ReadOnly)
+        matches!(self, Self::Connected)
     }
 
     /// Whether the client has ended for good.

@@ -27,12 +27,11 @@ pub(crate) struct Open<T> {
     pub(crate) link: Link,
     pub(crate) in_flight: InFlight<T>,
     pub(crate) arrivals: Arrivals,
-    /// `None` on a read-only server.
-    pub(crate) proving: Option<Proving>,
+    pub(crate) proving: Proving,
 }
 
 impl<T> Phase<T> {
-    pub(crate) fn open(now: Instant, link: Link, proving: Option<Proving>) -> Self {
+    pub(crate) fn open(now: Instant, link: Link, proving: Proving) -> Self {
         Self::Open(Box::new(Open {
             link,
             in_flight: InFlight::new(now),

@@ -72,8 +72,8 @@ impl<T> Machine<T> {
                     self.refuse(AuthFailure::Required);
                 } else {
                     self.support.answered(OpCode::PING);
-                    if let (Some(sent), Some(proving)) = (sent, &mut open.proving) {
-                        self.lease.touched(proving, now, sent);
+                    if let Some(sent) = sent {
+                        self.lease.touched(&mut open.proving, now, sent);
                         self.lease_renewed(now);
                     }
                 }
@@ -161,8 +161,8 @@ impl<T> Machine<T> {
         // A read is not counted: some servers do not count it.
         if request.op.is_write()
             && let Phase::Open(open) = &mut self.phase
-            && let Some(proving) = &mut open.proving
         {
+            let proving = &mut open.proving;
             self.lease.touched(proving, now, request.at);
             self.lease.write_answered(proving, request.xid, code);
             self.lease_renewed(now);
@@ -233,10 +233,8 @@ impl<T> Machine<T> {
                 self.watches_set(request.number, restore);
             }
             ReplyTo::Own(Own::Proof) => {
-                if let Phase::Open(open) = &mut self.phase
-                    && let Some(proving) = &mut open.proving
-                {
-                    proving.has_written();
+                if let Phase::Open(open) = &mut self.phase {
+                    open.proving.has_written();
                 }
             }
             // It does not matter whether the server had such a watch.

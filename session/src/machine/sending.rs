@@ -295,10 +295,8 @@ impl<T> Machine<T> {
                 if xid != Xid::AUTH {
                     self.queue.take_xid();
                 }
-                if op.is_write()
-                    && let Some(proving) = &mut open.proving
-                {
-                    proving.sent(now, xid);
+                if op.is_write() {
+                    open.proving.sent(now, xid);
                 }
                 if let (ReplyTo::Caller(token, _), Request::Auth(packet)) =
                     (&mut queued.reply_to, &queued.request)

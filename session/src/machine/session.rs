@@ -24,9 +24,6 @@ pub(crate) struct Session {
     last_zxid: Zxid,
     /// When the client last heard of a server in this session; `None` before the first connection.
     heard: Option<Instant>,
-    /// Whether a read-only server has made it, and alone knows it. No other server can resume it,
-    /// and it owns no node.
-    is_local: bool,
 }
 
 /// What a server grants.
@@ -34,7 +31,6 @@ pub(crate) struct Granted {
     pub(crate) id: SessionId,
     pub(crate) password: Bytes,
     pub(crate) timeout: Duration,
-    pub(crate) is_read_only: bool,
 }
 
 impl Session {
@@ -47,7 +43,6 @@ impl Session {
             timing: Timing::new(config, config.session_timeout),
             last_zxid: Zxid::ZERO,
             heard: None,
-            is_local: false,
         }
     }
 
@@ -82,9 +77,9 @@ impl Session {
         self.last_zxid = self.last_zxid.max(zxid);
     }
 
-    /// Whether there is a session that other servers know.
+    /// Whether there is a session.
     pub(crate) fn is_resumable(&self) -> bool {
-        self.id != SessionId::NONE && !self.is_local
+        self.id != SessionId::NONE
     }
 
     /// The request that begins a session, or resumes this one.
@@ -100,7 +95,7 @@ impl Session {
             timeout_ms: config.session_timeout_ms(),
             session_id,
             password: Some(password),
-            read_only: Some(config.read_only),
+            read_only: Some(false),
         }
     }
 
@@ -108,7 +103,6 @@ impl Session {
     pub(crate) fn grant(&mut self, now: Instant, config: &Config, granted: Granted) -> bool {
         let is_new = !self.is_resumable() || granted.id != self.id;
         if is_new {
-            self.is_local = granted.is_read_only;
             self.timeout = granted.timeout;
         } else {
             // A longer one counts only as long as the leader lives: the next leader gives the

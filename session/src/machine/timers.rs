@@ -33,8 +33,6 @@ enum Timer {
     Ping,
     /// A write is to be sent that keeps the lease proved.
     Proof,
-    /// Another server is to be asked whether it accepts writes.
-    Probe,
     /// The next server is to be tried.
     Retry,
 }
@@ -82,7 +80,7 @@ impl<T> Machine<T> {
         match &self.phase {
             Phase::Ended(_) => {}
             Phase::Open(open) => {
-                let (link, proving) = (&open.link, open.proving.as_ref());
+                let link = &open.link;
                 visit(Timer::Close, link.closing());
                 visit(Timer::Caller, self.queue.next_deadline());
                 visit(Timer::Silence, Some(link.silence(timing.read)));
@@ -97,10 +95,9 @@ impl<T> Machine<T> {
                         );
                     }
                 }
-                let proving = proving.filter(|_| !link.is_moving());
-                let proof = proving.and_then(|proving| self.lease.write_due(proving, timing));
-                visit(Timer::Proof, proof);
-                visit(Timer::Probe, link.next_probe());
+                if !link.is_moving() {
+                    visit(Timer::Proof, self.lease.write_due(&open.proving, timing));
+                }
             }
             Phase::Paused(_) | Phase::Trying(_) => {
                 let heard = self.session.heard();
@@ -169,7 +166,6 @@ impl<T> Machine<T> {
             // No other ping is sent meanwhile, so the session is in danger, even if the server
             // sends other frames.
             (Timer::Pong, _) => self.give_up(now, Cause::RequestTimeout(timing.read)),
-            (Timer::Probe, _) => self.probe_next_server(now),
             (Timer::Ping, Phase::Open(open)) => open.link.ping(now),
             (Timer::Proof, Phase::Open(open)) => {
                 // A transaction that changes nothing.
@@ -177,9 +173,7 @@ impl<T> Machine<T> {
                     path: "/".to_owned(),
                     version: Version::ANY,
                 });
-                if let Some(proving) = &mut open.proving {
-                    proving.writes();
-                }
+                open.proving.writes();
                 self.ask(
                     Request::Multi(MultiRequest { ops: vec![check] }),
                     Own::Proof,

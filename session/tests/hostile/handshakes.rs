@@ -63,6 +63,9 @@ async fn a_bad_handshake_has_the_same_result_at_once_and_byte_by_byte() {
         Bytes::from(answer)
     };
     let none = |timeout_ms| greeting(timeout_ms, SessionId::NONE, &[0; 16]);
+    let mut read_only = greeting(4000, ID, &[7; 16]).to_vec();
+    *read_only.last_mut().unwrap() = 1;
+    let read_only = Bytes::from(read_only);
     let half = b"\0\0\0\x08\0\0\0\0\0\0\x10\0";
     let rows = [
         (none(0), "SessionRefused"),
@@ -70,6 +73,7 @@ async fn a_bad_handshake_has_the_same_result_at_once_and_byte_by_byte() {
         (greeting(-1, ID, &[7; 16]), "SessionRefused"),
         (greeting(4000, ID, &[]), "BadHandshake(None)"),
         (greeting(4000, ID, &[7; 65]), "BadHandshake(None)"),
+        (read_only, "ReadOnlyServer"),
         // The length of the password, and that of the frame.
         (forged(20, -7), "Negative(-7)"),
         (forged(20, i32::MAX), "TooLong"),

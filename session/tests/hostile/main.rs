@@ -3,12 +3,11 @@
 //!
 //! | file | what the server does |
 //! |---|---|
-//! | `handshakes` | does not listen, is no ZooKeeper, or answers the handshake with nonsense |
+//! | `handshakes` | does not listen, is no ZooKeeper, is read-only, or answers the handshake with nonsense |
 //! | `replies` | answers requests with nonsense, or closes the connection |
 //! | `silence` | sends nothing, or sends very slowly |
 //! | `size` | sends very much |
 //! | `many` | is one of very many servers, and most of them are down |
-//! | `read_only` | accepts no writes |
 //! | `memory` | makes the client allocate memory, which the tests measure |
 //!
 //! Not here: what the state machine makes of each message (`session/src/machine/tests`).
@@ -16,7 +15,6 @@
 mod handshakes;
 mod many;
 mod memory;
-mod read_only;
 mod replies;
 mod silence;
 mod size;

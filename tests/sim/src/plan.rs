@@ -66,8 +66,6 @@ pub struct Plan {
     pub sync_limit: u64,
     /// How clients know until when their sessions live.
     pub lease: LeasePolicy,
-    /// Whether clients accept read-only servers.
-    pub read_only: bool,
     /// How many requests of a client may wait to be sent or answered; 0 for the client's default.
     pub max_outstanding: usize,
     /// How long each request on a connection takes a server; 0 for no time. The requests behind it
@@ -313,7 +311,7 @@ pub enum FaultKind {
     /// This client's server is the leader, and all links to it are cut. The first time is that
     /// until the others have a new leader, the second one how long the links stay cut.
     Isolate(u32, u64, u64),
-    /// A server has no majority for this long: it answers reads only.
+    /// A server has no majority for this long: it is read-only, and accepts no client.
     ReadOnly(u32, u64),
     /// No server has a majority for this long.
     NoMajority(u64),

@@ -81,7 +81,7 @@ impl Shrinker {
     }
 
     fn simpler(&mut self) {
-        let tries: [fn(&mut Plan); 14] = [
+        let tries: [fn(&mut Plan); 13] = [
             |plan| plan.servers = 1,
             |plan| plan.servers = 2,
             |plan| plan.yield_per_mille = 0,
@@ -90,7 +90,6 @@ impl Shrinker {
             |plan| plan.relay = false,
             |plan| plan.commit_ms = 0,
             |plan| plan.short_writes = false,
-            |plan| plan.read_only = false,
             |plan| plan.max_outstanding = 0,
             |plan| plan.latches = false,
             |plan| plan.reap_ms = 60_000,

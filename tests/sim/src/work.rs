@@ -206,7 +206,6 @@ impl Career {
                 builder = builder.max_outstanding(self.run.max_outstanding);
             }
             let connecting = builder
-                .read_only(self.run.read_only)
                 .lease_policy(self.run.lease)
                 .session_timeout(Duration::from_millis(self.plan.timeout_ms))
                 .connector(self.sim.connector(self.plan.id))

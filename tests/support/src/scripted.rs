@@ -149,16 +149,6 @@ impl Peer {
         }
     }
 
-    /// Whether the connection begins with these bytes.
-    pub async fn begins_with(&mut self, bytes: &[u8]) -> bool {
-        while self.read.len() < bytes.len() {
-            if self.stream.read_buf(&mut self.read).await.unwrap_or(0) == 0 {
-                return false;
-            }
-        }
-        self.read.starts_with(bytes)
-    }
-
     /// Reads the handshake and does not answer it.
     pub async fn hear_handshake(&mut self) -> Option<ConnectRequest> {
         let request = ConnectRequest::decode(&mut self.message().await?).unwrap();
@@ -268,14 +258,6 @@ pub fn greeting(timeout_ms: i32, session_id: SessionId, password: &[u8]) -> Byte
         }
         .encode(writer);
     })
-}
-
-/// The same, of a server that accepts no writes.
-pub fn read_only_greeting(timeout_ms: i32, session_id: SessionId) -> Bytes {
-    let mut greeting = greeting(timeout_ms, session_id, &[7; 16]).to_vec();
-    // The last byte says so.
-    *greeting.last_mut().unwrap() = 1;
-    greeting.into()
 }
 
 pub fn header(xid: Xid, err: ErrorCode) -> ReplyHeader {

@@ -7,7 +7,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -23,7 +22,7 @@ use lockkeeper_proto::{
 use super::script::request;
 use crate::script::Script;
 use lockkeeper_session::{
-    Config, Effect, Endpoint, Error, LeasePolicy, OnExpiry, State,
+    Config, Effect, Error, LeasePolicy, OnExpiry, State,
     machine::{Auth, Input, Machine, Output, RequestOptions, WatchId},
 };
 
@@ -53,8 +52,6 @@ pub(super) struct Story {
     state: State,
     lease: Option<(SessionId, Duration, Instant)>,
     last_token: u32,
-    /// Servers that were asked whether they accept writes and have not answered.
-    probes: VecDeque<Arc<Endpoint>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +80,6 @@ impl Story {
             state: State::Connecting,
             lease: None,
             last_token: 0,
-            probes: VecDeque::new(),
         }
     }
 
@@ -155,16 +151,6 @@ impl Story {
             }
             13 if script.byte() < 16 => self.machine.close(self.now),
             13 if script.byte() < 32 => self.machine.move_to_next_server(self.now),
-            13 if !self.probes.is_empty() => {
-                if let Some(endpoint) = self.probes.pop_front() {
-                    let takes_writes = script.byte().is_multiple_of(2);
-                    let answer = Input::Probed {
-                        endpoint,
-                        takes_writes,
-                    };
-                    self.machine.handle(self.now, answer);
-                }
-            }
             13 if script.byte() < 16 => self.machine.abort(),
             13 | 14 => {
                 let request = request(script);
@@ -288,7 +274,6 @@ impl Story {
                     assert_eq!(self.link, Link::Down, "a second connection");
                     self.link = Link::Connecting;
                 }
-                Output::Probe(endpoint) => self.probes.push_back(endpoint),
                 Output::Disconnect => self.down(),
                 Output::Completed(token, result) => self.settled(token, result.err().as_ref()),
                 Output::Watch(id, _) => {

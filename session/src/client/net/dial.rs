@@ -39,67 +39,30 @@ const MOST_ADDRESSES: usize = 16;
 /// The most servers whose turns are remembered. SRV records may name others again and again.
 const MOST_TURNS: usize = 1024;
 
-/// What a connection is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Session,
-    /// To ask whether the server accepts writes.
-    Probe,
-}
-
-/// Which address is first in an attempt.
+/// Which address is first in an attempt, for each server.
 ///
 /// Each attempt begins with the next one, so that an address that accepts connections and does not
-/// serve cannot hide the other addresses. Only a session that follows a probe begins as the probe
-/// did: with the server that may just have said that it accepts writes.
-#[derive(Debug)]
-pub(super) struct Turn {
-    next: usize,
-    was_probe: bool,
-}
-
-impl Turn {
-    pub(super) fn new(first: usize) -> Self {
-        Self {
-            next: first,
-            was_probe: false,
-        }
-    }
-
-    /// The index of the first address of this attempt.
-    pub(super) fn next(&mut self, purpose: Purpose) -> usize {
-        let is_probe = purpose == Purpose::Probe;
-        if is_probe && self.was_probe {
-            self.next = self.next.wrapping_add(1);
-        }
-        let first = self.next;
-        if !is_probe {
-            self.next = first.wrapping_add(1);
-        }
-        self.was_probe = is_probe;
-        first
-    }
-}
-
-/// The turn of each server. The servers of a list are tried in a fixed order. A common turn would
-/// always come to the same address of each of them.
+/// serve cannot hide the other addresses. The servers of a list are tried in a fixed order. A
+/// common turn would always come to the same address of each of them.
 #[derive(Debug)]
 struct Turns {
     first: usize,
     /// With the addresses of the last answer.
-    of: HashMap<Endpoint, (Turn, Vec<SocketAddr>)>,
+    of: HashMap<Endpoint, (usize, Vec<SocketAddr>)>,
 }
 
 impl Turns {
     /// The index of the first address in this attempt at this server, and the known addresses.
-    fn next(&mut self, server: &Endpoint, purpose: Purpose) -> (usize, Vec<SocketAddr>) {
+    fn next(&mut self, server: &Endpoint) -> (usize, Vec<SocketAddr>) {
         if self.of.len() == MOST_TURNS && !self.of.contains_key(server) {
             self.of.clear();
             self.first = self.first.wrapping_add(1);
         }
         let entry = self.of.entry(server.clone());
-        let (turn, known) = entry.or_insert_with(|| (Turn::new(self.first), Vec::new()));
-        (turn.next(purpose), known.clone())
+        let (next, known) = entry.or_insert_with(|| (self.first, Vec::new()));
+        let turn = *next;
+        *next = turn.wrapping_add(1);
+        (turn, known.clone())
     }
 }
 
@@ -122,13 +85,12 @@ impl Dialer {
     }
 
     /// Connects to the address of the server that accepts first.
-    pub(crate) fn dial(&self, endpoint: Endpoint, purpose: Purpose, net: &Net) -> Connecting {
+    pub(crate) fn dial(&self, endpoint: Endpoint, net: &Net) -> Connecting {
         let (dialer, net) = (self.clone(), net.clone());
         Box::pin(async move {
             let (connect, stagger) = (|to| net.connect(to), || net.sleep(STAGGER));
             let fresh = look_up(&endpoint);
-            let attempt = dialer.attempt(&endpoint, purpose, fresh, connect, stagger);
-            attempt.await
+            dialer.attempt(&endpoint, fresh, connect, stagger).await
         })
     }
 
@@ -138,12 +100,11 @@ impl Dialer {
     async fn attempt<T, F: Future<Output = io::Result<T>>, S: Future>(
         &self,
         server: &Endpoint,
-        purpose: Purpose,
         fresh: impl Future<Output = io::Result<Vec<SocketAddr>>>,
         connect: impl Fn(SocketAddr) -> F,
         stagger: impl Fn() -> S,
     ) -> io::Result<T> {
-        let (turn, known) = lock(&self.turns).next(server, purpose);
+        let (turn, known) = lock(&self.turns).next(server);
         let connect = |addresses| first_of(in_turn(addresses, turn), &connect, &stagger);
         let mut fresh = pin!(async {
             let fresh = fresh.await?;
@@ -360,8 +321,7 @@ mod tests {
                     let found = accepts.iter().find(|number| address(**number) == to);
                     found.copied().ok_or_else(refused)
                 };
-                let attempt = dialer.attempt(&server, Purpose::Session, fresh, connect, stagger);
-                attempt.await
+                dialer.attempt(&server, fresh, connect, stagger).await
             };
             let begin = Instant::now();
             let nothing_known = dial(long, Ok(1), &[1]).await;
@@ -372,24 +332,6 @@ mod tests {
             let outcome = outcome.map_err(|error| error.kind());
             assert_eq!(outcome, found.map_err(|_| io::ErrorKind::HostUnreachable));
             assert_eq!(begin.elapsed(), after, "{time:?} {answer:?} {accepts:?}");
-        }
-    }
-
-    /// Regression: of a name with two addresses, a client that had left a read-only server for the
-    /// other one came back to the read-only server, over and over.
-    #[test]
-    fn a_session_after_a_probe_begins_with_the_address_of_the_probe() {
-        let mut turn = Turn::new(5);
-        let attempts = [
-            (Purpose::Session, 5),
-            (Purpose::Session, 6),
-            (Purpose::Probe, 7),
-            (Purpose::Probe, 8),
-            (Purpose::Session, 8),
-            (Purpose::Session, 9),
-        ];
-        for (purpose, first) in attempts {
-            assert_eq!(turn.next(purpose), first);
         }
     }
 
@@ -405,15 +347,15 @@ mod tests {
         let mut turns = Turns { first: 7, of };
         for attempt in 0..4 {
             for number in 0..2 {
-                let (first, _) = turns.next(&server(number), Purpose::Session);
+                let (first, _) = turns.next(&server(number));
                 assert_eq!(first, 7 + attempt);
             }
         }
         for number in 0..2 * MOST_TURNS {
-            turns.next(&server(number), Purpose::Session);
+            turns.next(&server(number));
         }
         assert!(turns.of.len() <= MOST_TURNS);
-        let mut firsts = (0..2).map(|_| turns.next(&server(0), Purpose::Session));
+        let mut firsts = (0..2).map(|_| turns.next(&server(0)));
         assert_ne!(firsts.next(), firsts.next());
     }
 

@@ -7,14 +7,12 @@
 //! | `dial` | TCP connections: names and their addresses |
 //! | `srv` | DNS SRV records, and the servers behind them (feature `srv`) |
 //! | `tls` | encrypted connections (feature `tls`) |
-//! | `probe` | asking a server whether it accepts writes |
 //! | `transport` | byte streams, and who opens them |
 //! | `frames` | how they are cut into frames |
 //! | `sockets`, `reactor` | sockets, by tokio or by the client's own thread |
 
 pub(super) mod dial;
 pub(super) mod frames;
-pub(super) mod probe;
 pub(super) mod reactor;
 pub(super) mod sockets;
 #[cfg(feature = "srv")]

@@ -30,7 +30,7 @@ use crate::{
     Endpoint,
     client::{
         net::{
-            dial::{Purpose, STAGGER, Turn, begin_with, first_of},
+            dial::{STAGGER, begin_with, first_of},
             sockets::off_thread,
             transport::Connector,
         },
@@ -58,9 +58,9 @@ pub(in crate::client) fn over(
     random: Random,
 ) -> Connector {
     let order = Arc::new(Mutex::new(Order::new(random)));
-    Connector::on(move |record, purpose, net| {
+    Connector::on(move |record, net| {
         if !record.is_srv() {
-            return below.connect(record, purpose, net);
+            return below.connect(record, net);
         }
         let (order, resolver, below) = (order.clone(), resolver.clone(), below.clone());
         let net = net.clone();
@@ -75,9 +75,9 @@ pub(in crate::client) fn over(
             };
             let answer = off_thread(look_up).await?;
             let now = net.shared.lock().clock.now();
-            let (seed, turn) = lock(&order).next(now, purpose);
+            let (seed, turn) = lock(&order).next(now);
             let connect = |target: Endpoint| {
-                let connecting = below.connect(target.clone(), purpose, &net);
+                let connecting = below.connect(target.clone(), &net);
                 let record = &record;
                 async move {
                     let stream = connecting.await?;
@@ -173,7 +173,7 @@ fn endpoint(server: &SRV) -> Endpoint {
 struct Order {
     random: Random,
     seed: u64,
-    turn: Turn,
+    turn: usize,
     last: Option<Instant>,
 }
 
@@ -182,21 +182,20 @@ impl Order {
         Self {
             seed: random.next(),
             random,
-            turn: Turn::new(0),
+            turn: 0,
             last: None,
         }
     }
 
     /// The seed of the order in this attempt, and which target is first.
-    fn next(&mut self, now: Instant, purpose: Purpose) -> (u64, usize) {
-        let has_lasted = self.last.is_some_and(|last| now - last > LASTED);
-        // A probe looks for another server than that of the connection, however long this one has
-        // lasted.
-        if has_lasted && purpose == Purpose::Session {
+    fn next(&mut self, now: Instant) -> (u64, usize) {
+        if self.last.is_some_and(|last| now - last > LASTED) {
             self.seed = self.random.next();
-            self.turn = Turn::new(0);
+            self.turn = 0;
         }
         self.last = Some(now);
-        (self.seed, self.turn.next(purpose))
+        let turn = self.turn;
+        self.turn = turn.wrapping_add(1);
+        (self.seed, turn)
     }
 }

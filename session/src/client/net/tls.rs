@@ -308,9 +308,9 @@ impl Connector {
     pub fn with_tls(self, config: TlsConfig) -> Self {
         let has_identity = config.rustls.client_auth_cert_resolver.has_certs();
         let last = Arc::new(Mutex::new(Arc::new(config)));
-        Self::on(move |endpoint, purpose, net| {
+        Self::on(move |endpoint, net| {
             let last = last.clone();
-            let below = self.connect(endpoint.clone(), purpose, net);
+            let below = self.connect(endpoint.clone(), net);
             Box::pin(async move {
                 let config = TlsConfig::newest(&last).await;
                 let name = config.server_name.clone();

@@ -10,10 +10,7 @@ use std::{
 
 use bytes::BytesMut;
 
-use super::{
-    dial::{Dialer, Purpose},
-    sockets::Net,
-};
+use super::{dial::Dialer, sockets::Net};
 use crate::{Endpoint, client::sync::BoxFuture};
 
 /// A byte stream to a server. With the feature `tokio`, each stream of tokio is one.
@@ -64,7 +61,7 @@ pub struct Connector(Arc<Connect>);
 
 /// An attempt to open a byte stream.
 pub(crate) type Connecting = BoxFuture<'static, io::Result<Box<dyn Transport>>>;
-type Connect = dyn Fn(Endpoint, Purpose, &Net) -> Connecting + Send + Sync;
+type Connect = dyn Fn(Endpoint, &Net) -> Connecting + Send + Sync;
 
 impl Connector {
     /// Makes a connector that calls `connect` for each attempt.
@@ -75,12 +72,12 @@ impl Connector {
             + Sync
             + 'static,
     {
-        Self::on(move |endpoint, _, _| connect(endpoint))
+        Self::on(move |endpoint, _| connect(endpoint))
     }
 
-    /// Like [`new`](Self::new), for a connector that treats probes differently, or opens sockets.
+    /// Like [`new`](Self::new), for a connector that opens sockets.
     pub(crate) fn on(
-        connect: impl Fn(Endpoint, Purpose, &Net) -> Connecting + Send + Sync + 'static,
+        connect: impl Fn(Endpoint, &Net) -> Connecting + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(connect))
     }
@@ -94,11 +91,11 @@ impl Connector {
     #[must_use]
     pub fn tcp() -> Self {
         let dialer = Dialer::new();
-        Self::on(move |endpoint, purpose, net| dialer.dial(endpoint, purpose, net))
+        Self::on(move |endpoint, net| dialer.dial(endpoint, net))
     }
 
-    pub(crate) fn connect(&self, endpoint: Endpoint, purpose: Purpose, net: &Net) -> Connecting {
-        (self.0)(endpoint, purpose, net)
+    pub(crate) fn connect(&self, endpoint: Endpoint, net: &Net) -> Connecting {
+        (self.0)(endpoint, net)
     }
 }
 

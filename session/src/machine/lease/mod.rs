@@ -26,8 +26,7 @@ pub(crate) struct Lease {
     keepers: Arc<()>,
     /// Since when somebody waits for a lease that is good for a grant.
     awaited: Option<Instant>,
-    /// From when the lease counts; `None` without a session that all servers know: nothing confirms
-    /// or proves a local one.
+    /// From when the lease counts; `None` without a session.
     ///
     /// By [`LeasePolicy::Proved`], the proof shows that the leader counts from this instant, or from
     /// a later one. By [`LeasePolicy::Assumed`], the newest ping or write that was answered had been
@@ -35,7 +34,7 @@ pub(crate) struct Lease {
     from: Option<Instant>,
 }
 
-/// What proves the lease on one connection. A read-only server has no leader, and proves nothing.
+/// What proves the lease on one connection.
 #[derive(Debug)]
 pub(crate) struct Proving {
     proof: Proof,
@@ -91,7 +90,7 @@ impl Lease {
         self.from = self.from.max(Some(from));
     }
 
-    /// The handshake, which was sent at `sent`, is answered by a server that has a leader.
+    /// The handshake, which was sent at `sent`, is answered.
     pub(crate) fn begin(
         &mut self,
         now: Instant,

@@ -16,10 +16,7 @@ use lockkeeper_proto::{
 };
 
 use super::sasl::{Authenticator, Exchange, Step};
-use crate::{
-    AuthFailure, Cause, Endpoint,
-    machine::{State, requests::append},
-};
+use crate::{AuthFailure, Cause, Endpoint, machine::requests::append};
 
 /// An attempt to connect to a server.
 pub(crate) struct Attempt {
@@ -42,20 +39,13 @@ pub(crate) enum Stage {
     Authenticating(SaslExchange),
 }
 
-/// What follows from the answer to the handshake.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Welcome {
-    pub(crate) state: State,
-    pub(crate) is_new: bool,
-}
-
 /// An exchange that is not done yet.
 pub(crate) struct SaslExchange {
     exchange: Box<dyn Exchange>,
     user: Arc<str>,
     /// The number of the token that the server has to answer.
     xid: Xid,
-    welcome: Welcome,
+    is_of_new_session: bool,
 }
 
 /// Why an exchange fails.
@@ -141,7 +131,7 @@ impl Attempt {
         deadline: Instant,
         authenticator: &dyn Authenticator,
         xid: Xid,
-        welcome: Welcome,
+        is_of_new_session: bool,
     ) {
         let mut exchange = authenticator.begin();
         let first = exchange.first();
@@ -150,7 +140,7 @@ impl Attempt {
             exchange,
             user: authenticator.user().into(),
             xid,
-            welcome,
+            is_of_new_session,
         });
         self.send_token(xid, first);
     }
@@ -195,8 +185,8 @@ impl SaslExchange {
         }
     }
 
-    pub(crate) fn welcome(&self) -> Welcome {
-        self.welcome
+    pub(crate) fn is_of_new_session(&self) -> bool {
+        self.is_of_new_session
     }
 }
 

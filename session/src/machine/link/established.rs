@@ -8,16 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Endpoint, machine::State};
-
-/// From the connection to a read-only server to the first probe of another one.
-///
-/// Source: `ClientCnxn.java`, `minPingRwTimeout`.
-const FIRST_PROBE: Duration = Duration::from_millis(100);
-/// The longest pause between two probes. The pause doubles after each.
-///
-/// Source: `ClientCnxn.java`, `maxPingRwTimeout`.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+use crate::Endpoint;
 
 /// An established connection.
 #[derive(Debug)]
@@ -31,11 +22,9 @@ pub(crate) struct Link {
     last_ping: Instant,
     /// How many identities the server has yet to accept.
     identities: usize,
-    /// The state to report as soon as it has.
-    unannounced: Option<State>,
+    /// Whether the connection was reported, which it is as soon as the server has.
+    is_announced: bool,
     leaving: Leaving,
-    /// The search of a client on a read-only server for one that accepts writes.
-    search: Option<Search>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,22 +47,9 @@ enum Leaving {
     Closing(Instant),
 }
 
-#[derive(Debug)]
-struct Search {
-    next: Instant,
-    pause: Duration,
-    /// Whether a probe waits for its answer.
-    is_probing: bool,
-}
-
 impl Link {
     /// The server accepts requests from now on.
-    pub(crate) fn new(
-        endpoint: Arc<Endpoint>,
-        now: Instant,
-        state: State,
-        identities: usize,
-    ) -> Self {
+    pub(crate) fn new(endpoint: Arc<Endpoint>, now: Instant, identities: usize) -> Self {
         Self {
             endpoint,
             since: now,
@@ -81,13 +57,8 @@ impl Link {
             ping: None,
             last_ping: now,
             identities,
-            unannounced: Some(state),
+            is_announced: false,
             leaving: Leaving::No,
-            search: (state == State::ReadOnly).then(|| Search {
-                next: now + FIRST_PROBE,
-                pause: FIRST_PROBE,
-                is_probing: false,
-            }),
         }
     }
 
@@ -109,12 +80,9 @@ impl Link {
         self.identities = self.identities.saturating_sub(1);
     }
 
-    /// The state to report now, once.
-    pub(crate) fn announce(&mut self) -> Option<State> {
-        if self.is_authenticating() {
-            return None;
-        }
-        self.unannounced.take()
+    /// Whether to report the connection now, once.
+    pub(crate) fn announce(&mut self) -> bool {
+        !self.is_authenticating() && !mem::replace(&mut self.is_announced, true)
     }
 
     // Whether the server is alive.
@@ -193,32 +161,5 @@ impl Link {
 
     pub(crate) fn is_moving(&self) -> bool {
         self.leaving == Leaving::Moving
-    }
-
-    /// When another server is to be asked whether it accepts writes.
-    pub(crate) fn next_probe(&self) -> Option<Instant> {
-        let search = self.search.as_ref().filter(|search| !search.is_probing);
-        search.map(|search| search.next)
-    }
-
-    /// Another server is asked now.
-    pub(crate) fn probes(&mut self, now: Instant) {
-        if let Some(search) = &mut self.search {
-            search.is_probing = true;
-            search.pause = (search.pause * 2).min(LONGEST_PAUSE);
-            search.next = now + search.pause;
-        }
-    }
-
-    /// A server has answered a probe, or failed to. Returns whether to move to it.
-    pub(crate) fn probed(&mut self, accepts_writes: bool) -> bool {
-        let Some(search) = &mut self.search else {
-            return false;
-        };
-        search.is_probing = false;
-        if accepts_writes {
-            self.search = None;
-        }
-        accepts_writes
     }
 }

@@ -12,6 +12,6 @@ mod established;
 pub mod sasl;
 mod servers;
 
-pub(crate) use attempt::{Attempt, Stage, Trouble, Welcome};
+pub(crate) use attempt::{Attempt, Stage, Trouble};
 pub(crate) use established::Link;
 pub(crate) use servers::Servers;

@@ -129,22 +129,6 @@ impl Servers {
         self.failures.push_back(lost);
     }
 
-    /// The next server that is not `current`; `current` itself if there is no other.
-    pub(crate) fn candidate(&mut self, current: &Arc<Endpoint>) -> Option<Arc<Endpoint>> {
-        let candidate = self.following()?;
-        if candidate == *current {
-            return self.following();
-        }
-        Some(candidate)
-    }
-
-    /// Makes this server the next one.
-    pub(crate) fn prefer(&mut self, endpoint: &Arc<Endpoint>) {
-        if let Some(index) = self.list.iter().position(|other| other == endpoint) {
-            self.next = index;
-        }
-    }
-
     /// Whether every server has been tried, and each failed permanently. Never true with more than
     /// [`REMEMBERED`] servers.
     pub(crate) fn all_failed_permanently(&self) -> bool {

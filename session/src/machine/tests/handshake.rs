@@ -40,7 +40,7 @@ fn a_new_session_is_requested_with_no_id_a_blank_password_and_the_configured_tim
 
 #[test]
 fn a_session_is_resumed_with_its_id_its_password_and_the_newest_zxid() {
-    let mut pair = Pair::connected(|config| config.read_only = true);
+    let mut pair = Pair::connected(|_| {});
     pair.submit(sync("/"));
     let (xid, _) = pair.request().unwrap();
     pair.reply(xid, 77, Err(lockkeeper_proto::ErrorCode::NO_NODE));
@@ -51,7 +51,7 @@ fn a_session_is_resumed_with_its_id_its_password_and_the_newest_zxid() {
         timeout_ms: 9000,
         session_id: ID,
         password: Some(Bytes::from_static(PASSWORD)),
-        read_only: Some(true),
+        read_only: Some(false),
     };
     assert_eq!(pair.connect(), wanted);
     assert_eq!(pair.machine.connections(), 2);
@@ -159,10 +159,9 @@ fn an_answer_may_lack_the_read_only_byte_or_have_extra_bytes() {
     pair.reach();
     pair.receive(|writer| {
         response.encode(writer);
-        writer.put_slice(b"\x01more");
+        writer.put_slice(b"\0more");
     });
-    assert_eq!(pair.machine.state(), State::ReadOnly);
-    assert!(pair.machine.state().is_connected());
+    assert_eq!(pair.machine.state(), State::Connected);
 }
 
 #[test]
@@ -308,6 +307,38 @@ fn a_client_that_was_connected_waits_for_a_certificate_to_be_replaced() {
     }
     assert!(!pair.machine.is_ended());
     pair.connect();
+}
+
+/// Such a server has no leader: nothing is locked there, and no other server knows its sessions.
+/// Nor does it know which sessions have ended.
+#[test]
+fn a_read_only_server_is_given_up_and_proves_nothing() {
+    let answers = [(9000, ID), (9000, SessionId(5)), (0, SessionId::NONE)];
+    for (timeout_ms, session_id) in answers {
+        for mut pair in [Pair::new(|_| {}), Pair::connected(|_| {})] {
+            let (session, lease) = (pair.machine.session_id(), pair.machine.lease_deadline());
+            pair.cut();
+            pair.states();
+            pair.reach();
+            pair.answer_handshake(&ConnectResponse {
+                protocol_version: 0,
+                timeout_ms,
+                session_id,
+                password: Some(Bytes::from_static(PASSWORD)),
+                read_only: Some(true),
+            });
+            assert_eq!(pair.last_cause(), Cause::ReadOnlyServer);
+            assert_eq!(pair.states(), []);
+            assert_eq!(pair.machine.session_id(), session);
+            assert_eq!(pair.machine.lease_deadline(), lease);
+            let request = pair.connect();
+            assert_eq!(
+                (request.session_id, request.read_only),
+                (session, Some(false))
+            );
+            assert_eq!(pair.states(), [State::Connected]);
+        }
+    }
 }
 
 /// Once, a server that granted a session of a millisecond got 2,300 pings in three seconds.

@@ -17,7 +17,7 @@
 //! | `lease` | until when no server can have expired the session |
 //! | `unsupported` | operations that a server does not know, and says so |
 //! | `probation` | operations on which a server closes the connection |
-//! | `moving` | moves to another server, and the search for one that accepts writes |
+//! | `moving` | moves to another server on request |
 //! | `options` | request capacity, deadlines, requests that fail fast |
 //! | `weights` | how many bytes wait to be sent, for each operation |
 //! | `window` | how many requests are under way at once |

@@ -1,18 +1,14 @@
-//! Moves to another server on request, and the search for a server that accepts writes.
-
-use std::{sync::Arc, time::Duration};
+//! Moves to another server on request, and what else changes the state, or does not.
 
 use bytes::Bytes;
-use lockkeeper_proto::{
-    ErrorCode, OpCode, Request, SessionId, connect::ConnectResponse, frame::FrameError,
-};
+use lockkeeper_proto::{ErrorCode, OpCode, Request, frame::FrameError};
 
 use super::{
-    pair::{ID, PASSWORD, Pair, SECOND, TIMEOUT},
+    pair::{ID, Pair},
     requests::{delete, get, set_watches, sound_reply, sync},
 };
 use crate::{
-    Cause, Config, Effect, Endpoint, State,
+    Cause, Config, Effect, State,
     machine::{Auth, Input, Output},
 };
 
@@ -22,38 +18,9 @@ fn servers(config: &mut Config) {
         .unwrap()
         .endpoints()
         .to_vec();
-    config.read_only = true;
 }
 
 impl Pair {
-    /// A read-only server accepts the client.
-    fn accept_read_only(&mut self, id: SessionId) {
-        self.answer_handshake(&ConnectResponse {
-            protocol_version: 0,
-            timeout_ms: TIMEOUT.as_millis().try_into().unwrap(),
-            session_id: id,
-            password: Some(Bytes::from_static(PASSWORD)),
-            read_only: Some(true),
-        });
-    }
-
-    /// Takes out the server that the machine wants to probe.
-    fn asked(&mut self) -> Option<Arc<Endpoint>> {
-        let is_it = |output: &Output<u32>| matches!(output, Output::Probe(_));
-        let index = self.outputs.iter().position(is_it)?;
-        match self.outputs.remove(index) {
-            Output::Probe(endpoint) => Some(endpoint),
-            _ => None,
-        }
-    }
-
-    fn answer_probe(&mut self, endpoint: Arc<Endpoint>, takes_writes: bool) {
-        self.handle(Input::Probed {
-            endpoint,
-            takes_writes,
-        });
-    }
-
     fn disconnects(&mut self) -> usize {
         let is_it = |output: &&Output<u32>| matches!(output, Output::Disconnect);
         self.outputs.iter().filter(is_it).count()
@@ -155,119 +122,6 @@ fn closing_during_a_move_ends_the_session() {
     assert_eq!(pair.ops(), [OpCode::SYNC, OpCode::CLOSE_SESSION]);
     pair.machine.move_to_next_server(pair.now);
     assert_eq!(pair.disconnects(), 0);
-}
-
-#[test]
-fn probes_for_a_writable_server_become_rarer() {
-    let mut pair = Pair::new(servers);
-    pair.reach();
-    pair.accept_read_only(SessionId(5));
-    assert_eq!(pair.states(), [State::ReadOnly]);
-    let (here, begin) = (pair.machine.endpoint().cloned().unwrap(), pair.now);
-    let mut asked = Vec::new();
-    let mut pauses = Vec::new();
-    let mut last = begin;
-    while pair.now < begin + Duration::from_secs(300) {
-        pair.tick();
-        if pair.ops().contains(&OpCode::PING) {
-            let pong = lockkeeper_proto::Response::Ping(lockkeeper_proto::records::Empty {});
-            pair.reply(lockkeeper_proto::Xid::PING, 1, Ok(pong));
-        }
-        if let Some(endpoint) = pair.asked() {
-            pauses.push((pair.now - last).as_millis());
-            last = pair.now;
-            assert_ne!(*endpoint, here);
-            asked.push(endpoint.host.clone());
-            pair.answer_probe(endpoint, false);
-        }
-    }
-    let expected = [
-        100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 60_000, 60_000, 60_000,
-    ];
-    assert_eq!(pauses, expected);
-    asked.sort();
-    asked.dedup();
-    assert_eq!(asked.len(), 2, "each of the other servers is probed");
-    assert_eq!((pair.states(), pair.disconnects()), (vec![], 0));
-}
-
-/// No other server knows the session of a read-only server, and it owns no nodes.
-#[test]
-fn the_session_of_a_read_only_server_is_replaced_without_an_expiry() {
-    let mut pair = Pair::new(servers);
-    pair.reach();
-    pair.accept_read_only(SessionId(5));
-    assert_eq!(pair.machine.lease_deadline(), None);
-    let watch = pair.watch(get("/a", true), ErrorCode::OK);
-    let under_way = pair.submit(sync("/"));
-    pair.wait(Duration::from_millis(100));
-    let found = pair.asked().unwrap();
-    assert_eq!(pair.asked(), None, "one probe at a time");
-    pair.answer_probe(found.clone(), true);
-    assert_eq!(pair.disconnects(), 0, "a request is under way");
-    pair.answer_all(|_| Err(ErrorCode::NOT_READ_ONLY));
-    assert!(pair.error(under_way).code().is_some());
-    assert_eq!(pair.disconnects(), 1);
-    pair.states();
-
-    let request = pair.reach();
-    assert_eq!(request.session_id, SessionId::NONE);
-    assert_eq!(request.password.as_deref(), Some(&[0; 16][..]));
-    pair.accept(ID, TIMEOUT);
-    assert_eq!(pair.machine.endpoint(), Some(&*found));
-    assert_eq!(pair.states(), [State::Connected]);
-    assert_eq!(pair.machine.session_id(), ID);
-    assert_eq!(pair.ops(), [OpCode::SET_WATCHES]);
-    assert_eq!((pair.fired(), pair.machine.watch_count()), (vec![], 1));
-    assert!(pair.machine.lease_deadline().is_some());
-    let _ = watch;
-    // The search has ended.
-    pair.wait(SECOND);
-    assert_eq!(pair.asked(), None);
-    pair.cut();
-    assert_eq!(
-        pair.reach().session_id,
-        ID,
-        "a session that all servers know is resumed"
-    );
-}
-
-/// One name may stand for several servers: addresses, or the targets of an SRV record.
-#[test]
-fn the_only_name_is_asked_for_a_server_that_accepts_writes() {
-    let record = Endpoint {
-        host: "_zookeeper._tcp.example.org".to_owned(),
-        port: 0,
-    };
-    let mut pair = Pair::new(|config| {
-        config.endpoints = vec![record.clone()];
-        config.read_only = true;
-    });
-    pair.reach();
-    pair.accept_read_only(SessionId(5));
-    pair.wait(Duration::from_millis(100));
-    let found = pair.asked().unwrap();
-    assert_eq!(*found, record);
-    pair.answer_probe(found, true);
-    assert_eq!(pair.disconnects(), 1);
-    pair.states();
-    pair.reach();
-    pair.accept(ID, TIMEOUT);
-    assert_eq!(pair.states(), [State::Connected]);
-}
-
-#[test]
-fn an_answer_to_a_probe_of_a_lost_connection_is_ignored() {
-    let mut pair = Pair::new(servers);
-    pair.reach();
-    pair.accept_read_only(SessionId(5));
-    pair.wait(Duration::from_millis(100));
-    let found = pair.asked().unwrap();
-    pair.cut();
-    pair.connect();
-    pair.outputs.clear();
-    pair.answer_probe(found, true);
-    assert_eq!((pair.states(), pair.disconnects()), (vec![], 0));
 }
 
 #[test]

@@ -115,7 +115,7 @@ impl Pair {
                 Output::Connect(_) => self.attempts += 1,
                 // The bytes on the connection are lost.
                 Output::Disconnect => self.wire.clear(),
-                Output::Probe(_) | Output::State(_) | Output::LeaseRenewed => {}
+                Output::State(_) | Output::LeaseRenewed => {}
             }
             self.outputs.push(output);
         }

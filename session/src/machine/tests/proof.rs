@@ -4,12 +4,10 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper_proto::{
-    ErrorCode, OpCode, Request, Response, Xid, connect::ConnectResponse, records::Empty,
-};
+use lockkeeper_proto::{ErrorCode, OpCode, Request, Response, Xid, records::Empty};
 
 use super::{
-    pair::{ID, PASSWORD, Pair, SECOND, THIRD, TIMEOUT},
+    pair::{ID, Pair, SECOND, THIRD, TIMEOUT},
     requests::{delete, get, sound_reply, sync},
 };
 use crate::machine::{Input, Output, config::SHORTEST_TIMEOUT};
@@ -254,27 +252,6 @@ fn a_refused_write_proves_something_only_if_it_is_a_transaction() {
         let proved = lease(&pair).unwrap() >= touched + length();
         assert_eq!(proved, proves, "{code}");
     }
-}
-
-/// Otherwise a holder could keep a lease by the answers of a server that has no leader.
-#[test]
-fn a_read_only_server_proves_nothing() {
-    let mut pair = Pair::connected(|config| config.read_only = true);
-    let before = lease(&pair);
-    pair.cut();
-    pair.reach();
-    pair.answer_handshake(&ConnectResponse {
-        protocol_version: 0,
-        timeout_ms: 9000,
-        session_id: ID,
-        password: Some(PASSWORD.into()),
-        read_only: Some(true),
-    });
-    for _ in 0..3 {
-        let xid = write(&mut pair);
-        answer(&mut pair, xid);
-    }
-    assert_eq!(lease(&pair), before);
 }
 
 /// Answers everything, a moment later, until this time.

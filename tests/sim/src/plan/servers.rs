@@ -1,8 +1,7 @@
-//! Plans that are aimed at servers that refuse requests, and at clients whose queues of requests
-//! are full.
+//! Plans that are aimed at servers that refuse clients or requests, and at clients whose queues of
+//! requests are full.
 //!
-//! A server refuses what needs a leader while it has no majority, and any request while it
-//! throttles. Not here: the other aimed plans (`aimed`, `under_way`, `partitions`), and the types
+//! A server refuses clients while it has no majority, and any request while it throttles. Not here: the other aimed plans (`aimed`, `under_way`, `partitions`), and the types
 //! of a plan (`plan`).
 
 use super::{Cancel, FaultKind, Leave, Plan, RawStep, Step, Target, Trigger};
@@ -12,7 +11,6 @@ use crate::rng::Rng;
 pub(super) fn plan(seed: u64) -> Plan {
     let rng = &mut Rng::of(seed, "servers");
     let mut plan = Plan::blank(rng, seed);
-    plan.read_only = true;
     match rng.within(0, 5) {
         0 => throttles(rng, &mut plan),
         1 => fills_queues(rng, &mut plan),

@@ -1,5 +1,5 @@
-//! Servers that refuse requests: those without a majority answer reads only, and those with too
-//! much to do throttle.
+//! Servers that refuse: those without a majority refuse clients, and those with too much to do
+//! refuse requests.
 //!
 //! Not here: what such a server answers (the engine: `server/src/engine/lag.rs`, `rules.rs`).
 

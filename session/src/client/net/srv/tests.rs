@@ -125,15 +125,12 @@ fn a_record_that_says_that_there_is_no_service_is_an_error() {
 fn after_a_connection_that_lasted_the_order_begins_anew() {
     let mut order = Order::new(Random::seeded(1));
     let start = tokio::time::Instant::now().into_std();
-    let mut next = |after: Duration, purpose| order.next(start + after, purpose);
-    let (seed, first) = next(Duration::ZERO, Purpose::Session);
+    let mut next = |after: Duration| order.next(start + after);
+    let (seed, first) = next(Duration::ZERO);
     assert_eq!(first, 0);
-    assert_eq!(next(LASTED, Purpose::Session), (seed, 1));
-    // Between probes there may be more than a minute.
-    assert_eq!(next(LASTED * 4, Purpose::Probe), (seed, 2));
-    assert_eq!(next(LASTED * 6, Purpose::Probe), (seed, 3));
-    assert_eq!(next(LASTED * 6, Purpose::Session), (seed, 3));
-    let (other, first) = next(LASTED * 8, Purpose::Session);
+    assert_eq!(next(LASTED), (seed, 1));
+    assert_eq!(next(LASTED * 2), (seed, 2));
+    let (other, first) = next(LASTED * 4);
     assert_eq!(first, 0);
     assert_ne!(other, seed);
 }
@@ -169,7 +166,7 @@ impl Dns {
     /// The error of an attempt to connect.
     async fn failure(&self) -> String {
         let connector = over(by_port(), Some(self.config.clone()), Random::system());
-        match soon(connector.connect(record(), Purpose::Session, &net())).await {
+        match soon(connector.connect(record(), &net())).await {
             Ok(_) => panic!("connected"),
             Err(error) => error.to_string(),
         }
@@ -292,38 +289,6 @@ async fn a_target_that_accepts_and_does_not_serve_does_not_hide_the_others() {
     let client = soon(builder.connect_timeout(LONG).connect()).await.unwrap();
     assert!(client.metrics().attempts > 1);
     soon(client.close()).await;
-}
-
-/// Otherwise a client could leave a read-only target for another one and come back to it, over and
-/// over.
-#[tokio::test]
-async fn a_session_after_a_probe_begins_with_the_target_of_the_probe() {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let answer = ["a", "b"].map(|name| server(0, 1, port, &format!("{name}.example.org.")));
-    let dns = Dns::start(Ok(answer.into())).await;
-    let last = Arc::new(Mutex::new(String::new()));
-    let told = last.clone();
-    let below = Connector::on(move |endpoint, purpose, net| {
-        *told.lock().unwrap() = endpoint.to_string();
-        by_port().connect(endpoint, purpose, net)
-    });
-    let connector = over(below, Some(dns.config.clone()), Random::system());
-    let mut tried = Vec::new();
-    for purpose in [
-        Purpose::Session,
-        Purpose::Probe,
-        Purpose::Session,
-        Purpose::Session,
-    ] {
-        soon(connector.connect(record(), purpose, &net()))
-            .await
-            .unwrap();
-        tried.push(last.lock().unwrap().clone());
-    }
-    assert_ne!(tried[0], tried[1]);
-    assert_eq!(tried[1], tried[2]);
-    assert_ne!(tried[2], tried[3]);
 }
 
 #[tokio::test]
