@@ -11,7 +11,7 @@
 //! | `servers` | the engine, in the role of all servers |
 //! | `faults` | the faults of the plan |
 //! | `partitions` | links between servers that are cut |
-//! | `refusals` | servers that refuse requests: they have no majority, or throttle |
+//! | `refusals` | servers that have no majority and refuse clients, or throttle |
 //! | `burdens` | servers that are slow, have little memory, or lie |
 //! | `record` | the history, the log, the figures |
 //!

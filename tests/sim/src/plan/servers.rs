@@ -1,8 +1,8 @@
 //! Plans that are aimed at servers that refuse clients or requests, and at clients whose queues of
 //! requests are full.
 //!
-//! A server refuses clients while it has no majority, and any request while it throttles. Not here: the other aimed plans (`aimed`, `under_way`, `partitions`), and the types
-//! of a plan (`plan`).
+//! A server refuses clients while it has no majority, and any request while it throttles. Not here:
+//! the other aimed plans (`aimed`, `under_way`, `partitions`), and the types of a plan (`plan`).
 
 use super::{Cancel, FaultKind, Leave, Plan, RawStep, Step, Target, Trigger};
 use crate::rng::Rng;
