@@ -56,7 +56,6 @@
 //! |---|---|
 //! | `metrics` | [`LockMeter`](locks::LockMeter) reports to the recorder of the crate `metrics` |
 //! | `tls` | encryption by rustls: `Connector::tls`, `tls::TlsConfig` |
-//! | `srv` | DNS SRV records in place of a list of servers: `dns-srv://_zookeeper._tcp.example.org/app` |
 //! | `sasl-digest-md5` | a user and a password for servers that demand SASL: `DigestMd5`, `Builder::sasl` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
 

@@ -74,7 +74,6 @@ done <<'FEATURES'
 digest base64 block-buffer cfg-if cpufeatures crypto-common digest generic-array sha1 typenum
 metrics metrics rapidhash rustversion
 sasl-digest-md5 block-buffer cfg-if crypto-common digest generic-array md-5 typenum
-srv async-trait cfg-if chacha20 cpufeatures critical-section crossbeam-channel crossbeam-epoch crossbeam-utils data-encoding displaydoc either equivalent form_urlencoded futures-macro getrandom hickory-net hickory-proto hickory-resolver icu_collections icu_locale_core icu_normalizer icu_normalizer_data icu_properties icu_properties_data icu_provider idna idna_adapter ipnet litemap lock_api moka num-traits parking_lot parking_lot_core percent-encoding portable-atomic potential_utf prefix-trie proc-macro2 quote rand rand_core resolv-conf scopeguard serde serde_core serde_derive smallvec stable_deref_trait syn synstructure tagptr thiserror thiserror-impl tinystr tinyvec tokio-macros unicode-ident url utf8_iter utf_types uuid writeable yoke yoke-derive zerofrom zerofrom-derive zerotrie zerovec zerovec-derive
 tls cfg-if getrandom ring rustls rustls-pki-types rustls-webpki subtle untrusted zeroize
 FEATURES
 exit "$failed"

@@ -14,7 +14,7 @@ document() {
 }
 for crate in jute proto; do document "lockkeeper-$crate"; done
 document lockkeeper-server --features sasl-digest-md5
-document lockkeeper-session --features digest,sasl-digest-md5,srv,tls
+document lockkeeper-session --features digest,sasl-digest-md5,tls
 document lockkeeper-recipes --features metrics
 document lockkeeper --all-features
 python3 - "${CARGO_TARGET_DIR:-target}"/doc/lockkeeper{,_jute,_proto,_recipes,_server,_session}.json >"$names" <<'PYTHON'

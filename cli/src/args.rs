@@ -30,10 +30,9 @@ use crate::{
     name = "lockkeeper",
     version,
     long_version = format!(
-        "{}\ncommit: {}\nfeatures: sasl-digest-md5, {}tls",
+        "{}\ncommit: {}\nfeatures: sasl-digest-md5, tls",
         env!("CARGO_PKG_VERSION"),
         env!("LOCKKEEPER_COMMIT"), // build.rs
-        if cfg!(feature = "srv") { "srv, " } else { "" },
     ),
     arg_required_else_help = true,
     max_term_width = 80,

@@ -10,15 +10,10 @@ use crate::{exit::Failure, security::SecurityArgs};
 /// The environment variable with the servers, used when `--connect` is not given.
 pub(crate) const VARIABLE: &str = "LOCKKEEPER_CONNECT";
 
-#[cfg(not(feature = "srv"))]
-const CONNECT_HELP: &str = "The ZooKeeper servers: host:port,host:port/chroot";
-#[cfg(feature = "srv")]
-const CONNECT_HELP: &str =
-    "The ZooKeeper servers: host:port,host:port/chroot or dns-srv://name/chroot";
-
 #[derive(Args, Debug)]
 pub(crate) struct ServerArgs {
-    #[arg(long, value_name = "HOSTS", help = CONNECT_HELP, env = VARIABLE, hide_env_values = true)]
+    /// The ZooKeeper servers: host:port,host:port/chroot
+    #[arg(long, value_name = "HOSTS", env = VARIABLE, hide_env_values = true)]
     pub(crate) connect: Option<ConnectString>,
 
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The list of servers and the chroot: `host:port,host:port/chroot`, or `dns-srv://name/chroot`.
+//! The list of servers and the chroot: `host:port,host:port/chroot`.
 //!
 //! Only text is parsed here. The client resolves the names at each attempt to connect. A slash at
 //! the end is ignored.
@@ -9,42 +9,23 @@ use lockkeeper_proto::path;
 
 /// The port of a server whose port is not given.
 pub const DEFAULT_PORT: u16 = 2181;
-/// What stands before the name of a DNS SRV record.
-///
-/// Source: ZOOKEEPER-4956.
-const SRV_SCHEME: &str = "dns-srv://";
-/// The longest name in the DNS, and the longest part between two dots. Source: RFC 1035, section
-/// 2.3.4, without the root.
-const LONGEST_NAME: usize = 253;
-const LONGEST_LABEL: usize = 63;
 
-/// One server: a name or address, and a port. Or a DNS SRV record, which names servers and their
-/// ports.
+/// One server: a name or address, and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(
     clippy::exhaustive_structs,
     reason = "users make it from its two parts"
 )]
 pub struct Endpoint {
-    /// A host name, an IPv4 address, an IPv6 address without brackets, or the name of an SRV
-    /// record.
+    /// A host name, an IPv4 address, or an IPv6 address without brackets.
     pub host: String,
-    /// The TCP port. 0 says that `host` is the name of an SRV record.
+    /// The TCP port.
     pub port: u16,
-}
-
-impl Endpoint {
-    /// Whether this is the name of a DNS SRV record.
-    pub(crate) fn is_srv(&self) -> bool {
-        self.port == 0
-    }
 }
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_srv() {
-            write!(f, "{SRV_SCHEME}{}", self.host)
-        } else if self.host.contains(':') {
+        if self.host.contains(':') {
             write!(f, "[{}]:{}", self.host, self.port)
         } else {
             write!(f, "{}:{}", self.host, self.port)
@@ -76,31 +57,6 @@ impl From<SocketAddr> for Endpoint {
 /// assert_eq!(error.to_string(), r#"bad server list "zk1:port": port "port" is not a number from 1 to 65535"#);
 /// # Ok::<(), lockkeeper_session::ConnectStringError>(())
 /// ```
-///
-/// With the feature `srv` it may be the name of a DNS SRV record:
-///
-/// ```
-/// # #[cfg(feature = "srv")] {
-/// # mod lockkeeper { pub mod client { pub use lockkeeper_session::ConnectString; } }
-/// use lockkeeper::client::ConnectString;
-///
-/// let servers: ConnectString = "dns-srv://_zookeeper._tcp.example.org/app".parse()?;
-/// assert_eq!(servers.endpoints().len(), 1);
-/// assert_eq!(servers.to_string(), "dns-srv://_zookeeper._tcp.example.org/app");
-/// # }
-/// # Ok::<(), lockkeeper_session::ConnectStringError>(())
-/// ```
-///
-/// The client looks the record up at each attempt to connect, so it follows a changed record
-/// without a restart. It does so by RFC 2782: targets of the lowest priority first, and among them
-/// at random by weight. Each attempt tries up to 16 targets: the next one when a target has failed
-/// or has not answered for 250 ms. For a minute after an attempt, the next one begins with the next
-/// target. So a target that accepts connections and does not serve cannot hide the others. With
-/// TLS, a certificate must be for the name of its target.
-///
-/// Errors and snapshots name the record, as one server: `dns-srv://_zookeeper._tcp.example.org`.
-/// The log has the target. After an attempt in which every target failed, the client waits as for a
-/// list of one server: 0.1 seconds at first, and up to 1 second.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectString {
     endpoints: Vec<Endpoint>,
@@ -145,26 +101,18 @@ impl FromStr for ConnectString {
     type Err = ConnectStringError;
 
     fn from_str(text: &str) -> Result<Self, ConnectStringError> {
-        parse(text, cfg!(feature = "srv")).map_err(|problem| ConnectStringError {
+        parse(text).map_err(|problem| ConnectStringError {
             text: text.to_owned(),
             problem,
         })
     }
 }
 
-fn parse(text: &str, has_srv: bool) -> Result<ConnectString, String> {
-    let srv = text.strip_prefix(SRV_SCHEME);
-    match text.split_once("://") {
-        None => {}
-        Some(_) if srv.is_some() && has_srv => {}
-        Some(_) if srv.is_some() => {
-            return Err("DNS SRV records need the feature `srv` of lockkeeper, \
-                        and this program was built without it"
-                .to_owned());
-        }
-        Some((scheme, _)) => return Err(format!("leave out {scheme}://; {FORMAT}")),
+fn parse(text: &str) -> Result<ConnectString, String> {
+    if let Some((scheme, _)) = text.split_once("://") {
+        return Err(format!("leave out {scheme}://; {FORMAT}"));
     }
-    let meant = srv.unwrap_or(text).trim_end_matches('/');
+    let meant = text.trim_end_matches('/');
     let (hosts, chroot) = match meant.find('/') {
         Some(slash) => meant.split_at(slash),
         None => (meant, path::ROOT),
@@ -183,38 +131,15 @@ fn parse(text: &str, has_srv: bool) -> Result<ConnectString, String> {
     }
     path::check(chroot).map_err(|error| format!("chroot {chroot:?}: {}", error.problem()))?;
     let chroot = (chroot != path::ROOT).then(|| chroot.to_owned());
-    let endpoints = if srv.is_some() {
-        vec![parse_record(hosts)?]
-    } else {
-        hosts
-            .split(',')
-            .map(parse_endpoint)
-            .collect::<Result<_, _>>()?
-    };
+    let endpoints = hosts
+        .split(',')
+        .map(parse_endpoint)
+        .collect::<Result<_, _>>()?;
     Ok(ConnectString { endpoints, chroot })
 }
 
 /// What errors say of the text as a whole.
 const FORMAT: &str = "the format is host:port,host:port/chroot";
-
-/// The name of an SRV record. A dot at the end makes it absolute, as everywhere in the DNS.
-fn parse_record(name: &str) -> Result<Endpoint, String> {
-    let relative = name.strip_suffix('.').unwrap_or(name);
-    let is_label = |label: &str| {
-        let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        (1..=LONGEST_LABEL).contains(&label.len()) && label.chars().all(is_allowed)
-    };
-    if relative.len() > LONGEST_NAME || !relative.split('.').all(is_label) {
-        return Err(format!(
-            "{name:?} is not the name of a DNS SRV record; \
-             the format is {SRV_SCHEME}_zookeeper._tcp.example.org/chroot, without a port"
-        ));
-    }
-    Ok(Endpoint {
-        host: name.to_owned(),
-        port: 0,
-    })
-}
 
 fn parse_endpoint(text: &str) -> Result<Endpoint, String> {
     let text = text.trim();
@@ -273,31 +198,6 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_record_is_read_and_printed_again() {
-        for text in [
-            "dns-srv://_zookeeper._tcp.example.org",
-            "dns-srv://_zookeeper._tcp.example.org./app/a",
-            "dns-srv://zookeeper",
-        ] {
-            let servers = parse(text).unwrap();
-            assert_eq!(servers.to_string(), text);
-            assert_eq!(servers.endpoints().len(), 1);
-            assert!(servers.endpoints()[0].is_srv());
-        }
-        let servers = parse("dns-srv://zk/app/").unwrap();
-        assert_eq!(servers.endpoints()[0].to_string(), "dns-srv://zk");
-        assert_eq!(servers.chroot(), Some("/app"));
-        assert!(!parse("zk").unwrap().endpoints()[0].is_srv());
-    }
-
-    #[test]
-    fn without_the_feature_the_error_names_it() {
-        let problem = super::parse("dns-srv://_zookeeper._tcp.example.org", false).unwrap_err();
-        assert!(problem.contains("need the feature `srv`"), "{problem}");
-        assert!(super::parse("zk:2181/app", false).is_ok());
-    }
-
-    #[test]
     fn every_kind_of_host_is_read_and_printed_again() {
         for text in [
             "zk:2181",
@@ -340,20 +240,7 @@ mod tests {
             ),
             ("zk://a:2181/app", "leave out zk://"),
             ("http://a:2181", "leave out http://"),
-            ("DNS-SRV://a", "leave out DNS-SRV://"),
-            ("dns-srv://", "\"\" is not the name of a DNS SRV record"),
-            ("dns-srv:///app", "\"\" is not the name of a DNS SRV record"),
-            ("dns-srv://a:2181", "\"a:2181\" is not the name"),
-            ("dns-srv://a,b", "\"a,b\" is not the name"),
-            ("dns-srv://a..b", "\"a..b\" is not the name"),
-            ("dns-srv://.", "\".\" is not the name"),
-            ("dns-srv://a b", "\"a b\" is not the name"),
-            (&format!("dns-srv://{}", "a".repeat(64)), "is not the name"),
-            (
-                &format!("dns-srv://a{}", ".a".repeat(127)),
-                "is not the name",
-            ),
-            ("dns-srv://a//b", "chroot \"//b\": empty name"),
+            ("dns-srv://a", "leave out dns-srv://"),
         ] {
             let message = parse(text).unwrap_err();
             assert!(message.contains(part), "{text:?}: {message}");

@@ -30,7 +30,6 @@
 //! | feature | what |
 //! |---|---|
 //! | `tls` | encryption with rustls: `Connector::tls`, `tls::TlsConfig` |
-//! | `srv` | DNS SRV records in place of a list of servers: `dns-srv://_zookeeper._tcp.example.org/app` |
 //! | `sasl-digest-md5` | user and password for servers that require SASL: `DigestMd5`, `Builder::sasl` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
 

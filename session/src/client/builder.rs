@@ -36,9 +36,6 @@ pub struct Builder {
     clock: Clock,
     random: Random,
     own_thread: bool,
-    /// The name servers for SRV records; `None` for those of the system.
-    #[cfg(feature = "srv")]
-    pub(super) resolver: Option<super::net::srv::ResolverConfig>,
 }
 
 impl Builder {
@@ -54,8 +51,6 @@ impl Builder {
             clock: Clock::system(),
             random: Random::system(),
             own_thread: false,
-            #[cfg(feature = "srv")]
-            resolver: None,
         }
     }
 
@@ -79,8 +74,7 @@ impl Builder {
     /// handshake.
     ///
     /// Default: the session timeout divided by the number of servers, but at least a quarter and at
-    /// most a half of it. For a DNS SRV record it is a quarter; the lookup is part of the first of
-    /// both times.
+    /// most a half of it.
     pub fn server_timeout(mut self, timeout: Duration) -> Self {
         self.config.server_timeout = Some(timeout);
         self
@@ -172,8 +166,6 @@ impl Builder {
     }
 
     /// Sets how the client opens byte streams to servers. Default: [`Connector::tcp`].
-    ///
-    /// For a DNS SRV record, the client gives the connector the targets of the record.
     pub fn connector(mut self, connector: Connector) -> Self {
         self.connector = connector;
         self
@@ -272,12 +264,9 @@ impl Builder {
 
     /// Starts the client. It has ended if that fails.
     pub(super) fn start(self, spawn: impl FnOnce(Driver) -> Started) -> (Client, Option<Error>) {
-        let connector = self.connector;
-        #[cfg(feature = "srv")]
-        let connector = super::net::srv::over(connector, self.resolver, self.random.clone());
         let machine = Machine::new(self.config, self.clock.now());
         let shared = Arc::new(Shared::new(machine, self.clock, self.chroot, self.random));
-        let driver = Driver::new(shared.clone(), connector, self.frame_limit);
+        let driver = Driver::new(shared.clone(), self.connector, self.frame_limit);
         let (thread, error) = match spawn(driver) {
             Ok(thread) => (thread, None),
             Err(error) => (None, Some(error)),

@@ -123,15 +123,11 @@ impl Config {
     ///
     /// It is a share of the session timeout, so that a few dead servers do not cost the session.
     /// Source: `ClientCnxn.java` divides by the number of servers. Here each server gets at least a
-    /// quarter: with a long list it would have too little time to answer. An SRV record counts as a
-    /// long list. A single server gets a half: when it has just opened its port, it may accept a
-    /// connection that it never serves (ZOOKEEPER-5051).
+    /// quarter: with a long list it would have too little time to answer. A single server gets a
+    /// half: when it has just opened its port, it may accept a connection that it never serves
+    /// (ZOOKEEPER-5051).
     pub(crate) fn server_timeout(&self, session_timeout: Duration) -> Duration {
-        let shares = if self.endpoints.iter().any(Endpoint::is_srv) {
-            4
-        } else {
-            u32::try_from(self.endpoints.len().clamp(2, 4)).unwrap_or(4)
-        };
+        let shares = u32::try_from(self.endpoints.len().clamp(2, 4)).unwrap_or(4);
         self.server_timeout
             .unwrap_or(session_timeout.max(SHORTEST_TIMEOUT) / shares)
     }

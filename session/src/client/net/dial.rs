@@ -33,10 +33,10 @@ use crate::client::{
 /// connection waits for the fresh addresses of a name before it is made to a former address.
 ///
 /// Source: RFC 8305, section 5, "Connection Attempt Delay".
-pub(super) const STAGGER: Duration = Duration::from_millis(250);
+const STAGGER: Duration = Duration::from_millis(250);
 /// The most addresses of one name in one attempt. The next attempt starts with other addresses.
 const MOST_ADDRESSES: usize = 16;
-/// The most servers whose turns are remembered. SRV records may name others again and again.
+/// The most servers whose turns are remembered: many clients may share a connector.
 const MOST_TURNS: usize = 1024;
 
 /// Which address is first in an attempt, for each server.
@@ -138,7 +138,7 @@ fn in_turn(mut addresses: Vec<SocketAddr>, turn: usize) -> Vec<SocketAddr> {
 }
 
 /// Rotates the list so that it begins with this index, and cuts it.
-pub(super) fn begin_with<A>(addresses: &mut Vec<A>, turn: usize) {
+fn begin_with<A>(addresses: &mut Vec<A>, turn: usize) {
     if let Some(first) = turn.checked_rem(addresses.len()) {
         addresses.rotate_left(first);
     }
@@ -147,7 +147,7 @@ pub(super) fn begin_with<A>(addresses: &mut Vec<A>, turn: usize) {
 
 /// Returns the first connection that is accepted. An address is tried when the address before it
 /// has failed or has not answered for the time of `stagger`. Earlier attempts continue.
-pub(super) async fn first_of<A, T, F, S>(
+async fn first_of<A, T, F, S>(
     addresses: Vec<A>,
     connect: impl Fn(A) -> F,
     stagger: impl Fn() -> S,

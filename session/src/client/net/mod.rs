@@ -5,7 +5,6 @@
 //! | file | what |
 //! |---|---|
 //! | `dial` | TCP connections: names and their addresses |
-//! | `srv` | DNS SRV records, and the servers behind them (feature `srv`) |
 //! | `tls` | encrypted connections (feature `tls`) |
 //! | `transport` | byte streams, and who opens them |
 //! | `frames` | how they are cut into frames |
@@ -15,8 +14,6 @@ pub(super) mod dial;
 pub(super) mod frames;
 pub(super) mod reactor;
 pub(super) mod sockets;
-#[cfg(feature = "srv")]
-pub(super) mod srv;
 #[cfg(feature = "tls")]
 pub mod tls;
 pub(super) mod transport;
