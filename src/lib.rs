@@ -76,7 +76,7 @@ pub mod client {
     #[doc(no_inline)]
     pub use crate::Client;
     #[doc(inline)]
-    pub use lockkeeper_proto::{EnsembleConfig, EnsembleServer, SessionId, Zxid};
+    pub use lockkeeper_proto::{SessionId, Zxid};
     #[cfg(feature = "sasl-digest-md5")]
     #[doc(inline)]
     pub use lockkeeper_session::DigestMd5;
@@ -143,7 +143,7 @@ pub mod error {
     #[doc(no_inline)]
     pub use crate::{Error, LockError, PathError};
     #[doc(inline)]
-    pub use lockkeeper_proto::{EnsembleConfigError, ErrorCode};
+    pub use lockkeeper_proto::ErrorCode;
     #[doc(inline)]
     pub use lockkeeper_recipes::{Loss, Obstacle};
     #[doc(inline)]

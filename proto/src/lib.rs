@@ -41,7 +41,6 @@ extern crate alloc;
 mod acl;
 pub mod connect;
 mod create_mode;
-mod ensemble_config;
 mod error_code;
 mod event;
 pub mod frame;
@@ -58,7 +57,6 @@ use lockkeeper_test_support::cases;
 
 pub use acl::{Acl, Acls, Id, Perms};
 pub use create_mode::CreateMode;
-pub use ensemble_config::{EnsembleConfig, EnsembleConfigError, EnsembleServer};
 pub use error_code::ErrorCode;
 pub use event::{AddWatchMode, EventType, KeeperState, WatcherEvent, WatcherType};
 pub use ids::{SessionId, Version, Xid, Zxid};

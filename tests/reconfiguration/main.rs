@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lockkeeper::{
     Client, CreateMode, Error, Mutex, Version,
-    client::{EnsembleConfig, digest},
+    client::digest,
     error::ErrorCode,
     locks::LockState,
     proto::records::GetDataResponse,
@@ -74,12 +74,25 @@ async fn operator(servers: &Servers) -> Client {
     builder.connect().await.expect("servers that serve")
 }
 
+/// What the servers say of themselves.
+#[derive(Debug, PartialEq)]
+struct Config {
+    /// The lines of the servers, in order.
+    lines: Vec<String>,
+    version: Option<i64>,
+}
+
 /// The configuration in a reply. Its length must match the reply's metadata.
-fn config(found: &GetDataResponse) -> EnsembleConfig {
-    let data = found.data.clone().expect("an ensemble");
-    let config = EnsembleConfig::parse(&data).expect("a configuration");
+fn config(found: &GetDataResponse) -> Config {
+    let data = found.data.as_deref().expect("an ensemble");
     assert_eq!(usize::try_from(found.stat.data_length), Ok(data.len()));
-    config
+    let text = std::str::from_utf8(data).expect("text");
+    let lines = text.lines().filter(|line| line.starts_with("server."));
+    let mut lines: Vec<_> = lines.map(str::to_owned).collect();
+    lines.sort();
+    let version = text.lines().find_map(|line| line.strip_prefix("version="));
+    let version = version.map(|version| i64::from_str_radix(version, 16).expect("a version"));
+    Config { lines, version }
 }
 
 /// The lines of the given servers, as a configuration has them.
@@ -90,13 +103,7 @@ fn lines(servers: &Servers, numbers: &[usize]) -> Vec<String> {
         .collect()
 }
 
-fn lines_of(config: &EnsembleConfig) -> Vec<String> {
-    let mut lines: Vec<_> = config.servers.iter().map(ToString::to_string).collect();
-    lines.sort();
-    lines
-}
-
-async fn seen_with_watch(client: &Client) -> (EnsembleConfig, Watcher) {
+async fn seen_with_watch(client: &Client) -> (Config, Watcher) {
     let (found, watcher) = client.get_config_and_watch().await.unwrap();
     (config(&found), watcher)
 }
@@ -143,14 +150,14 @@ fn needs_ensemble_a_server_leaves_and_joins_again() {
         let (first, watch_theirs) = seen_with_watch(&theirs).await;
         let (same, watch_others) = seen_with_watch(&others).await;
         assert_eq!(first, same);
-        assert_eq!(lines_of(&first), lines(servers, &all));
+        assert_eq!(first.lines, lines(servers, &all));
 
         let left = operator
             .reconfig("", &leaving.to_string(), first.version)
             .await;
         let left = left.unwrap();
         let without = config(&left);
-        assert_eq!(lines_of(&without), lines(servers, &two));
+        assert_eq!(without.lines, lines(servers, &two));
         assert!(
             without.version > first.version,
             "{without:?} after {first:?}"
@@ -191,7 +198,7 @@ fn needs_ensemble_a_server_leaves_and_joins_again() {
             .reconfig(servers.line(leaving), "", without.version)
             .await;
         let with = config(&joined.unwrap());
-        assert_eq!(lines_of(&with), lines(servers, &all));
+        assert_eq!(with.lines, lines(servers, &all));
         assert!(with.version > without.version, "{with:?} after {without:?}");
         for watcher in [watch_theirs, watch_others] {
             is_told(watcher).await;
@@ -230,11 +237,11 @@ fn needs_ensemble_members_are_replaced_and_a_refused_request_changes_nothing() {
             .reconfig_to_members(&list(&two), before.version)
             .await;
         let replaced = config(&replaced.unwrap());
-        assert_eq!(lines_of(&replaced), lines(servers, &two));
+        assert_eq!(replaced.lines, lines(servers, &two));
         assert!(replaced.version > before.version);
         let restored = operator.reconfig_to_members(&list(&[0, 1, 2]), None).await;
         let restored = config(&restored.unwrap());
-        assert_eq!(lines_of(&restored), lines(servers, &[0, 1, 2]));
+        assert_eq!(restored.lines, lines(servers, &[0, 1, 2]));
 
         // Both name an old version: another change came first.
         let late = operator

@@ -51,8 +51,7 @@ impl Client {
     /// Reads the configuration of the ensemble. Servers from 3.5.0.
     ///
     /// It has a line `server.ID=...` for each server, and `version=` with a hexadecimal number.
-    /// [`EnsembleConfig`](lockkeeper_proto::EnsembleConfig) parses it. It is empty on a server that
-    /// runs alone.
+    /// It is empty on a server that runs alone.
     ///
     /// # Errors
     /// [`Error::Refused`] with "no node" from older servers. Also the errors of every request, see
@@ -69,12 +68,8 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// # mod lockkeeper { pub mod client { pub use lockkeeper_proto::EnsembleConfig; } }
-    /// use lockkeeper::client::EnsembleConfig;
-    ///
-    /// let found = client.get_config().await?;
-    /// let config = EnsembleConfig::parse(&found.data.unwrap_or_default())?;
-    /// assert_eq!((config.servers.len(), config.version), (0, None));
+    /// let config = client.get_config().await?.data.unwrap_or_default();
+    /// assert!(config.is_empty(), "this server runs alone");
     /// # Ok(()) }
     /// ```
     pub async fn get_config(&self) -> Result<GetDataResponse, Error> {
@@ -118,9 +113,8 @@ impl Client {
     /// - `joining`: the servers to add, as in the configuration, separated by commas:
     ///   `server.5=host:2888:3888;2181`. It may be empty.
     /// - `leaving`: the ids of the servers to remove, separated by commas. It may be empty.
-    /// - `from_config`: the version of the configuration to replace, see
-    ///   [`EnsembleConfig::version`](lockkeeper_proto::EnsembleConfig::version). `None` replaces
-    ///   any version.
+    /// - `from_config`: the version of the configuration to replace, from its line `version=`.
+    ///   `None` replaces any version.
     ///
     /// A removed server continues to serve its clients, as a follower without a vote, until an
     /// operator stops it.
