@@ -148,7 +148,7 @@ pub mod error {
     pub use lockkeeper_recipes::{Loss, Obstacle};
     #[doc(inline)]
     pub use lockkeeper_session::{
-        AuthFailure, Cause, ConnectStringError, Effect, Lost, TlsFailure, UnsupportedReason,
+        AuthFailure, Cause, ConnectStringError, Effect, Lost, TlsFailure,
     };
 }
 

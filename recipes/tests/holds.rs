@@ -242,7 +242,7 @@ async fn a_throttled_release_of_a_deleted_node_reports_the_loss() {
 /// operation. The holder then asked for its watch in a loop without a pause.
 #[tokio::test]
 async fn a_holder_without_a_watch_does_not_spin_and_learns_of_the_loss_later() {
-    const TIMES: u32 = 9;
+    const TIMES: u32 = 8;
     let (server, client) = server_and_client().await;
     let mut snapshots = client.snapshots();
     let mut until = async |so: &dyn Fn(&Snapshot) -> bool| {

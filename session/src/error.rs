@@ -29,17 +29,6 @@ pub enum Effect {
     Unknown,
 }
 
-/// Why an operation counts as unknown to a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum UnsupportedReason {
-    /// The server answered that it does not know the operation.
-    Answered,
-    /// The server closed the connection instead of answering, more than once. The last time nothing
-    /// else was under way, and the server had answered something just before.
-    ClosedConnection,
-}
-
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -60,15 +49,12 @@ pub enum Error {
     /// Such a server closes the connection on the operation. So the client does not send it again
     /// on this connection and the next one. After that it may be sent again, because servers are
     /// upgraded one by one.
+    ///
+    /// Watches end with this error, too, after eight connections in a row that ended on the request
+    /// that sets them.
     Unsupported {
         /// The operation.
         op: OpCode,
-        /// How the client found out.
-        reason: UnsupportedReason,
-        /// Whether the request may have been applied nevertheless. This is possible for a write
-        /// that was sent and not answered, when only the end of the connection shows that the
-        /// server does not support it.
-        effect: Effect,
         /// The server that does not support the operation, and the session at that time.
         peer: Peer,
     },
@@ -183,7 +169,6 @@ impl Error {
         match self {
             Self::Malformed { op, .. } | Self::ReplyTooLarge { op, .. } => of_unanswered(*op),
             Self::ConnectionLost(_, effect)
-            | Self::Unsupported { effect, .. }
             | Self::SessionExpired { effect, .. }
             | Self::DeadlineExceeded { effect, .. }
             | Self::Closed(effect) => *effect,
@@ -196,10 +181,7 @@ impl Error {
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Refused { code, .. } | Self::TransactionRefused { code, .. } => Some(*code),
-            Self::Unsupported {
-                reason: UnsupportedReason::Answered,
-                ..
-            } => Some(ErrorCode::UNIMPLEMENTED),
+            Self::Unsupported { .. } => Some(ErrorCode::UNIMPLEMENTED),
             _ => None,
         }
     }
@@ -336,19 +318,13 @@ impl fmt::Display for Error {
                 let space = if path.is_empty() { "" } else { " " };
                 write!(f, "{op}{space}{path} refused: {code}{}", Bracketed(peer))
             }
-            Self::Unsupported {
-                op, reason, peer, ..
-            } => {
+            Self::Unsupported { op, peer } => {
                 let name = op.name().unwrap_or("request");
-                f.write_str(match reason {
-                    UnsupportedReason::Answered => "the server does not support ",
-                    UnsupportedReason::ClosedConnection => "the server closes the connection on ",
-                })?;
-                f.write_str(name)?;
+                write!(f, "the server does not support {name}")?;
                 if let Some(release) = op.since() {
                     write!(f, ", which needs ZooKeeper {release} or later")?;
                 }
-                write!(f, "{}{effect}", Bracketed(peer))
+                write!(f, "{}", Bracketed(peer))
             }
             Self::TransactionRefused { index, code, peer } => {
                 let peer = Bracketed(peer);

@@ -4,7 +4,7 @@
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
-use lockkeeper_proto::{ErrorCode, OpCode, SessionId, Xid, frame::FrameError, jute::DecodeError};
+use lockkeeper_proto::{ErrorCode, SessionId, Xid, frame::FrameError, jute::DecodeError};
 
 use crate::{Endpoint, Peer, TlsFailure};
 
@@ -53,14 +53,6 @@ pub enum Cause {
     },
     /// The server closed the connection.
     ClosedByServer,
-    /// The server closed or reset the connection while it had to answer this operation, which it
-    /// may not support.
-    ///
-    /// No server has answered the operation yet, and some servers close the connection on an
-    /// operation that they do not support. When a caller asks for it again, the client sends it
-    /// alone. If the connection ends in the same way again, the caller gets
-    /// [`Error::Unsupported`](crate::Error::Unsupported).
-    ClosedOn(OpCode),
     /// The server closed the connection during the handshake: it is not serving, or its data are
     /// older than what this client has seen.
     ClosedInHandshake,
@@ -149,13 +141,6 @@ impl fmt::Display for Cause {
         match self {
             Self::Io { text, .. } => f.write_str(text),
             Self::ClosedByServer => f.write_str("closed by the server"),
-            Self::ClosedOn(op) => {
-                let name = op.name().unwrap_or("request");
-                write!(
-                    f,
-                    "closed by the server, perhaps because it does not support {name}"
-                )
-            }
             Self::ClosedInHandshake => f.write_str(
                 "closed by the server during the handshake \
                  (not serving, not ZooKeeper, or the port expects TLS)",

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{OpCode, SessionId};
+use lockkeeper_proto::{OpCode, SessionId, Zxid};
 
 use super::{
     Machine, OnExpiry, Open, Output, Phase, State,
@@ -16,7 +16,7 @@ use super::{
     session::Session,
     watches::Kinds,
 };
-use crate::{AuthFailure, Cause, Effect, Endpoint, Error, Lost, Peer, UnsupportedReason};
+use crate::{AuthFailure, Cause, Effect, Endpoint, Error, Lost, Peer};
 
 impl<T> Machine<T> {
     /// The transport says that the connection is gone.
@@ -44,21 +44,13 @@ impl<T> Machine<T> {
         if self.phase.closing().is_some() {
             return self.end(State::Closed, cause);
         }
-        let (endpoint, lasted, unanswered) = match &self.phase {
-            Phase::Trying(attempt) => (attempt.endpoint().clone(), Duration::ZERO, None),
-            Phase::Open(open) => {
-                let (link, unanswered) = (&open.link, open.in_flight.ops().collect::<Vec<_>>());
-                (link.endpoint().clone(), link.lasted(now), Some(unanswered))
-            }
+        let (endpoint, lasted) = match &self.phase {
+            Phase::Trying(attempt) => (attempt.endpoint().clone(), Duration::ZERO),
+            Phase::Open(open) => (open.link.endpoint().clone(), open.link.lasted(now)),
             Phase::Paused(_) | Phase::Ended(_) => return,
         };
-        let (mut lost, mut unknown) = (self.lost(endpoint, cause), None);
-        if let Some(unanswered) = unanswered {
-            let suspect;
-            (unknown, suspect) = self.support.lost(&unanswered, &lost.cause);
-            if let Some(op) = suspect {
-                lost.cause = Cause::ClosedOn(op);
-            }
+        let lost = self.lost(endpoint, cause);
+        if let Phase::Open(_) = self.phase {
             tracing::debug!(%lost, "connection lost");
             self.alone_since = now;
             self.servers.outage(now, lost.clone());
@@ -80,16 +72,13 @@ impl<T> Machine<T> {
         } else {
             State::Suspended
         });
-        let Phase::Open(mut open) = left else {
+        let Phase::Open(open) = left else {
             return;
         };
-        if unknown.is_some()
-            && let Ok(request) = open.in_flight.answered(now, None)
+        if let Cause::ClosedByServer | Cause::Io { .. } = lost.cause
+            && let Some((op, Own::SetWatches { since, .. })) = open.in_flight.oldest_own()
         {
-            tracing::debug!(op = %request.op, %lost, "the server closes the connection on an operation, and does not seem to know it");
-            let (reason, peer) = (UnsupportedReason::ClosedConnection, Peer::from(&lost));
-            self.queue.settled(&request.options, request.number);
-            self.unsupported(request.op, request.reply_to, reason, peer);
+            self.watches_not_set(op, since, &lost);
         }
         self.settle_connection(*open, &Error::ConnectionLost(lost, Effect::Unknown));
     }
@@ -140,50 +129,38 @@ impl<T> Machine<T> {
         }
     }
 
-    /// A server does not know the operation of this request: it says so, or has closed the
-    /// connection on it.
-    pub(crate) fn unsupported(
-        &mut self,
-        op: OpCode,
-        reply_to: ReplyTo<T>,
-        reason: UnsupportedReason,
-        peer: Peer,
-    ) {
-        self.support.is_unknown(op, self.connections, reason, &peer);
-        match reply_to {
-            ReplyTo::Own(Own::SetWatches { since, .. }) if op == OpCode::SET_WATCHES2 => {
-                self.watches.not_confirmed(since);
-                let add = OpCode::ADD_WATCH;
-                self.support
-                    .is_unknown(add, self.connections, reason, &peer);
-                self.end_unsupported(add, Kinds::LASTING);
-            }
-            ReplyTo::Own(Own::SetWatches { since, .. }) => {
-                self.watches.not_confirmed(since);
-                self.end_unsupported(op, Kinds::ONE_SHOT);
-            }
-            reply_to => {
-                let is_open = reason == UnsupportedReason::ClosedConnection && op.is_transaction();
-                let error = Error::Unsupported {
-                    op,
-                    reason,
-                    effect: if is_open {
-                        Effect::Unknown
-                    } else {
-                        Effect::NotApplied
-                    },
-                    peer,
-                };
-                self.fail(op, reply_to, error);
-            }
+    /// A server says that it does not know the operation of this request.
+    pub(crate) fn unsupported(&mut self, op: OpCode, reply_to: ReplyTo<T>, peer: Peer) {
+        self.support.is_unknown(op, self.connections, &peer);
+        if let ReplyTo::Own(Own::SetWatches { since, .. }) = reply_to {
+            self.watches.not_confirmed(since);
+            self.end_unsupported(op, peer);
+        } else {
+            self.fail(op, reply_to, Error::Unsupported { op, peer });
         }
     }
 
-    /// Ends these watches, if the servers do not know the operation that restores them.
-    pub(crate) fn end_unsupported(&mut self, op: OpCode, kinds: Kinds) {
-        if let Some(error) = self.support.refusal(op) {
-            self.watches.end(kinds, &error, &mut self.out);
+    /// A connection ends on this operation, which sets watches. The next one sends it again, but not
+    /// without end: the watches could be what the server cannot do.
+    pub(crate) fn watches_not_set(&mut self, op: OpCode, since: Zxid, lost: &Lost) {
+        self.watches.not_confirmed(since);
+        if self.support.watches_not_set() {
+            tracing::warn!(%op, %lost, "watches have ended: no server sets them");
+            let peer = Peer::from(lost);
+            self.support.is_unknown(op, self.connections, &peer);
+            self.end_unsupported(op, peer);
         }
+    }
+
+    /// Ends the watches that servers without this operation cannot restore.
+    fn end_unsupported(&mut self, mut op: OpCode, peer: Peer) {
+        let mut kinds = Kinds::ONE_SHOT;
+        if op == OpCode::SET_WATCHES2 {
+            (op, kinds) = (OpCode::ADD_WATCH, Kinds::LASTING);
+            self.support.is_unknown(op, self.connections, &peer);
+        }
+        let error = Error::Unsupported { op, peer };
+        self.watches.end(kinds, &error, &mut self.out);
     }
 
     /// The session is over. `server` has said so, or the client's clock if there is no server. The

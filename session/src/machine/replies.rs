@@ -17,7 +17,7 @@ use super::{
     Event, Machine, Phase, State, metrics,
     requests::{Own, ReplyTo, Sent, is_unknown, overtakes},
 };
-use crate::{AuthFailure, Cause, Effect, Error, UnsupportedReason};
+use crate::{AuthFailure, Cause, Effect, Error};
 
 impl<T> Machine<T> {
     /// A whole message has arrived.
@@ -70,12 +70,9 @@ impl<T> Machine<T> {
                 if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
                     sent.ok_or(unasked)?;
                     self.refuse(AuthFailure::Required);
-                } else {
-                    self.support.answered(OpCode::PING);
-                    if let Some(sent) = sent {
-                        self.lease.touched(&mut open.proving, now, sent);
-                        self.lease_renewed(now);
-                    }
+                } else if let Some(sent) = sent {
+                    self.lease.touched(&mut open.proving, now, sent);
+                    self.lease_renewed(now);
                 }
             }
             Xid::AUTH => {
@@ -187,12 +184,11 @@ impl<T> Machine<T> {
         let latency = now.duration_since(request.at);
         tracing::trace!(xid = request.xid.0, %op, code = code.0, ?latency, "request answered");
         self.settled(now, &request, Some(code));
-        self.support.answered(op);
         if is_unknown(op, &header) {
             tracing::debug!(%op, "the server does not know the operation");
             let own = request.reply_to.own();
             let peer = self.peer();
-            self.unsupported(op, request.reply_to, UnsupportedReason::Answered, peer);
+            self.unsupported(op, request.reply_to, peer);
             match own {
                 Some(Own::SetWatches { .. }) => return Err(Cause::WatchesRefused(code)),
                 Some(Own::Close) => self.end(State::Closed, Cause::ByClient),
@@ -226,8 +222,12 @@ impl<T> Machine<T> {
             ReplyTo::Own(Own::SetWatches { .. }) if needs_sasl => {}
             ReplyTo::Own(Own::SetWatches { since, .. }) if !code.is_ok() => {
                 // They have not reported what came before.
-                self.watches.not_confirmed(since);
-                return Err(Cause::WatchesRefused(code));
+                let cause = Cause::WatchesRefused(code);
+                if let Phase::Open(open) = &self.phase {
+                    let lost = self.lost(open.link.endpoint().clone(), cause.clone());
+                    self.watches_not_set(op, since, &lost);
+                }
+                return Err(cause);
             }
             ReplyTo::Own(Own::SetWatches { restore, .. }) => {
                 self.watches_set(request.number, restore);

@@ -35,15 +35,6 @@ const BURST: usize = 256 * 1024;
 /// `ZooKeeperServer.java`, `globalOutstandingLimit`.
 pub(crate) const WINDOW: usize = 1000;
 
-/// Whether the oldest queued request may be sent now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    Now,
-    /// Not before the server has answered a ping, which is to be sent now.
-    BehindPing,
-    No,
-}
-
 impl<T> Machine<T> {
     /// Submits a request. Requests are sent in the order in which they are submitted. A request
     /// that waits for a connection fails when there is none within the session timeout.
@@ -209,39 +200,23 @@ impl<T> Machine<T> {
     pub fn has_unsent(&self) -> bool {
         match &self.phase {
             Phase::Trying(attempt) => attempt.has_unsent(),
-            Phase::Open(open) => open.link.has_unsent_ping() || self.turn() != Turn::No,
+            Phase::Open(open) => open.link.has_unsent_ping() || self.may_send_next(),
             Phase::Paused(_) | Phase::Ended(_) => false,
         }
     }
 
     /// Whether the oldest queued request may be sent now.
-    fn turn(&self) -> Turn {
+    fn may_send_next(&self) -> bool {
         let (Phase::Open(open), Some(next)) = (&self.phase, self.queue.first()) else {
-            return Turn::No;
+            return false;
         };
-        let op = next.request.op();
         // A client that is being closed has no window to respect: its program may end before a reply
         // could make room, and the end of the session must not stay in the queue.
         let has_window = open.in_flight.len() < WINDOW || open.link.closing().is_some();
         let waits = self.config.requests_wait_for_identities && self.connections <= 1;
-        let is_held_up = waits && open.link.is_authenticating() && op != OpCode::AUTH;
-        if !has_window || open.link.is_moving() || is_held_up {
-            return Turn::No;
-        }
-        if !self.support.has_suspects() {
-            return Turn::Now;
-        }
-        // An operation that is sent alone waits for all others, and they wait for it.
-        let suspects = |op| self.support.suspects(op);
-        if open.in_flight.ops().any(suspects) || suspects(op) && !open.in_flight.is_idle() {
-            Turn::No
-        } else if !suspects(op) || self.support.has_answers() {
-            Turn::Now
-        } else if open.link.pinged().is_some() {
-            Turn::No
-        } else {
-            Turn::BehindPing
-        }
+        let is_held_up =
+            waits && open.link.is_authenticating() && next.request.op() != OpCode::AUTH;
+        has_window && !open.link.is_moving() && !is_held_up
     }
 
     fn send_ping(&mut self, out: &mut BytesMut) -> bool {
@@ -256,28 +231,19 @@ impl<T> Machine<T> {
 
     /// Sends the oldest queued request, if its turn has come.
     fn send_next(&mut self, now: Instant, out: &mut BytesMut) -> bool {
-        match self.turn() {
-            Turn::No => return false,
-            Turn::BehindPing => {
-                if let Phase::Open(open) = &mut self.phase {
-                    open.link.ping(now);
-                }
-            }
-            Turn::Now => {
-                if let Some(mut queued) = self.queue.pop() {
-                    if let Some(error) = self.support.refusal(queued.request.op()) {
-                        self.give_back(queued, error);
-                    } else {
-                        let behind = self.prepare_to_send(now, &mut queued);
-                        self.send(now, queued, out);
-                        if let Some(behind) = behind {
-                            self.send(now, behind, out);
-                        }
-                    }
+        let is_due = self.may_send_next();
+        if is_due && let Some(mut queued) = self.queue.pop() {
+            if let Some(error) = self.support.refusal(queued.request.op()) {
+                self.give_back(queued, error);
+            } else {
+                let behind = self.prepare_to_send(now, &mut queued);
+                self.send(now, queued, out);
+                if let Some(behind) = behind {
+                    self.send(now, behind, out);
                 }
             }
         }
-        true
+        is_due
     }
 
     fn send(&mut self, now: Instant, mut queued: Queued<T>, out: &mut BytesMut) {

@@ -122,11 +122,12 @@ impl<T> Machine<T> {
     /// A request that sets watches is answered, or cannot be sent.
     pub(crate) fn watches_set(&mut self, number: u64, restore: bool) {
         if let Phase::Open(open) = &mut self.phase {
-            if restore {
-                self.watches.restored(&mut open.arrivals, &mut self.out);
-            } else {
+            if !restore {
                 open.arrivals.answered(number, &mut self.out);
+            } else if !self.watches.restored(&mut open.arrivals, &mut self.out) {
+                return;
             }
+            self.support.watches_set();
         }
     }
 }

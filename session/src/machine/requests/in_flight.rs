@@ -100,10 +100,11 @@ impl<T> InFlight<T> {
         self.sent.push_back(sent);
     }
 
-    /// The operations that are not answered.
-    pub(crate) fn ops(&self) -> impl Iterator<Item = OpCode> {
-        let requests = self.sent.iter().filter(|sent| sent.xid != Xid::AUTH);
-        requests.map(|sent| sent.op)
+    /// The oldest request, if it is the machine's own.
+    pub(crate) fn oldest_own(&self) -> Option<(OpCode, Own)> {
+        let mut requests = self.sent.iter().filter(|sent| sent.xid != Xid::AUTH);
+        let oldest = requests.next()?;
+        Some((oldest.op, oldest.reply_to.own()?))
     }
 
     /// Since when the server could have answered the oldest request, or the oldest identity, which

@@ -9,7 +9,7 @@ use lockkeeper_proto::{
 
 use super::{
     pair::{ID, PASSWORD, Pair, SECOND, THIRD, TIMEOUT},
-    requests::{children, delete, exists, get, lost, sound_reply, sync},
+    requests::{children, create, delete, exists, get, lost, sound_reply, sync},
 };
 use crate::{
     AuthFailure, Cause, Effect, Error, State,
@@ -283,7 +283,7 @@ fn without_a_server_the_client_is_closed() {
 #[test]
 fn secrets_are_not_printed() {
     let mut pair = Pair::new(|config| config.auth = vec![digest("user:hunter2")]);
-    pair.submit_quietly(super::requests::create("/a", b"hunter2".to_vec()));
+    pair.submit_quietly(create("/a", b"hunter2".to_vec()));
     pair.reach();
     let look = |pair: &Pair| {
         let text = format!("{:?} {:#?}", pair.machine, pair.machine);
@@ -334,6 +334,7 @@ fn a_read_without_an_answer_is_never_said_to_be_applied() {
                 (exists("/a", true), Effect::NotApplied),
                 (children("/a", false), Effect::NotApplied),
                 (delete("/a"), Effect::Unknown),
+                (create("/b", Vec::new()), Effect::Unknown),
             ];
             let tokens = requests.map(|(request, effect)| match deadline {
                 None => (pair.submit(request), effect),
@@ -349,7 +350,7 @@ fn a_read_without_an_answer_is_never_said_to_be_applied() {
             let metrics = pair.machine.metrics();
             assert_eq!(
                 (metrics.unknown, metrics.not_sent),
-                (4, 0),
+                (5, 0),
                 "{case}: all were sent"
             );
         }

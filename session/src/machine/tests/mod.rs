@@ -16,7 +16,6 @@
 //! | `ends` | the end of the client: closing, refused authentication |
 //! | `lease` | until when no server can have expired the session |
 //! | `unsupported` | operations that a server does not know, and says so |
-//! | `probation` | operations on which a server closes the connection |
 //! | `moving` | moves to another server on request |
 //! | `options` | request capacity, deadlines, requests that fail fast |
 //! | `weights` | how many bytes wait to be sent, for each operation |
@@ -38,7 +37,6 @@ mod moving;
 mod options;
 mod pair;
 mod persistent;
-mod probation;
 mod proof;
 mod reconnect;
 mod replies;

@@ -86,7 +86,6 @@ fn a_watch_that_was_not_set_before_a_move_misses_no_change() {
     // Nor does it miss one if that connection is lost.
     pair.cut();
     pair.connect();
-    pair.request_sign_of_life();
     let (xid, restored) = pair.request().unwrap();
     assert_eq!(restored, set_watches(100, &["/n"], &[], &[]));
     pair.reply(xid, 130, Ok(sound_reply(&restored)));

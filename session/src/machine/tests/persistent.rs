@@ -15,7 +15,7 @@ use super::{
     },
 };
 use crate::{
-    Effect, Error, State, UnsupportedReason,
+    Error, State,
     machine::{Event, Notice, WatchId},
 };
 
@@ -453,12 +453,7 @@ fn persistent_watches_end_on_a_server_that_does_not_know_them_and_others_go_on()
     let (xid, _) = pair.request().unwrap();
     pair.reply(xid, -1, Err(ErrorCode::UNIMPLEMENTED));
     let op = OpCode::ADD_WATCH;
-    let unsupported = Error::Unsupported {
-        op,
-        reason: UnsupportedReason::Answered,
-        effect: Effect::NotApplied,
-        peer: peer(),
-    };
+    let unsupported = Error::Unsupported { op, peer: peer() };
     assert_eq!(pair.fired(), [(persistent, Err(unsupported.clone()))]);
     assert_eq!(pair.states().last(), Some(&State::Suspended));
     pair.connect();

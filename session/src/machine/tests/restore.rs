@@ -155,7 +155,6 @@ fn the_oldest_request_without_an_answer_says_from_where_to_restore() {
     assert_eq!(sent(&mut pair), watching);
     pair.cut();
     pair.connect();
-    pair.request_sign_of_life();
     let restored = set_watches(1, &["/a", "/b", "/read"], &[], &[]);
     assert_eq!(sent(&mut pair), [restored]);
 }
@@ -242,9 +241,6 @@ fn restore_requests_keep_to_the_request_limit() {
         pair.connect();
     }
     let mut paths = 0;
-    // Two connections were closed on `setWatches`, so it is a suspect: the first request is sent
-    // alone.
-    pair.request_sign_of_life();
     while let Some((xid, request)) = pair.request() {
         let Request::SetWatches(batch) = &request else {
             panic!("{request:?}");

@@ -1,20 +1,20 @@
-//! Operations that a server does not know, and says so.
+//! Operations that a server does not know, and says so; and watches that no server sets.
 
-use lockkeeper_proto::{ErrorCode, OpCode, Request, records::Empty};
+use lockkeeper_proto::{AddWatchMode, ErrorCode, OpCode, Request, SessionId, records::Empty};
 
 use super::{
-    pair::Pair,
-    requests::{peer, sound_reply, sync},
+    pair::{Pair, TIMEOUT},
+    requests::{add_watch, get, peer, sound_reply, sync},
 };
-use crate::{Effect, Error, UnsupportedReason};
+use crate::{Effect, Error, State};
+
+fn unsupported(op: OpCode) -> Error {
+    let peer = peer();
+    Error::Unsupported { op, peer }
+}
 
 fn who_am_i_unknown() -> Error {
-    Error::Unsupported {
-        op: OpCode::WHO_AM_I,
-        reason: UnsupportedReason::Answered,
-        effect: Effect::NotApplied,
-        peer: peer(),
-    }
+    unsupported(OpCode::WHO_AM_I)
 }
 
 fn who_am_i() -> Request {
@@ -69,4 +69,104 @@ fn other_operations_go_on_when_one_is_unknown() {
     let known = pair.submit(sync("/"));
     pair.answer_all(|request| Ok(sound_reply(request)));
     assert!(pair.result(known).is_ok());
+}
+
+/// Some servers resume no session: every connection has a new one. The machine must keep what it
+/// knows of operations.
+#[test]
+fn unknown_operations_outlive_the_session() {
+    let mut pair = Pair::connected(|_| {});
+    pair.submit(who_am_i());
+    pair.answer_all(|_| Err(ErrorCode::UNIMPLEMENTED));
+    pair.cut();
+    pair.reach();
+    pair.accept(SessionId(0x200), TIMEOUT);
+    let again = pair.submit(who_am_i());
+    assert_eq!(pair.error(again), who_am_i_unknown());
+}
+
+/// So many connections in a row end on the only request, which sets watches: the server refuses it,
+/// or closes the connection.
+fn end_on(pair: &mut Pair, op: OpCode, times: usize, is_refused: bool) {
+    for time in 0..times {
+        assert_eq!(pair.fired(), [], "the watch outlives {time} connections");
+        pair.connect();
+        let [(xid, request)] = &pair.requests()[..] else {
+            panic!("one request");
+        };
+        assert_eq!(request.op(), op);
+        if is_refused {
+            pair.reply(*xid, 1, Err(ErrorCode::MARSHALLING_ERROR));
+        } else {
+            pair.cut();
+        }
+    }
+}
+
+/// Once, every new connection restored the watches, and the server closed each of them because of
+/// that, without an end.
+#[test]
+fn watches_end_when_eight_connections_in_a_row_have_ended_on_them() {
+    for is_refused in [false, true] {
+        let mut pair = Pair::connected(|_| {});
+        let persistent = pair.watch(add_watch("/a", AddWatchMode::PERSISTENT), ErrorCode::OK);
+        let once = pair.watch(get("/b", true), ErrorCode::OK);
+        pair.cut();
+        end_on(&mut pair, OpCode::SET_WATCHES2, 8, is_refused);
+        let over = unsupported(OpCode::ADD_WATCH);
+        assert_eq!(pair.fired(), [(persistent, Err(over))]);
+        // The one-shot watch has eight attempts of its own.
+        end_on(&mut pair, OpCode::SET_WATCHES, 8, is_refused);
+        let over = || Err(unsupported(OpCode::SET_WATCHES));
+        assert_eq!(pair.fired(), [(once, over())]);
+        pair.connect();
+        assert_eq!(pair.states().last(), Some(&State::Connected));
+        let next = pair.machine.watch_nodes(["/a"])[0];
+        pair.pump();
+        assert_eq!(pair.fired(), [(next, over())]);
+        assert_eq!((pair.requests().len(), pair.machine.watch_count()), (0, 0));
+        // Servers may have been upgraded.
+        let later = pair.watch(get("/a", true), ErrorCode::OK);
+        pair.cut();
+        pair.connect();
+        pair.serve();
+        assert_eq!((pair.fired(), pair.machine.watch_count()), (vec![], 1));
+        let _ = later;
+    }
+}
+
+/// A network that fails again and again must not end a wait that could go on.
+#[test]
+fn watches_that_a_server_has_set_have_eight_attempts_again() {
+    let mut pair = Pair::connected(|_| {});
+    pair.watch(get("/a", true), ErrorCode::OK);
+    pair.cut();
+    for _ in 0..3 {
+        end_on(&mut pair, OpCode::SET_WATCHES, 7, false);
+        pair.connect();
+        pair.serve();
+        // Now the request under way is another one.
+        pair.submit(sync("/"));
+        pair.cut();
+    }
+    assert_eq!((pair.fired(), pair.machine.watch_count()), (vec![], 1));
+}
+
+/// Of several requests that restore watches, the server answers the first one on each connection.
+#[test]
+fn watches_end_although_a_server_sets_some_of_them() {
+    let mut pair = Pair::connected(|config| config.max_request = 100);
+    let long = ["a", "b"].map(|name| format!("/{}", name.repeat(60)));
+    pair.cut();
+    pair.machine.watch_nodes(long);
+    for _ in 0..8 {
+        assert_eq!(pair.fired(), []);
+        pair.connect();
+        let [(xid, first), _] = &pair.requests()[..] else {
+            panic!("two requests");
+        };
+        pair.reply(*xid, 1, Ok(sound_reply(first)));
+        pair.cut();
+    }
+    assert_eq!((pair.fired().len(), pair.machine.watch_count()), (2, 0));
 }

@@ -127,7 +127,6 @@ fn nodes_watched_without_a_connection_are_watched_on_the_next_one() {
     assert_eq!(sent(&mut pair), [set_watches(1, &["/a", "/b"], &[], &[])]);
     pair.cut();
     pair.connect();
-    pair.request_sign_of_life();
     let again = set_watches(1, &["/a", "/b"], &[], &[]);
     assert_eq!(
         sent(&mut pair),

@@ -367,10 +367,10 @@ impl Watches {
     }
 
     /// A request that restores watches is answered. After the last one, the listeners are told what
-    /// was kept back.
-    pub(crate) fn restored(&mut self, arrivals: &mut Arrivals, out: &mut dyn Tell) {
+    /// was kept back. Returns whether it was the last one.
+    pub(crate) fn restored(&mut self, arrivals: &mut Arrivals, out: &mut dyn Tell) -> bool {
         let Some(events) = arrivals.restored() else {
-            return;
+            return false;
         };
         for watched in self.paths.values() {
             for id in watched.of(Kinds::LASTING) {
@@ -380,6 +380,7 @@ impl Watches {
         for event in events {
             self.fire(arrivals, event, out);
         }
+        true
     }
 
     /// Tells whoever listens. Listeners to one-shot watches are taken out of the table.
