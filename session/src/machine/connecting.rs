@@ -3,10 +3,7 @@
 //!
 //! Not here: how a connection ends (`ending`).
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lockkeeper_proto::{
