@@ -37,8 +37,9 @@ pub(crate) struct Waiter {
     nearest_fired: Option<Instant>,
     /// The lowest and the highest number of the nodes just ahead that have left.
     left: Option<(i32, i32)>,
-    /// The listings.
-    rounds: Rounds,
+    /// The listings behind the first one. In a box: futures have several copies of a contender, and
+    /// most list no more.
+    rounds: Option<Box<Rounds>>,
     patience: Patience,
 }
 
@@ -58,7 +59,7 @@ impl Waiter {
             ahead: 0,
             nearest_fired: None,
             left: None,
-            rounds: Rounds::default(),
+            rounds: None,
             patience: Patience::default(),
         };
         waiter.turn.asked(client.snapshot().connections);
@@ -204,7 +205,8 @@ impl Waiter {
             if is_told || self.waits_behind_few().await {
                 return Ok(());
             }
-            self.rounds.pause(self.node.client()).await;
+            let rounds = self.rounds.get_or_insert_default();
+            rounds.pause(self.node.client()).await;
         }
         let mut backoff = Backoff::default();
         let children = loop {
