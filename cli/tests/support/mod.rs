@@ -5,19 +5,16 @@
 
 #![allow(dead_code, reason = "each test file uses only a part")]
 
+mod contained;
+
 use std::{
-    any::type_name,
-    env,
     ffi::OsStr,
     fs::{self, Permissions},
     io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _},
     os::unix::{fs::PermissionsExt as _, net::UnixDatagram},
     path::{Path, PathBuf},
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
-    sync::{
-        LazyLock,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant, SystemTime},
 };
@@ -27,6 +24,9 @@ use lockkeeper_server::Server;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::runtime::Runtime;
+
+#[allow(unused_imports, reason = "each test file uses only a part")]
+pub(crate) use contained::{contained, freely};
 
 /// The limit of each wait: far longer than any step takes, even on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
@@ -51,49 +51,6 @@ macro_rules! on_both_arms {
             )+
         }
     };
-}
-
-pub(crate) fn freely(test: impl FnOnce()) {
-    test();
-}
-
-/// Runs a test in a PID namespace of its own, where one can be made: nothing outside can be killed by mistake. There this program
-/// runs again, with this test only.
-///
-/// The test must be a closure of the function that has the test's name.
-pub(crate) fn contained<T: FnOnce()>(test: T) {
-    const INSIDE: &str = "LOCKKEEPER_TEST_CONTAINED";
-    static CAN: LazyLock<bool> = LazyLock::new(|| {
-        let tried = namespace(&["true"]).output();
-        tried.is_ok_and(|tried| tried.status.success())
-    });
-    if env::var_os(INSIDE).is_some() || !cfg!(target_os = "linux") || !*CAN {
-        return test();
-    }
-    let name = type_name::<T>().strip_suffix("::{{closure}}");
-    let (_, name) = name.and_then(|name| name.split_once("::")).unwrap();
-    let program = env::current_exe().unwrap();
-    let only = ["--exact", "--include-ignored", "--nocapture", name];
-    // A shell as process 1: it waits for what others leave behind.
-    let mut inside = namespace(&["sh", "-c", "\"$@\"; exit $?", "sh"]);
-    let inside = inside.arg(program).args(only).env(INSIDE, "1");
-    let output = inside.stdin(Stdio::null()).output().unwrap();
-    let [said, why] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
-    assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{said}{why}"
-    );
-}
-
-/// A command in a PID namespace of its own, whose processes end with it.
-fn namespace(command: &[&str]) -> Command {
-    let mut unshare = Command::new("unshare");
-    unshare.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
-    if !rustix::process::geteuid().is_root() {
-        unshare.args(["--user", "--map-root-user"]);
-    }
-    unshare.args(command);
-    unshare
 }
 
 /// A server, and a client that checks the effects of the command on the server.
