@@ -92,6 +92,13 @@ pub enum Error {
     },
     /// The watch was removed with [`remove_watches`](crate::machine::Machine::remove_watches).
     WatchRemoved,
+    /// The client has a watch of another kind on the node.
+    ///
+    /// One client keeps one kind of watch on a node: one-shot, persistent or recursive, as servers
+    /// before 3.9 do. [`Client::add_watch`](crate::Client::add_watch) is refused beside another
+    /// kind. A read that leaves a one-shot watch, as locks do, ends the other kinds with this error.
+    /// A second client may watch the node in another way.
+    WatchConflict,
     /// Authentication failed. The client has ended.
     AuthFailed {
         /// The server, and the session.
@@ -222,6 +229,7 @@ impl Error {
             Self::ConnectionLost(..)
             | Self::Unreachable { .. }
             | Self::WatchRemoved
+            | Self::WatchConflict
             | Self::Closed(_)
             | Self::BadPath(_)
             | Self::BadConnectString(_)
@@ -347,6 +355,10 @@ impl fmt::Display for Error {
                 f.write_str(effect)
             }
             Self::WatchRemoved => f.write_str("the watch was removed with remove_watches"),
+            Self::WatchConflict => f.write_str(
+                "this client has a watch of another kind on the node, and keeps one kind on each; \
+                 watch with a second client",
+            ),
             Self::AuthFailed { peer, reason } => {
                 write!(f, "authentication failed: {peer}: {reason}")
             }

@@ -1,140 +1,79 @@
-//! Several kinds of watch on one node.
-//!
-//! A server before 3.9 keeps only one kind of watch for each path and connection: the last one that
-//! was requested. On such a server, a read with a watch turns a persistent watch into a one-shot
-//! watch, which is silent after the next event. The client hides this, so these tests pass on all
-//! servers.
+//! Two kinds of watch on one node: a server before 3.9 keeps only the last one that was requested,
+//! so the client refuses one of them, on every server. Locks, which wait with one-shot watches, are
+//! never refused.
+
+use std::time::Duration;
+
+use lockkeeper::{Error, Mutex, watch::WatcherType};
 
 use crate::{
-    rig::{
-        CHANGED, CHILDREN, CREATED, DELETED, PERSISTENT, RECURSIVE, create, delete, event, fired,
-        set, silent, two_and_a_node,
-    },
-    support::{Ensemble, on_both_arms},
+    rig::{CHANGED, PERSISTENT, RECURSIVE, create, event, fired, set, silent, two_and_a_node},
+    support::{Ensemble, on_both_arms, waiting::soon},
 };
-use lockkeeper::watch::WatcherType;
 
 on_both_arms! {
-    async fn a_read_with_a_watch_does_not_silence_a_persistent_one(ensemble: &Ensemble) {
+    async fn a_persistent_watch_is_refused_beside_another_kind(ensemble: &Ensemble) {
+        let (client, other, path) = two_and_a_node(ensemble, "refused").await;
+        let (_, data) = client.get_data_and_watch(&path).await.unwrap();
         for mode in [PERSISTENT, RECURSIVE] {
-            let (client, other, path) = two_and_a_node(ensemble, "beside").await;
-            let mut lasting = client.add_watch(&path, mode).await.unwrap();
-            for _ in 0..2 {
-                let (_, data) = client.get_data_and_watch(&path).await.unwrap();
-                let (_, there) = client.exists_and_watch(&path).await.unwrap();
-                set(&other, &path).await;
-                assert_eq!(fired(data).await, (CHANGED, path.clone()));
-                assert_eq!(fired(there).await, (CHANGED, path.clone()));
-                set(&other, &path).await;
-                for _ in 0..2 {
-                    assert_eq!(event(&mut lasting).await, (CHANGED, path.clone()), "{mode}");
-                }
-            }
-            silent(&client, &mut lasting).await;
+            let refused = client.add_watch(&path, mode).await.map(drop);
+            assert_eq!(refused, Err(Error::WatchConflict));
         }
-    }
-
-    async fn a_persistent_watch_does_not_silence_earlier_watches(ensemble: &Ensemble) {
-        for mode in [PERSISTENT, RECURSIVE] {
-            let (client, other, path) = two_and_a_node(ensemble, "there").await;
-            let (_, data) = client.get_data_and_watch(&path).await.unwrap();
-            let (_, list) = client.get_children_and_watch(&path).await.unwrap();
+        set(&other, &path).await;
+        assert_eq!(fired(data).await, (CHANGED, path.clone()));
+        for (mode, not) in [(PERSISTENT, RECURSIVE), (RECURSIVE, PERSISTENT)] {
             let mut lasting = client.add_watch(&path, mode).await.unwrap();
-            create(&other, &format!("{path}/x")).await;
+            assert_eq!(client.add_watch(&path, not).await.map(drop), Err(Error::WatchConflict));
+            // Another client is not concerned.
+            let mut others = other.add_watch(&path, not).await.unwrap();
             set(&other, &path).await;
-            assert_eq!(fired(list).await, (CHILDREN, path.clone()), "{mode}");
-            assert_eq!(fired(data).await, (CHANGED, path.clone()));
-            let of_child = if mode == PERSISTENT { (CHILDREN, path.clone()) } else { (CREATED, format!("{path}/x")) };
-            assert_eq!(event(&mut lasting).await, of_child);
             assert_eq!(event(&mut lasting).await, (CHANGED, path.clone()));
+            assert_eq!(event(&mut others).await, (CHANGED, path.clone()));
             silent(&client, &mut lasting).await;
         }
     }
 
-    async fn a_watch_on_children_works_beside_a_persistent_watch(ensemble: &Ensemble) {
+    async fn a_read_with_a_watch_ends_a_persistent_watch(ensemble: &Ensemble) {
         for mode in [PERSISTENT, RECURSIVE] {
-            let (client, other, path) = two_and_a_node(ensemble, "list").await;
+            let (client, other, path) = two_and_a_node(ensemble, "ended").await;
             let mut lasting = client.add_watch(&path, mode).await.unwrap();
-            for name in ["a", "b"] {
-                let (_, list) = client.get_children_and_watch(&path).await.unwrap();
-                let child = format!("{path}/{name}");
-                create(&other, &child).await;
-                assert_eq!(fired(list).await, (CHILDREN, path.clone()), "{mode}");
-                let of_child = if mode == PERSISTENT { (CHILDREN, path.clone()) } else { (CREATED, child) };
-                assert_eq!(event(&mut lasting).await, of_child);
-            }
-            silent(&client, &mut lasting).await;
-        }
-    }
-
-    async fn persistent_and_recursive_watches_on_one_node_hear_what_each_hears_alone(ensemble: &Ensemble) {
-        for persistent_first in [true, false] {
-            let (client, other, path) = two_and_a_node(ensemble, "both").await;
-            let modes = if persistent_first { [PERSISTENT, RECURSIVE] } else { [RECURSIVE, PERSISTENT] };
-            let [first, second] = modes.map(|mode| client.add_watch(&path, mode));
-            let (first, second) = (first.await.unwrap(), second.await.unwrap());
-            let (mut persistent, mut recursive) = if persistent_first { (first, second) } else { (second, first) };
-            let child = format!("{path}/x");
-            create(&other, &child).await;
-            set(&other, &child).await;
-            delete(&other, &child).await;
-            set(&other, &path).await;
-            for expected in [(CREATED, &child), (CHANGED, &child), (DELETED, &child), (CHANGED, &path)] {
-                assert_eq!(event(&mut recursive).await, (expected.0, expected.1.clone()));
-            }
-            for expected in [CHILDREN, CHILDREN, CHANGED] {
-                assert_eq!(event(&mut persistent).await, (expected, path.clone()), "{persistent_first}");
-            }
-            silent(&client, &mut persistent).await;
-            silent(&client, &mut recursive).await;
-
-            // One watch is dropped, and the other works as before.
-            let (mut left, of_child) = if persistent_first {
-                drop(recursive);
-                (persistent, (CHILDREN, path.clone()))
-            } else {
-                drop(persistent);
-                (recursive, (CREATED, child.clone()))
-            };
-            create(&other, &child).await;
-            assert_eq!(event(&mut left).await, of_child);
-            silent(&client, &mut left).await;
-            drop(left);
-            assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap());
-        }
-    }
-
-    async fn one_shot_watches_outlive_the_persistent_watch_that_they_relied_on(ensemble: &Ensemble) {
-        for mode in [PERSISTENT, RECURSIVE] {
-            let (client, other, path) = two_and_a_node(ensemble, "outlive").await;
-            let lasting = client.add_watch(&path, mode).await.unwrap();
             let (_, data) = client.get_data_and_watch(&path).await.unwrap();
-            let (_, list) = client.get_children_and_watch(&path).await.unwrap();
-            drop(lasting);
-            create(&other, &format!("{path}/x")).await;
+            assert_eq!(soon(lasting.next()).await, Some(Err(Error::WatchConflict)));
+            assert_eq!(soon(lasting.next()).await, None);
             set(&other, &path).await;
-            assert_eq!(fired(list).await, (CHILDREN, path.clone()), "{mode}");
             assert_eq!(fired(data).await, (CHANGED, path.clone()));
             // No watch is left, on the server or in the client.
-            client.sync("/").await.unwrap();
             assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap(), "{mode}");
             assert_eq!(client.metrics().watches, 0);
         }
     }
 
-    async fn watching_a_known_node_does_not_silence_a_persistent_watch(ensemble: &Ensemble) {
+    /// Watches of the program that waits: on the lock node ahead, on its own, on the directory, and
+    /// above.
+    async fn no_watch_of_the_program_keeps_a_lock_from_its_turn(ensemble: &Ensemble) {
         for mode in [PERSISTENT, RECURSIVE] {
-            let (client, other, path) = two_and_a_node(ensemble, "known-beside").await;
-            let mut lasting = client.add_watch(&path, mode).await.unwrap();
-            for _ in 0..2 {
-                let known = client.raw().watch_nodes(&[&path]).unwrap().remove(0);
-                client.sync("/").await.unwrap();
-                set(&other, &path).await;
-                assert_eq!(fired(known).await, (CHANGED, path.clone()));
-                assert_eq!(event(&mut lasting).await, (CHANGED, path.clone()), "{mode}");
-            }
-            set(&other, &path).await;
-            assert_eq!(event(&mut lasting).await, (CHANGED, path.clone()), "{mode}");
+            let (client, other, path) = two_and_a_node(ensemble, "lock").await;
+            let lock = format!("{path}/lock");
+            let held = Mutex::new(&other, &lock).unwrap().lock().await.unwrap();
+            let mut above = client.add_watch(&path, RECURSIVE).await.unwrap();
+            let on_directory = client.add_watch(&lock, mode).await.unwrap();
+            let ahead = held.path();
+            let mut on_ahead = client.add_watch(&ahead, mode).await.unwrap();
+            let mutex = Mutex::new(&client, &lock).unwrap();
+            let waiter = tokio::spawn(async move { mutex.lock().await });
+            assert_eq!(soon(on_ahead.next()).await, Some(Err(Error::WatchConflict)), "{mode}");
+            let again = client.add_watch(&ahead, mode).await.map(drop);
+            assert_eq!(again, Err(Error::WatchConflict));
+            held.release().await.unwrap();
+            let guard = tokio::time::timeout(Duration::from_secs(5), waiter).await.unwrap().unwrap().unwrap();
+            let mine = client.add_watch(&guard.path(), mode).await.map(drop);
+            drop(mine);
+            assert!(guard.is_valid());
+            guard.release().await.unwrap();
+            drop(on_directory);
+            create(&other, &format!("{path}/last")).await;
+            let last = format!("{path}/last");
+            while event(&mut above).await.1 != last {}
         }
     }
 }

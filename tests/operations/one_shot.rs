@@ -115,17 +115,21 @@ on_both_arms! {
     }
 
     async fn a_dropped_future_leaves_no_watch(ensemble: &Ensemble) {
-        let (client, _, path) = two_and_a_node(ensemble, "abandoned").await;
+        let (client, other, path) = two_and_a_node(ensemble, "abandoned").await;
+        let below = format!("{path}/x");
+        create(&other, &below).await;
         let mut read = Box::pin(client.get_data_and_watch(&path));
         assert!(poll_once(read.as_mut()).is_none(), "the request was sent");
         drop(read);
-        let mut add = Box::pin(client.add_watch(&path, crate::rig::PERSISTENT));
+        let mut add = Box::pin(client.add_watch(&below, crate::rig::PERSISTENT));
         assert!(poll_once(add.as_mut()).is_none());
         drop(add);
         // The replies to both requests come before the reply to `sync`. The client sends the
         // removals before the next request.
         client.sync("/").await.unwrap();
-        assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap());
+        for path in [&path, &below] {
+            assert!(!client.check_watches(path, WatcherType::ANY).await.unwrap());
+        }
         assert_eq!(client.metrics().watches, 0);
     }
 
@@ -148,7 +152,7 @@ on_both_arms! {
     async fn the_end_of_a_session_ends_its_watches_with_an_error(ensemble: &Ensemble) {
         let (client, _, path) = two_and_a_node(ensemble, "ended").await;
         let (_, once) = client.get_data_and_watch(&path).await.unwrap();
-        let mut lasting = client.add_watch(&path, crate::rig::PERSISTENT).await.unwrap();
+        let mut lasting = client.add_watch(&format!("{path}/x"), crate::rig::PERSISTENT).await.unwrap();
         let expires = ensemble.server().is_some_and(|server| {
             server.faults().expire(client.snapshot().session_id)
         });

@@ -43,63 +43,36 @@ on_both_arms! {
     async fn persistent_watches_report_that_events_may_be_missing_and_go_on(ensemble: &Ensemble) {
         let (_, other, root) = two_and_a_node(ensemble, "lasting").await;
         let (client, proxy) = behind_a_proxy(ensemble).await;
-        let [p, r, b] = ["p", "r", "b"].map(|name| format!("{root}/{name}"));
-        for path in [&p, &r, &b] {
+        let [p, r] = ["p", "r"].map(|name| format!("{root}/{name}"));
+        for path in [&p, &r] {
             create(&other, path).await;
         }
         let mut persistent = client.add_watch(&p, PERSISTENT).await.unwrap();
         let mut recursive = client.add_watch(&r, RECURSIVE).await.unwrap();
-        let mut both = [
-            client.add_watch(&b, PERSISTENT).await.unwrap(),
-            client.add_watch(&b, RECURSIVE).await.unwrap(),
-        ];
         for round in 0..2 {
             away(&client, &proxy, async {
-                for path in [&p, &r, &b] {
+                for path in [&p, &r] {
                     set(&other, path).await;
                 }
             }).await;
-            let [b_persistent, b_recursive] = &mut both;
-            for watcher in [&mut persistent, &mut recursive, b_persistent, b_recursive] {
+            for watcher in [&mut persistent, &mut recursive] {
                 let gap = missed(watcher).await;
                 assert_eq!((gap.dropped, gap.reconnected), (0, true), "events during the outage are not delivered");
                 silent(&client, watcher).await;
             }
             let child = |path: &str| format!("{path}/{round}");
-            for path in [&p, &r, &b] {
+            for path in [&p, &r] {
                 create(&other, &child(path)).await;
                 set(&other, path).await;
             }
-            let [b_persistent, b_recursive] = &mut both;
             for (watcher, path, of_child) in [
                 (&mut persistent, &p, (CHILDREN, p.clone())),
                 (&mut recursive, &r, (CREATED, child(&r))),
-                (b_persistent, &b, (CHILDREN, b.clone())),
-                (b_recursive, &b, (CREATED, child(&b))),
             ] {
                 assert_eq!(event(watcher).await, of_child);
                 assert_eq!(event(watcher).await, (CHANGED, path.clone()));
                 silent(&client, watcher).await;
             }
-        }
-    }
-
-    async fn all_kinds_on_one_node_are_restored_beside_each_other(ensemble: &Ensemble) {
-        let (_, other, path) = two_and_a_node(ensemble, "all-kinds").await;
-        let (client, proxy) = behind_a_proxy(ensemble).await;
-        client.sync("/").await.unwrap();
-        let (_, list) = client.get_children_and_watch(&path).await.unwrap();
-        let (_, data) = client.get_data_and_watch(&path).await.unwrap();
-        let mut recursive = client.add_watch(&path, RECURSIVE).await.unwrap();
-        away(&client, &proxy, async {}).await;
-        assert!(missed(&mut recursive).await.reconnected);
-        create(&other, &format!("{path}/x")).await;
-        set(&other, &path).await;
-        assert_eq!(fired(list).await, (CHILDREN, path.clone()));
-        assert_eq!(fired(data).await, (CHANGED, path.clone()));
-        set(&other, &path).await;
-        for expected in [(CREATED, format!("{path}/x")), (CHANGED, path.clone()), (CHANGED, path.clone())] {
-            assert_eq!(event(&mut recursive).await, expected);
         }
     }
 

@@ -77,6 +77,10 @@ fn all() -> Vec<(bool, Error, &'static str)> {
             "session 0x2a expired (reported by zk1:2181)",
         ),
         (
+            Error::WatchConflict,
+            "this client has a watch of another kind on the node, and keeps one kind on each; watch with a second client",
+        ),
+        (
             Error::WatchRemoved,
             "the watch was removed with remove_watches",
         ),
@@ -158,6 +162,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         | Error::DeadlineExceeded { .. }
         | Error::Malformed { .. } => true,
         Error::WatchRemoved
+        | Error::WatchConflict
         | Error::Closed(_)
         | Error::BadPath(_)
         | Error::BadConnectString(_)
@@ -171,7 +176,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         .iter()
         .map(|(_, error, _)| std::mem::discriminant(error))
         .collect();
-    assert_eq!(kinds.len(), 18, "one of each");
+    assert_eq!(kinds.len(), 19, "one of each");
     told.into()
 }
 

@@ -57,7 +57,6 @@ impl<T> Machine<T> {
             let told = self.watches.event(&mut open.arrivals, event, &mut self.out);
             return told.map_err(|limit| Cause::TooManyEvents { limit });
         }
-        self.watches.forget_echo();
         // Nobody asked for it. Whatever it says costs the connection, and no more: it must not end
         // the client.
         let unasked = Cause::UnexpectedReply {

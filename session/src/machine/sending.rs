@@ -57,7 +57,14 @@ impl<T> Machine<T> {
             self.out.complete(op, token, Err(error));
             return None;
         }
-        let watch = self.watches.announce(&request);
+        let (watch, before) = match self.watches.announce(&request, &mut self.out) {
+            Ok(announced) => announced,
+            Err(error) => {
+                self.out.complete(op, token, Err(error));
+                return None;
+            }
+        };
+        self.ask_about_watches(before);
         let id = watch.as_ref().map(PendingWatch::id);
         let reply_to = ReplyTo::Caller(Some(token), watch);
         self.queue.push(request, bytes, reply_to, options);
@@ -232,15 +239,11 @@ impl<T> Machine<T> {
     /// Sends the oldest queued request, if its turn has come.
     fn send_next(&mut self, now: Instant, out: &mut BytesMut) -> bool {
         let is_due = self.may_send_next();
-        if is_due && let Some(mut queued) = self.queue.pop() {
+        if is_due && let Some(queued) = self.queue.pop() {
             if let Some(error) = self.support.refusal(queued.request.op()) {
                 self.give_back(queued, error);
             } else {
-                let behind = self.prepare_to_send(now, &mut queued);
                 self.send(now, queued, out);
-                if let Some(behind) = behind {
-                    self.send(now, behind, out);
-                }
             }
         }
         is_due

@@ -2,8 +2,6 @@
 //!
 //! Not here: watches that a new connection restores (`connecting`), events (`replies`).
 
-use std::time::Instant;
-
 use lockkeeper_proto::{
     ErrorCode, Request, WatcherType,
     records::{SetWatches, SetWatches2},
@@ -11,7 +9,7 @@ use lockkeeper_proto::{
 
 use super::{
     Machine, Phase, WatchId,
-    requests::{Own, Queued, ReplyTo},
+    requests::Own,
     watches::{Kinds, PendingWatch},
 };
 
@@ -35,7 +33,8 @@ impl<T> Machine<T> {
         let (newest, longest) = (self.session.last_zxid(), self.config.max_request);
         let paths = paths.into_iter().map(Into::into);
         let is_sent = self.is_connected();
-        let (ids, requests) = self.watches.watch_nodes(paths, newest, longest, is_sent);
+        let out = &mut self.out;
+        let (ids, requests) = (self.watches).watch_nodes(paths, newest, longest, is_sent, out);
         if let Phase::Ended(error) = &self.phase {
             self.watches.end(Kinds::ALL, error, &mut self.out);
             return ids;
@@ -49,7 +48,7 @@ impl<T> Machine<T> {
 
     /// Gives up a watch. The machine removes the server's watch when its last listener goes.
     pub fn cancel(&mut self, id: WatchId) {
-        let requests = self.watches.cancel(id, self.session.last_zxid());
+        let requests = self.watches.cancel(id);
         self.ask_about_watches(requests);
     }
 
@@ -57,8 +56,8 @@ impl<T> Machine<T> {
     /// [`Error::WatchRemoved`](crate::Error::WatchRemoved). A watch whose request is not answered
     /// yet goes on.
     pub fn remove_watches(&mut self, path: &str, watcher_type: WatcherType) -> usize {
-        let (kinds, newest) = (Kinds::of_type(watcher_type), self.session.last_zxid());
-        let (ended, requests) = self.watches.remove(path, kinds, newest, &mut self.out);
+        let kinds = Kinds::of_type(watcher_type);
+        let (ended, requests) = self.watches.remove(path, kinds, &mut self.out);
         self.ask_about_watches(requests);
         ended
     }
@@ -66,15 +65,17 @@ impl<T> Machine<T> {
     /// The request that leaves this watch is answered with this code, or never will be.
     pub(crate) fn settle_watch(&mut self, watch: Option<PendingWatch>, code: Option<ErrorCode>) {
         if let Some(watch) = watch {
-            let newest = self.session.last_zxid();
-            let requests = self.watches.settle(&watch, code, newest);
+            let requests = self.watches.settle(&watch, code, &mut self.out);
             self.ask_about_watches(requests);
         }
     }
 
     /// Queues these requests, and returns the number of the last one. Without a connection the
     /// server has no watches, and there is nothing to ask.
-    fn ask_about_watches(&mut self, requests: Vec<Request>) -> Option<u64> {
+    pub(crate) fn ask_about_watches(
+        &mut self,
+        requests: impl IntoIterator<Item = Request>,
+    ) -> Option<u64> {
         let mut last = None;
         if !self.is_connected() {
             return last;
@@ -95,28 +96,6 @@ impl<T> Machine<T> {
             last = Some(self.ask(request, own));
         }
         last
-    }
-
-    /// Changes a request so that it ends no watch of another kind. Returns one that must be sent
-    /// right behind it.
-    pub(crate) fn prepare_to_send(
-        &mut self,
-        now: Instant,
-        queued: &mut Queued<T>,
-    ) -> Option<Queued<T>> {
-        let since = self.session.last_zxid();
-        match &mut queued.reply_to {
-            ReplyTo::Caller(_, Some(watch)) => {
-                let behind = self.watches.prepare(watch, &mut queued.request, since)?;
-                let restore = false;
-                Some(queued.behind(behind, Own::SetWatches { since, restore }, now))
-            }
-            ReplyTo::Own(Own::SetWatches { restore: false, .. }) => {
-                self.watches.prepare_list(&mut queued.request);
-                None
-            }
-            _ => None,
-        }
     }
 
     /// A request that sets watches is answered, or cannot be sent.

@@ -25,14 +25,13 @@ impl Client {
     ///
     /// The node need not exist.
     ///
-    /// All watchers of this client on a node share one watch of each mode on the server. A client
-    /// may watch a node in both modes. Then each watcher is told once of each child that is created
-    /// or deleted, also by servers before 3.9, which keep only one of the two watches. There is one
-    /// exception: while both watches exist, those servers do not tell the persistent watcher of
-    /// children that the session may not read.
+    /// All watchers of this client on a node share one watch on the server. One client keeps one kind
+    /// of watch on a node: see [`Error::WatchConflict`]. Watches on other nodes do not matter, also
+    /// recursive ones above.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] from older servers. Also the errors of every request, see [`Client`].
+    /// [`Error::Unsupported`] from older servers. [`Error::WatchConflict`] if this client has a watch
+    /// of another kind on the node, or a request under way that leaves one. Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// If the future is dropped after it was polled, the client removes the watch when the reply
@@ -132,8 +131,7 @@ impl Client {
     ///
     /// Servers from 3.5.0; servers from 3.9.0 distinguish the two persistent kinds.
     ///
-    /// The server answers for its own watches. It does not know a one-shot watch whose event the
-    /// client takes from a persistent watch. Servers before 3.9 count any watch on data as a data
+    /// Servers before 3.9 count any watch on data as a data
     /// watch, and any watch on children as a child watch.
     ///
     /// # Errors

@@ -26,19 +26,6 @@ pub(crate) struct Queued<T> {
     bytes: usize,
 }
 
-impl<T> Queued<T> {
-    /// A request of the machine itself, to be sent right behind this one.
-    pub(crate) fn behind(&self, request: Request, own: Own, now: Instant) -> Self {
-        Self {
-            request,
-            reply_to: ReplyTo::Own(own),
-            options: RequestOptions::at(now),
-            number: self.number + 1,
-            bytes: 0,
-        }
-    }
-}
-
 /// The queued requests, oldest first.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
@@ -84,8 +71,7 @@ impl<T> Queue<T> {
         reply_to: ReplyTo<T>,
         options: RequestOptions,
     ) -> u64 {
-        // The number in between is for the request that may have to follow this one.
-        self.last_number += 2;
+        self.last_number += 1;
         self.bytes += bytes;
         if let Some(deadline) = options.deadline {
             self.deadlines.insert((deadline, self.last_number));

@@ -55,21 +55,9 @@ impl Batches {
         }
     }
 
-    /// Puts what follows into another request.
-    pub(super) fn cut(&mut self) {
-        self.room = 0;
-    }
-
     pub(super) fn finish(self) -> Vec<Request> {
         self.requests.into_iter().map(narrow).collect()
     }
-}
-
-/// The request for one watch.
-pub(super) fn one(since: Zxid, kind: Kinds, path: String) -> Request {
-    let mut request = nothing(since);
-    list(&mut request, kind).push(path);
-    narrow(request)
 }
 
 fn nothing(relative_zxid: Zxid) -> SetWatches2 {
@@ -95,7 +83,7 @@ pub(super) fn list(request: &mut SetWatches2, kind: Kinds) -> &mut Vec<String> {
 }
 
 /// The request for these watches that most servers know.
-pub(super) fn narrow(watches: SetWatches2) -> Request {
+fn narrow(watches: SetWatches2) -> Request {
     if watches.persistent_watches.is_empty() && watches.persistent_recursive_watches.is_empty() {
         Request::SetWatches(SetWatches {
             relative_zxid: watches.relative_zxid,

@@ -37,6 +37,15 @@ impl Kinds {
         Self(self.0 & !others.0)
     }
 
+    /// Those that may be on a path beside this one.
+    pub(crate) const fn class(self) -> Self {
+        if self.has(Self::ONE_SHOT) {
+            Self::ONE_SHOT
+        } else {
+            self
+        }
+    }
+
     /// Whether it has any of these.
     pub(crate) const fn has(self, any: Self) -> bool {
         self.0 & any.0 != 0

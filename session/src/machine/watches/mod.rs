@@ -10,10 +10,9 @@
 //! | `batches` | `setWatches` requests |
 //!
 //! Servers before 3.9 keep one kind of watch for a path and connection: the last one that was
-//! requested. A one-shot watch beside a persistent one would end the persistent one with its event.
-//! So a read on a node with a persistent watch leaves no watch, and its listener gets the event of
-//! the persistent watch. If both persistent kinds are wanted, the recursive one is requested last,
-//! and listeners to the other one hear of children through it.
+//! requested. So a path has one class of watches: one-shot, persistent, or recursive. A request for
+//! a lasting watch beside another class is refused. A one-shot watch ends lasting ones, since locks
+//! wait with it. Watches of other paths do not matter, also recursive ones above.
 //!
 //! Not here: sending the requests (`machine::watching`).
 

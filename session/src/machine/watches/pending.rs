@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_proto::{ErrorCode, Request, Zxid};
+use lockkeeper_proto::{ErrorCode, Request};
 
 use super::kinds::{Kinds, WatchId};
 
@@ -13,12 +13,6 @@ pub(crate) struct PendingWatch {
     pub(super) path: Arc<str>,
     /// What the caller asked for. [`Kinds::EXIST`] for an `exists`, which leaves one of two kinds.
     pub(super) kind: Kinds,
-    /// The newest transaction that the client had seen when the request was sent.
-    pub(super) since: Zxid,
-    /// Whether the request leaves no watch, because a lasting one reports the same.
-    pub(super) is_covered: bool,
-    /// The lasting watch that was asked for in its place.
-    pub(super) asked: Option<Kinds>,
 }
 
 impl PendingWatch {

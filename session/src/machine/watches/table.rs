@@ -13,14 +13,14 @@ use std::{
     sync::Arc,
 };
 
-use lockkeeper_proto::{AddWatchMode, ErrorCode, EventType, Request, WatcherType, Zxid, path};
+use lockkeeper_proto::{ErrorCode, EventType, Request, WatcherType, Zxid, path};
 
 use super::{
     arrivals::{Arrivals, Bounds},
     batches::{self, Batches},
     kinds::{Kinds, WatchId},
     pending::{self, PendingWatch},
-    watched::Watched,
+    watched::{Watched, removal},
 };
 use crate::{
     Error,
@@ -62,9 +62,6 @@ pub(crate) struct Watches {
     last_id: u64,
     /// How many listeners have lasting watches.
     lasting: usize,
-    /// A node whose persistent listeners heard of a child through the recursive watch. A server of
-    /// 3.9 will report the same change for the persistent watch next; that event is an echo.
-    echo: Option<Arc<str>>,
     /// The oldest point from which a server was asked to report, and did not confirm it; `None` for
     /// the newest transaction that the session has seen.
     unconfirmed: Option<Zxid>,
@@ -143,71 +140,60 @@ impl Watches {
     }
 
     /// What to ask of the server about a path after a change.
-    fn tidy(&mut self, path: &str, since: Zxid) -> Vec<Request> {
+    fn tidy(&mut self, path: &str) -> Vec<Request> {
         let Some(watched) = self.paths.get_mut(path) else {
             return Vec::new();
         };
-        let requests = watched.tidy(path, since);
+        let requests = watched.tidy(path);
         self.forget_if_empty(path);
         requests
     }
 
+    /// Makes room on a path for a watch of this kind: see the module. Returns what to ask of the
+    /// server first.
+    ///
+    /// # Errors
+    /// [`Error::WatchConflict`] if the path has watches of a class that stays.
+    fn claim(
+        &mut self,
+        path: &str,
+        kind: Kinds,
+        out: &mut dyn Tell,
+    ) -> Result<Option<Request>, Error> {
+        let watched = self.entry(path).1;
+        let Some(had) = watched.claim(kind.class()) else {
+            return Ok(None);
+        };
+        if kind.has(Kinds::LASTING) {
+            watched.claim(had);
+            return Err(Error::WatchConflict);
+        }
+        watched.is_unset(Kinds::LASTING);
+        self.end_at(path, Kinds::LASTING, &Error::WatchConflict, out);
+        Ok(Some(removal(path, WatcherType::ANY)))
+    }
+
     // Watches that requests of callers leave.
 
-    /// The watch of this request, which will be sent, if it leaves one.
-    pub(crate) fn announce(&mut self, request: &Request) -> Option<PendingWatch> {
-        let (path, kind) = pending::of(request)?;
+    /// The watch that this request, which will be sent, leaves, if it leaves one; and what to ask of
+    /// the server before.
+    ///
+    /// # Errors
+    /// [`Error::WatchConflict`]: the request must not be sent.
+    pub(crate) fn announce(
+        &mut self,
+        request: &Request,
+        out: &mut dyn Tell,
+    ) -> Result<(Option<PendingWatch>, Option<Request>), Error> {
+        let Some((path, kind)) = pending::of(request) else {
+            return Ok((None, None));
+        };
+        let before = self.claim(path, kind, out)?;
         let id = self.new_id();
         let (path, watched) = self.entry(path);
         watched.announced();
         self.listeners.insert(id, Listener::Pending);
-        Some(PendingWatch {
-            id,
-            path,
-            kind,
-            since: Zxid::ZERO,
-            is_covered: false,
-            asked: None,
-        })
-    }
-
-    /// Changes the request, before it is sent, so that it ends no other watch of the path. `since`
-    /// is the newest transaction that the client has seen. Returns a request that must be sent right
-    /// behind it.
-    pub(crate) fn prepare(
-        &mut self,
-        pending: &mut PendingWatch,
-        request: &mut Request,
-        since: Zxid,
-    ) -> Option<Request> {
-        pending.since = since;
-        let watched = self.paths.get_mut(&pending.path)?;
-        pending.is_covered = watched.covers(pending.kind);
-        match request {
-            Request::AddWatch(add) => {
-                pending.is_covered = false;
-                let asked = if watched.lasting().has(Kinds::RECURSIVE) {
-                    add.mode = AddWatchMode::PERSISTENT_RECURSIVE;
-                    Kinds::RECURSIVE
-                } else {
-                    pending.kind
-                };
-                watched.asks(asked);
-                pending.asked = Some(asked);
-                if asked == Kinds::RECURSIVE && watched.may_want_children() {
-                    watched.is_set(Kinds::CHILD);
-                    let path = pending.path.to_string();
-                    return Some(batches::one(since, Kinds::CHILD, path));
-                }
-            }
-            Request::GetData(get) => get.watch = !pending.is_covered,
-            Request::Exists(exists) => exists.watch = !pending.is_covered,
-            Request::GetChildren(get) | Request::GetChildren2(get) => {
-                get.watch = !pending.is_covered;
-            }
-            _ => {}
-        }
-        None
+        Ok((Some(PendingWatch { id, path, kind }), before))
     }
 
     /// The reply has come with this code, or never will. Returns what to ask of the server.
@@ -215,29 +201,27 @@ impl Watches {
         &mut self,
         pending: &PendingWatch,
         code: Option<ErrorCode>,
-        newest: Zxid,
+        out: &mut dyn Tell,
     ) -> Vec<Request> {
-        let (left, path) = (pending.left(code), &*pending.path);
+        let path = &*pending.path;
         let listener = self.listeners.remove(&pending.id);
-        let mut requests = Vec::new();
-        if let Some(watched) = self.paths.get_mut(path) {
-            watched.settled();
-            match (pending.asked, left) {
-                (Some(asked), _) => watched.answered(asked, left.is_some()),
-                (None, Some(kind)) if !pending.is_covered => watched.is_set(kind),
-                (None, Some(kind)) if !watched.covers(Kinds::DATA) => {
-                    // The lasting watch that was to report the change was refused meanwhile.
-                    watched.is_set(kind);
-                    requests.push(batches::one(pending.since, kind, path.to_owned()));
-                }
-                (None, _) => {}
+        let Some(watched) = self.paths.get_mut(path) else {
+            return Vec::new();
+        };
+        watched.settled();
+        if let Some(kind) = pending.left(code) {
+            let is_kept = watched.class() == kind.class();
+            if is_kept {
+                watched.is_set(kind);
+            }
+            match listener {
+                Some(Listener::Pending) if is_kept => self.register(pending.id, path, kind),
+                // A one-shot watch was asked for behind it.
+                Some(Listener::Pending) => out.tell(pending.id, Err(Error::WatchConflict)),
+                _ => {}
             }
         }
-        if let (Some(Listener::Pending), Some(kind)) = (listener, left) {
-            self.register(pending.id, path, kind);
-        }
-        requests.extend(self.tidy(path, newest));
-        requests
+        self.tidy(path)
     }
 
     // Watches that a list of paths sets.
@@ -249,11 +233,12 @@ impl Watches {
         since: Zxid,
         max_request: usize,
         are_sent: bool,
+        out: &mut dyn Tell,
     ) -> (Vec<WatchId>, Vec<Request>) {
-        // A persistent watch on the same node is set again in the same request, which doubles it.
-        let shares = if self.has_lasting() { 3 } else { 1 };
-        let mut batches = Batches::new(since, max_request / shares);
+        let (mut requests, mut batches) = (Vec::new(), Batches::new(since, max_request));
         let ids = paths.map(|path| {
+            // One-shot watches are never refused.
+            requests.extend(self.claim(&path, Kinds::DATA, out).ok().flatten());
             let id = self.new_id();
             self.register(id, &path, Kinds::DATA);
             if are_sent {
@@ -262,27 +247,9 @@ impl Watches {
             }
             id
         });
-        (ids.collect(), batches.finish())
-    }
-
-    /// Changes such a request, before it is sent: it also sets the lasting watches again on nodes
-    /// that get data watches.
-    pub(crate) fn prepare_list(&self, request: &mut Request) {
-        let mut lists = match request {
-            Request::SetWatches(lists) if self.has_lasting() => batches::widen(lists.clone()),
-            _ => return,
-        };
-        for path in lists.data_watches.iter().chain(&lists.exist_watches) {
-            let watched = self.paths.get(path.as_str());
-            let lasting = watched.map_or(Kinds::NONE, Watched::lasting);
-            if lasting.has(Kinds::PERSISTENT) {
-                lists.persistent_watches.push(path.clone());
-            }
-            if lasting.has(Kinds::RECURSIVE) {
-                lists.persistent_recursive_watches.push(path.clone());
-            }
-        }
-        *request = batches::narrow(lists);
+        let ids = ids.collect();
+        requests.extend(batches.finish());
+        (ids, requests)
     }
 
     /// A request that sets watches cannot be sent: their listeners get this error.
@@ -304,7 +271,7 @@ impl Watches {
     // The end of listeners.
 
     /// The listener has gone. Returns what to ask of the server.
-    pub(crate) fn cancel(&mut self, id: WatchId, newest: Zxid) -> Vec<Request> {
+    pub(crate) fn cancel(&mut self, id: WatchId) -> Vec<Request> {
         match self.listeners.remove(&id) {
             None => Vec::new(),
             Some(Listener::Pending | Listener::Abandoned) => {
@@ -317,7 +284,7 @@ impl Watches {
                 if kind.is_some_and(|kind| kind.has(Kinds::LASTING)) {
                     self.lasting = self.lasting.saturating_sub(1);
                 }
-                self.tidy(&path, newest)
+                self.tidy(&path)
             }
         }
     }
@@ -328,11 +295,10 @@ impl Watches {
         &mut self,
         path: &str,
         kinds: Kinds,
-        newest: Zxid,
         out: &mut dyn Tell,
     ) -> (usize, Vec<Request>) {
         let ended = self.end_at(path, kinds, &Error::WatchRemoved, out);
-        (ended, self.tidy(path, newest))
+        (ended, self.tidy(path))
     }
 
     /// Ends all watches of these kinds, in the order of the paths: the session is over, or the
@@ -387,7 +353,6 @@ impl Watches {
     ///
     /// An event of an unknown type goes to every listener on the path.
     fn fire(&mut self, arrivals: &mut Arrivals, event: Event, out: &mut dyn Tell) {
-        let echo = self.echo.take();
         let (mut once, mut lasting) = (Vec::new(), Vec::new());
         let of_children = event.event_type == EventType::NODE_CHILDREN_CHANGED;
         if let Some(watched) = self.paths.get_mut(event.path.as_str()) {
@@ -401,10 +366,7 @@ impl Watches {
                 self.listeners.remove(&id);
                 once.push(id);
             });
-            let is_echo = of_children && echo.as_deref() == Some(event.path.as_str());
-            if !is_echo {
-                lasting.extend(watched.of(Kinds::PERSISTENT));
-            }
+            lasting.extend(watched.of(Kinds::PERSISTENT));
             self.forget_if_empty(&event.path);
         }
         let mut above = Some(event.path.as_str()).filter(|_| self.has_lasting() && !of_children);
@@ -414,7 +376,6 @@ impl Watches {
             }
             above = path::parent(ancestor);
         }
-        let children = self.children_changed(&event);
         // The last one gets the event itself. Usually there is one.
         let mut events = iter::repeat_n(event, once.len() + lasting.len());
         for (id, event) in once.into_iter().zip(&mut events) {
@@ -425,38 +386,6 @@ impl Watches {
         for (id, event) in lasting.into_iter().zip(events) {
             out.notice(id, Notice::Event(event));
         }
-        for (id, event) in children {
-            out.notice(id, Notice::Event(event));
-        }
-    }
-
-    /// If a parent has both lasting kinds, its listeners learn from the event of a child that the
-    /// list of children has changed.
-    fn children_changed(&mut self, event: &Event) -> Vec<(WatchId, Event)> {
-        let comes_or_goes = matches!(
-            event.event_type,
-            EventType::NODE_CREATED | EventType::NODE_DELETED
-        );
-        let parent = path::parent(&event.path).filter(|_| comes_or_goes && self.has_lasting());
-        let Some((parent, watched)) = parent.and_then(|it| self.paths.get_key_value(it)) else {
-            return Vec::new();
-        };
-        if !watched.wanted().has(Kinds::PERSISTENT) || !watched.may_tell_of_children() {
-            return Vec::new();
-        }
-        self.echo = Some(parent.clone());
-        let changed = || Event {
-            event_type: EventType::NODE_CHILDREN_CHANGED,
-            path: parent.to_string(),
-        };
-        let listeners = watched.of(Kinds::PERSISTENT);
-        listeners.map(|id| (id, changed())).collect()
-    }
-
-    /// A reply has come. A server sends all events of one transaction without a reply in between,
-    /// so no echo will follow.
-    pub(crate) fn forget_echo(&mut self) {
-        self.echo = None;
     }
 
     // Connections.
@@ -464,7 +393,6 @@ impl Watches {
     /// The connection is gone, and the server's watches with it. What was early is told now. What
     /// was kept back is not, because the next connection asks for it again.
     pub(crate) fn disconnected(&mut self, mut arrivals: Arrivals, out: &mut dyn Tell) {
-        self.echo = None;
         for (id, event) in arrivals.take_early() {
             out.tell(id, Ok(event));
         }
@@ -481,10 +409,6 @@ impl Watches {
 
     /// The requests that restore all watches on a new connection, and the point from which they ask
     /// for changes. `newest` is the newest transaction that the client has seen.
-    ///
-    /// Servers before 3.9 keep one kind of watch for a path and connection, the last one. So a
-    /// recursive watch comes after the kinds that it covers, and before the child watch, which it
-    /// does not cover.
     pub(crate) fn restore(
         &mut self,
         arrivals: &mut Arrivals,
@@ -494,28 +418,10 @@ impl Watches {
         let unconfirmed = self.unconfirmed.take();
         let since = unconfirmed.map_or(newest, |since| since.min(newest));
         let mut batches = Batches::new(since, max_request);
-        let later = |wanted: Kinds| {
-            let waits = wanted.has(Kinds::RECURSIVE);
-            if waits {
-                wanted.among(Kinds::CHILD)
-            } else {
-                Kinds::NONE
-            }
-        };
-        let rounds: [&dyn Fn(Kinds) -> Kinds; 3] = [
-            &|wanted| wanted.among(Kinds::ONE_SHOT).without(later(wanted)),
-            &|wanted| wanted.among(Kinds::LASTING),
-            &later,
-        ];
-        for (round, kinds) in rounds.iter().enumerate() {
-            if round == 2 {
-                batches.cut();
-            }
-            for (path, watched) in &mut self.paths {
-                for kind in kinds(watched.wanted()).each() {
-                    watched.is_set(kind);
-                    batches.add(kind, path.to_string());
-                }
+        for (path, watched) in &mut self.paths {
+            for kind in watched.wanted().each() {
+                watched.is_set(kind);
+                batches.add(kind, path.to_string());
             }
         }
         let path_bytes: usize = self.paths.keys().map(|path| path.len()).sum();

@@ -3,16 +3,15 @@
 //!
 //! Not here: all paths of a session, and who hears of an event (`table`).
 
-use lockkeeper_proto::{Request, WatcherType, Zxid, records::RemoveWatchesRequest};
+use lockkeeper_proto::{Request, WatcherType, records::RemoveWatchesRequest};
 
-use super::{
-    batches,
-    kinds::{Kinds, WatchId},
-};
+use super::kinds::{Kinds, WatchId};
 
 /// Everything about one path.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
+    /// What the path may have: see [`Kinds::class`]. Nothing while the path is new.
+    class: Kinds,
     /// Who listens to which kind: mostly one or two. Those of one kind are in their order.
     listeners: Vec<(Kinds, WatchId)>,
     /// How many requests that will leave a watch are pending. While there are some, no watch is
@@ -20,13 +19,20 @@ pub(super) struct Watched {
     pending: u32,
     /// What the server has for this connection, or will have when it has processed what was sent.
     set: Kinds,
-    /// How many `addWatch` requests are not answered, for a persistent and for a recursive watch.
-    asked: [u32; 2],
-    /// Whether the path had a recursive watch at any time on this connection.
-    was_recursive: bool,
 }
 
 impl Watched {
+    /// Lets the path have this class. Returns the class that it had, if it had another.
+    pub(super) fn claim(&mut self, class: Kinds) -> Option<Kinds> {
+        let had = std::mem::replace(&mut self.class, class);
+        (had != class && had != Kinds::NONE).then_some(had)
+    }
+
+    /// What the path may have.
+    pub(super) fn class(&self) -> Kinds {
+        self.class
+    }
+
     pub(super) fn add(&mut self, kind: Kinds, id: WatchId) {
         if self.listeners.len() < 4 {
             // There may be very many paths.
@@ -80,12 +86,6 @@ impl Watched {
         self.pending = self.pending.saturating_sub(1);
     }
 
-    /// Whether somebody listens to the children, or will when a request beside one of `addWatch` is
-    /// answered.
-    pub(super) fn may_want_children(&self) -> bool {
-        self.wanted().has(Kinds::CHILD) || self.pending > 1
-    }
-
     /// Whether nobody listens, and no request is pending.
     pub(super) fn is_empty(&self) -> bool {
         self.pending == 0 && self.listeners.is_empty()
@@ -93,7 +93,6 @@ impl Watched {
 
     /// The server has this kind, or will have it when it has processed what was sent.
     pub(super) fn is_set(&mut self, kind: Kinds) {
-        self.was_recursive |= kind == Kinds::RECURSIVE;
         self.set = self.set.and(kind);
     }
 
@@ -102,111 +101,35 @@ impl Watched {
         self.set = self.set.without(kinds);
     }
 
-    /// An `addWatch` is being sent.
-    pub(super) fn asks(&mut self, kind: Kinds) {
-        self.was_recursive |= kind == Kinds::RECURSIVE;
-        if let Some(asked) = self.asked.get_mut(usize::from(kind == Kinds::RECURSIVE)) {
-            *asked += 1;
-        }
-    }
-
-    /// An `addWatch` is answered, or never will be.
-    pub(super) fn answered(&mut self, kind: Kinds, is_set: bool) {
-        if let Some(asked) = self.asked.get_mut(usize::from(kind == Kinds::RECURSIVE)) {
-            *asked = asked.saturating_sub(1);
-        }
-        if is_set {
-            self.is_set(kind);
-        }
-    }
-
     /// The connection is gone, and the server's watches with it.
     pub(super) fn disconnected(&mut self) {
-        (self.set, self.asked, self.was_recursive) = (Kinds::NONE, [0; 2], false);
+        self.set = Kinds::NONE;
     }
 
-    /// The lasting watches that the server has, or was asked for.
-    pub(super) fn lasting(&self) -> Kinds {
-        let [persistent, recursive] = self.asked;
-        let mut lasting = self.set.among(Kinds::LASTING);
-        if persistent > 0 {
-            lasting = lasting.and(Kinds::PERSISTENT);
-        }
-        if recursive > 0 {
-            lasting = lasting.and(Kinds::RECURSIVE);
-        }
-        lasting
-    }
-
-    /// Whether a lasting watch reports what this kind would, on servers of any release.
-    pub(super) fn covers(&self, kind: Kinds) -> bool {
-        let lasting = self.lasting();
-        if kind == Kinds::CHILD {
-            // A recursive watch reports single children, and not a change of the list.
-            lasting == Kinds::PERSISTENT
-        } else {
-            lasting != Kinds::NONE
-        }
-    }
-
-    /// Whether the server may report single children instead of a change of the list. It does so
-    /// while it has a recursive watch here, and until it has processed the request that replaces
-    /// this watch.
-    pub(super) fn may_tell_of_children(&self) -> bool {
-        self.was_recursive
-    }
-
-    /// What to ask of the server, in this order, when the watches that it has are no longer those
-    /// that are wanted. Nothing while a request is pending that leaves a watch or relies on a
-    /// lasting one: this is called again when that request is answered.
-    pub(super) fn tidy(&mut self, path: &str, since: Zxid) -> Vec<Request> {
+    /// What to ask of the server when it has watches that nobody wants. Nothing while a request is
+    /// pending that leaves a watch: this is called again when that request is answered.
+    pub(super) fn tidy(&mut self, path: &str) -> Vec<Request> {
         let mut requests = Vec::new();
-        let (wanted, lasting) = (self.wanted(), self.lasting());
-        let unwanted = self.set.without(wanted);
-        if self.pending > 0 || unwanted == Kinds::NONE {
-            return requests;
-        }
-        let mut remove = |kinds, watcher_type| {
-            self.set = self.set.without(kinds);
-            let path = path.to_owned();
-            requests.push(Request::RemoveWatches(RemoveWatchesRequest {
-                path,
-                watcher_type,
-            }));
-        };
-        match (lasting, wanted.among(Kinds::LASTING)) {
-            (Kinds::NONE, _) => {
-                for (kinds, watcher_type) in [
-                    (Kinds::ABOUT_DATA, WatcherType::DATA),
-                    (Kinds::CHILD, WatcherType::CHILDREN),
-                ] {
-                    if unwanted.has(kinds) && !wanted.has(kinds) {
-                        remove(kinds, watcher_type);
-                    }
-                }
+        let wanted = self.wanted();
+        for (kinds, watcher_type) in REMOVALS {
+            if self.pending == 0 && self.set.has(kinds) && !wanted.has(kinds) {
+                self.is_unset(kinds);
+                requests.push(removal(path, watcher_type));
             }
-            (_, Kinds::NONE) => {
-                // The server reports what happens in between when it sets the others.
-                remove(Kinds::ALL, WatcherType::ANY);
-                for kind in wanted.each() {
-                    self.is_set(kind);
-                    requests.push(batches::one(since, kind, path.to_owned()));
-                }
-            }
-            (_, Kinds::RECURSIVE) if unwanted.has(Kinds::PERSISTENT) => {
-                remove(Kinds::PERSISTENT, WatcherType::PERSISTENT);
-            }
-            (_, Kinds::PERSISTENT) if unwanted.has(Kinds::RECURSIVE) => {
-                remove(Kinds::RECURSIVE, WatcherType::PERSISTENT_RECURSIVE);
-                self.is_set(Kinds::PERSISTENT);
-                let replacement = batches::one(since, Kinds::PERSISTENT, path.to_owned());
-                requests.insert(0, replacement);
-            }
-            (Kinds::RECURSIVE, _) if unwanted.has(Kinds::CHILD) => {
-                remove(Kinds::CHILD, WatcherType::CHILDREN);
-            }
-            _ => {}
         }
         requests
     }
+}
+
+/// How each kind is removed. Servers before 3.9 do not know the types of lasting watches.
+const REMOVALS: [(Kinds, WatcherType); 3] = [
+    (Kinds::LASTING, WatcherType::ANY),
+    (Kinds::ABOUT_DATA, WatcherType::DATA),
+    (Kinds::CHILD, WatcherType::CHILDREN),
+];
+
+/// The request that removes the watches of this type.
+pub(super) fn removal(path: &str, watcher_type: WatcherType) -> Request {
+    let path = path.to_owned();
+    Request::RemoveWatches(RemoveWatchesRequest { path, watcher_type })
 }
