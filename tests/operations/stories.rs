@@ -25,7 +25,11 @@ use crate::{
         CHANGED, CHILDREN, CREATED, DELETED, PERSISTENT, RECURSIVE, away, behind_a_proxy, create,
         delete, set,
     },
-    support::{Ensemble, on_both_arms, proxy::Proxy, waiting::poll_once},
+    support::{
+        Ensemble, on_both_arms,
+        proxy::Proxy,
+        waiting::{poll_once, soon},
+    },
 };
 
 /// The number of stories on each kind of server.
@@ -267,8 +271,8 @@ impl Story {
                 let Ear::Always(watcher) = &mut ended.ear else {
                     unreachable!()
                 };
-                let last = poll_once(std::pin::pin!(watcher.next()));
-                assert_eq!(last, Some(Some(Err(Error::WatchConflict))), "{number}");
+                let last = soon(watcher.next()).await;
+                assert_eq!(last, Some(Err(Error::WatchConflict)), "{number}");
             }
         }
         self.last += 1;
