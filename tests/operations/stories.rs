@@ -54,12 +54,6 @@ enum Kind {
     Recursive,
 }
 
-impl Kind {
-    fn lasts(self) -> bool {
-        matches!(self, Self::Persistent | Self::Recursive)
-    }
-}
-
 enum Ear {
     Once(Pin<Box<Watcher>>),
     Always(PersistentWatcher),
@@ -266,14 +260,17 @@ impl Story {
             _ => return,
         };
         if let Ear::Once(_) = ear {
-            let is_ended = |it: &mut Listener| it.path == path && it.kind.lasts();
-            for (number, mut ended) in self.listeners.extract_if(.., |_, it| is_ended(it)) {
-                let Ear::Always(watcher) = &mut ended.ear else {
-                    unreachable!()
-                };
-                let last = soon(watcher.next()).await;
-                assert_eq!(last, Some(Err(Error::WatchConflict)), "{number}");
+            for listener in self.listeners.values_mut() {
+                if let Ear::Always(watcher) = &mut listener.ear
+                    && listener.path == path
+                {
+                    let last = soon(watcher.next()).await;
+                    assert_eq!(last, Some(Err(Error::WatchConflict)));
+                    listener.path.clear();
+                }
             }
+            self.listeners
+                .retain(|_, listener| !listener.path.is_empty());
         }
         self.last += 1;
         self.log

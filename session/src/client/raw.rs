@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Error,
-    machine::{RequestOptions, request_bytes},
+    machine::{Encoded, RequestOptions},
 };
 
 /// The layer below the methods of a [`Client`]. Made by [`Client::raw`].
@@ -77,7 +77,7 @@ impl Raw<'_> {
         self.client.shared.act(|core| {
             let now = core.clock.now();
             let options = options(self.client.deadline, now);
-            requests.map(|request| core.submit(self.within, now, request, options))
+            requests.map(|request| core.submit(self.within, now, request.into(), options))
         })
     }
 
@@ -100,10 +100,12 @@ impl Raw<'_> {
         self,
         request: Request,
     ) -> impl Future<Output = PendingReply> + Send {
-        self.client
-            .when_capacity(request_bytes(&request), move |core, now, options| {
-                core.submit(self.within, now, request, options)
-            })
+        let request = Encoded::from(request);
+        let bytes = request.len();
+        let submit = move |core: &mut Core, now: Instant, options: RequestOptions| {
+            core.submit(self.within, now, request, options)
+        };
+        self.client.when_capacity(bytes, submit)
     }
 
     /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for two requests, between
@@ -113,9 +115,10 @@ impl Raw<'_> {
         first: Request,
         second: Request,
     ) -> impl Future<Output = [PendingReply; 2]> + Send {
-        let bytes = request_bytes(&first) + request_bytes(&second);
+        let requests = [first, second].map(Encoded::from);
+        let bytes = requests.iter().map(Encoded::len).sum();
         self.client.when_capacity(bytes, move |core, now, options| {
-            [first, second].map(|request| core.submit(self.within, now, request, options))
+            requests.map(|request| core.submit(self.within, now, request, options))
         })
     }
 
@@ -134,7 +137,8 @@ impl Raw<'_> {
         requests: [Request; N],
         is_allowed: impl FnOnce() -> bool + Send + Unpin,
     ) -> Option<[PendingReply; N]> {
-        let bytes = requests.iter().map(request_bytes).sum();
+        let requests = requests.map(Encoded::from);
+        let bytes = requests.iter().map(Encoded::len).sum();
         let submit = move |core: &mut Core, now: Instant, options: RequestOptions| {
             let queued = || requests.map(|it| core.submit(self.within, now, it, options));
             is_allowed().then(queued)
@@ -165,14 +169,13 @@ impl Raw<'_> {
 
     async fn submit_all(self, requests: Vec<Request>) -> Vec<PendingReply> {
         let mut replies = Vec::with_capacity(requests.len());
-        let mut requests = VecDeque::from(requests);
+        let mut requests: VecDeque<_> = requests.into_iter().map(Encoded::from).collect();
         let mut first_options = None;
         while let Some(first) = requests.front() {
-            let bytes = request_bytes(first);
+            let bytes = first.len();
             let submit = |core: &mut Core, now: Instant, options: RequestOptions| {
-                let fits = |core: &Core, request: &Request| {
-                    let bytes = request_bytes(request);
-                    core.machine.has_capacity(now, bytes, &options)
+                let fits = |core: &Core, request: &Encoded| {
+                    core.machine.has_capacity(now, request.len(), &options)
                 };
                 while requests.front().is_some_and(|next| fits(core, next))
                     && let Some(request) = requests.pop_front()

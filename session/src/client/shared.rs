@@ -19,7 +19,7 @@ use std::{
     time::Instant,
 };
 
-use lockkeeper_proto::{CreateMode, OpCode, Request, Response, SessionId, WatcherType, path};
+use lockkeeper_proto::{CreateMode, OpCode, Response, SessionId, WatcherType, path};
 
 use super::{
     capacity_queue::CapacityQueue,
@@ -37,7 +37,7 @@ use super::{
 };
 use crate::{
     Effect, Endpoint, Error, Peer, Snapshot,
-    machine::{Auth, Event, Machine, Notice, Output, RequestOptions, WatchId},
+    machine::{Auth, Encoded, Event, Machine, Notice, Output, RequestOptions, WatchId},
 };
 
 pub(crate) type ReplySender = oneshot::Sender<Result<Response, Error>>;
@@ -278,7 +278,7 @@ impl Core {
         &mut self,
         within: Option<SessionId>,
         now: Instant,
-        request: Request,
+        request: Encoded,
         options: RequestOptions,
     ) -> PendingReply {
         let (sender, receiver) = oneshot::channel();
@@ -301,7 +301,7 @@ impl Core {
     pub(crate) fn reply_and_watch(
         &mut self,
         now: Instant,
-        request: Request,
+        request: Encoded,
         options: RequestOptions,
     ) -> (PendingReply, Option<(WatchId, EventReceiver)>) {
         let (sender, receiver) = oneshot::channel();
@@ -344,7 +344,7 @@ impl Core {
     pub(crate) fn add_watch(
         &mut self,
         now: Instant,
-        request: Request,
+        request: Encoded,
         options: RequestOptions,
         capacity: usize,
     ) -> (PendingReply, Option<(WatchId, Arc<EventQueue>)>) {

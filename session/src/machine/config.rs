@@ -109,6 +109,8 @@ impl Config {
         for timeout in [&mut self.server_timeout, &mut self.request_timeout] {
             *timeout = timeout.map(|timeout| timeout.min(LONGEST_TIMEOUT));
         }
+        // No frame is longer.
+        self.max_request = self.max_request.min(i32::MAX.unsigned_abs() as usize);
         self
     }
 

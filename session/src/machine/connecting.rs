@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    OpCode, SessionId,
+    OpCode, Request, SessionId,
     connect::ConnectResponse,
     jute::{Decode, Reader},
 };
@@ -168,7 +168,12 @@ impl<T> Machine<T> {
         let (since, watches) =
             (self.watches).restore(&mut open.arrivals, newest, self.config.max_request);
         let restore = true;
-        let own = |request| (request, ReplyTo::Own(Own::SetWatches { since, restore }));
+        let own = |request: Request| {
+            (
+                request.into(),
+                ReplyTo::Own(Own::SetWatches { since, restore }),
+            )
+        };
         let first = identities.chain(watches.into_iter().map(own)).collect();
         self.queue.put_first(first, now);
     }

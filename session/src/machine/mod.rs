@@ -82,9 +82,9 @@ pub use lease::Proof;
 pub use link::sasl;
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
+pub use requests::Encoded;
 #[doc(hidden)]
 pub use requests::asked::Asked;
-pub use requests::request_bytes;
 pub use watches::WatchId;
 
 use crate::{Cause, Endpoint, Error, Lost, Peer};
@@ -92,7 +92,7 @@ use lease::Lease;
 use link::Servers;
 use outbox::Outbox;
 use phase::{Open, Phase};
-use requests::{Own, Queue, Support};
+use requests::{Own, Queue, ReplyTo, Support};
 use session::Session;
 use watches::Watches;
 
@@ -365,9 +365,11 @@ impl<T> Machine<T> {
 
     // What the parts say through the machine.
 
-    /// Queues a request of the machine itself, and returns its number.
+    /// Queues a request of the machine itself, and returns its number. It does not outlive the
+    /// connection, so it needs no deadline.
     fn ask(&mut self, request: Request, own: Own) -> u64 {
-        self.queue.push_own(self.began, request, own)
+        let options = RequestOptions::at(self.began);
+        self.queue.push(request.into(), ReplyTo::Own(own), options)
     }
 
     fn set_state(&mut self, state: State) {

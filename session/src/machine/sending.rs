@@ -1,8 +1,8 @@
 //! What a caller asks for: whether it is accepted, and how long it may take. And the way from queued
 //! requests to bytes.
 //!
-//! Requests are encoded only when the transport asks. All requests that were submitted meanwhile go
-//! out in one write, and a request that was never asked for was never sent.
+//! A request gets its number only when the transport asks for bytes. All requests that were submitted
+//! meanwhile go out in one write, and a request that was never asked for was never sent.
 //!
 //! Not here: what follows from replies (`replies`).
 
@@ -10,21 +10,18 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
-    OpCode, Request, Xid, frame,
-    header::RequestHeader,
-    jute::{Encode, EncodeError},
-    records::AuthPacket,
+    OpCode, Request, Xid, frame, header::RequestHeader, jute::Encode, records::AuthPacket,
 };
 
 use super::{
     Auth, Machine, Phase, RequestOptions, WatchId, metrics,
-    requests::{Own, Queued, ReplyTo, Sent, append, asked::Asked, request_bytes},
+    requests::{Encoded, Queued, ReplyTo, Sent},
     watches::PendingWatch,
 };
 use crate::{Effect, Error};
 
-/// About how many bytes are encoded at a time. A request that is not encoded yet can still be given
-/// up, and is in memory only once.
+/// About how many bytes are handed over at a time. A request that waits here can still be given up,
+/// and is in memory only once.
 const BURST: usize = 256 * 1024;
 
 /// How many requests are under way at once; the others wait in the machine's queue, so that a lost
@@ -40,7 +37,12 @@ impl<T> Machine<T> {
     /// that waits for a connection fails when there is none within the session timeout.
     ///
     /// A request that leaves a watch (its `watch` is true) returns an id: the event comes with it.
-    pub fn submit(&mut self, now: Instant, token: T, request: Request) -> Option<WatchId> {
+    pub fn submit(
+        &mut self,
+        now: Instant,
+        token: T,
+        request: impl Into<Encoded>,
+    ) -> Option<WatchId> {
         self.submit_with(now, token, request, RequestOptions::at(now))
     }
 
@@ -49,26 +51,39 @@ impl<T> Machine<T> {
         &mut self,
         now: Instant,
         token: T,
-        request: Request,
+        request: impl Into<Encoded>,
         options: RequestOptions,
     ) -> Option<WatchId> {
-        let (op, bytes) = (request.op(), request_bytes(&request));
-        if let Some(error) = self.refusal(now, op, bytes, &options) {
-            self.out.complete(op, token, Err(error));
-            return None;
-        }
-        let (watch, before) = match self.watches.announce(&request, &mut self.out) {
-            Ok(announced) => announced,
+        let mut request = request.into();
+        let watch = match self.accept(now, &mut request, &options) {
+            Ok(watch) => watch,
             Err(error) => {
-                self.out.complete(op, token, Err(error));
+                self.out.complete(request.op(), token, Err(error));
                 return None;
             }
         };
-        self.ask_about_watches(before);
         let id = watch.as_ref().map(PendingWatch::id);
         let reply_to = ReplyTo::Caller(Some(token), watch);
-        self.queue.push(request, bytes, reply_to, options);
+        self.queue.push(request, reply_to, options);
         id
+    }
+
+    /// The watch that the request will leave, if it is accepted.
+    fn accept(
+        &mut self,
+        now: Instant,
+        request: &mut Encoded,
+        options: &RequestOptions,
+    ) -> Result<Option<PendingWatch>, Error> {
+        if let Some(error) = self.refusal(now, request, options) {
+            return Err(error);
+        }
+        let Some(leaves) = request.take_leaves() else {
+            return Ok(None);
+        };
+        let (watch, before) = self.watches.announce(leaves, &mut self.out)?;
+        self.ask_about_watches(before);
+        Ok(Some(watch))
     }
 
     /// Adds an identity, on this connection and on every later one.
@@ -77,15 +92,14 @@ impl<T> Machine<T> {
     /// keep it if the request is too long or the machine has ended.
     pub fn add_auth(&mut self, now: Instant, token: T, auth: Auth) {
         let (request, options) = (packet(&auth), RequestOptions::at(now));
-        let bytes = request_bytes(&request);
-        if let Some(error) = self.refusal(now, OpCode::AUTH, bytes, &options) {
+        if let Some(error) = self.refusal(now, &request, &options) {
             return self.out.complete(OpCode::AUTH, token, Err(error));
         }
+        let reply_to = ReplyTo::Identity(Some(token), auth.scheme.clone());
         if !self.config.auth.contains(&auth) {
             self.config.auth.push(auth);
         }
-        let reply_to = ReplyTo::Caller(Some(token), None);
-        self.queue.push(request, bytes, reply_to, options);
+        self.queue.push(request, reply_to, options);
     }
 
     /// Whether a caller that can wait may submit a request now, or would get an error at once.
@@ -115,15 +129,10 @@ impl<T> Machine<T> {
                 || queued.saturating_add(request_bytes) <= most.saturating_mul(times))
     }
 
-    /// Why a caller's request of this length is not accepted now. A request that is too long must
-    /// not take space in the queue.
-    fn refusal(
-        &self,
-        now: Instant,
-        op: OpCode,
-        length: usize,
-        options: &RequestOptions,
-    ) -> Option<Error> {
+    /// Why a caller's request is not accepted now. A request that is too long must not take space in
+    /// the queue.
+    fn refusal(&self, now: Instant, request: &Encoded, options: &RequestOptions) -> Option<Error> {
+        let (op, length) = (request.op(), request.longest());
         if let Some(error) = self.ended() {
             return Some(error.clone());
         }
@@ -140,7 +149,7 @@ impl<T> Machine<T> {
         if options.deadline.is_some_and(|deadline| deadline <= now) {
             return Some(self.deadline_exceeded(op, options, Effect::NotApplied));
         }
-        (!self.fits(length, 2)).then(|| Error::TooManyRequests {
+        (!self.fits(request.len(), 2)).then(|| Error::TooManyRequests {
             requests: self.outstanding(),
             bytes: self.queue.bytes(),
         })
@@ -249,59 +258,38 @@ impl<T> Machine<T> {
         is_due
     }
 
-    fn send(&mut self, now: Instant, mut queued: Queued<T>, out: &mut BytesMut) {
-        let (op, start) = (queued.request.op(), out.len());
-        let (xid, limit) = if op == OpCode::AUTH {
-            // Its answer has no number of its own. The length of an added identity was checked; the
-            // first ones come from the caller's settings.
-            (Xid::AUTH, usize::MAX)
-        } else {
-            (self.queue.next_xid(), self.config.max_request)
+    fn send(&mut self, now: Instant, queued: Queued<T>, out: &mut BytesMut) {
+        let Phase::Open(open) = &mut self.phase else {
+            return;
         };
-        match (append(out, xid, op, &queued.request), &mut self.phase) {
-            (Ok(length), Phase::Open(open)) if length <= limit => {
-                tracing::trace!(xid = xid.0, %op, path = queued.request.path(), "request sent");
-                if xid != Xid::AUTH {
-                    self.queue.take_xid();
-                }
-                if op.is_write() {
-                    open.proving.sent(now, xid);
-                }
-                if let (ReplyTo::Caller(token, _), Request::Auth(packet)) =
-                    (&mut queued.reply_to, &queued.request)
-                {
-                    queued.reply_to = ReplyTo::Identity(token.take(), packet.scheme.clone());
-                }
-                open.in_flight.push(Sent {
-                    xid,
-                    op,
-                    asked: Asked::of(queued.request),
-                    at: now,
-                    reply_to: queued.reply_to,
-                    options: queued.options,
-                    number: queued.number,
-                });
-            }
-            (Ok(length) | Err(EncodeError { length }), _) => {
-                out.truncate(start);
-                let error = Error::TooLarge { length, limit };
-                match queued.reply_to {
-                    ReplyTo::Own(Own::SetWatches { restore, .. }) => {
-                        self.watches.unset(queued.request, &error, &mut self.out);
-                        self.watches_set(queued.number, restore);
-                    }
-                    _ => self.give_back(queued, error),
-                }
-            }
+        let op = queued.request.op();
+        let xid = match op {
+            // Its answer has no number of its own.
+            OpCode::AUTH => Xid::AUTH,
+            _ => self.queue.take_xid(),
+        };
+        tracing::trace!(xid = xid.0, %op, path = queued.request.path(), "request sent");
+        if op.is_write() {
+            open.proving.sent(now, xid);
         }
+        open.in_flight.push(Sent {
+            xid,
+            op,
+            asked: queued.request.send(xid, out),
+            at: now,
+            reply_to: queued.reply_to,
+            options: queued.options,
+            number: queued.number,
+        });
     }
 }
 
 /// The request that gives this identity to the connection.
-pub(crate) fn packet(auth: &Auth) -> Request {
-    Request::Auth(AuthPacket {
+pub(crate) fn packet(auth: &Auth) -> Encoded {
+    let packet = AuthPacket {
         auth_type: 0,
         scheme: auth.scheme.clone(),
         auth: Some(Bytes::clone(&auth.credentials)),
-    })
+    };
+    Request::Auth(packet).into()
 }

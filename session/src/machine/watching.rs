@@ -2,10 +2,7 @@
 //!
 //! Not here: watches that a new connection restores (`connecting`), events (`replies`).
 
-use lockkeeper_proto::{
-    ErrorCode, Request, WatcherType,
-    records::{SetWatches, SetWatches2},
-};
+use lockkeeper_proto::{ErrorCode, Request, WatcherType, records::SetWatches};
 
 use super::{
     Machine, Phase, WatchId,
@@ -81,24 +78,26 @@ impl<T> Machine<T> {
             return last;
         }
         for request in requests {
-            if let Some(error) = self.support.refusal(request.op()) {
-                self.watches.unset(request, &error, &mut self.out);
-                continue;
-            }
             let own = match &request {
-                Request::SetWatches(SetWatches { relative_zxid, .. })
-                | Request::SetWatches2(SetWatches2 { relative_zxid, .. }) => {
+                Request::SetWatches(SetWatches { relative_zxid, .. }) => {
                     let (since, restore) = (*relative_zxid, false);
                     Own::SetWatches { since, restore }
                 }
                 _ => Own::RemoveWatches,
             };
-            last = Some(self.ask(request, own));
+            match (self.support.refusal(request.op()), own) {
+                (None, own) => last = Some(self.ask(request, own)),
+                (Some(error), Own::SetWatches { .. }) => {
+                    self.watches.end(Kinds::ONE_SHOT, &error, &mut self.out);
+                }
+                // The server has no such watches.
+                (Some(_), _) => {}
+            }
         }
         last
     }
 
-    /// A request that sets watches is answered, or cannot be sent.
+    /// A request that sets watches is answered.
     pub(crate) fn watches_set(&mut self, number: u64, restore: bool) {
         if let Phase::Open(open) = &mut self.phase {
             if !restore {

@@ -117,8 +117,8 @@ fn watches_leave_nothing_behind() {
         let (_, dropped) = soon(client.get_children_and_watch(&path)).await.unwrap();
         glance(client.exists_and_watch("/never"));
         let mode = AddWatchMode::PERSISTENT_RECURSIVE;
-        let mut persistent = soon(client.add_watch(&path, mode)).await.unwrap();
-        let also = soon(client.add_watch(&path, mode)).await.unwrap();
+        let mut persistent = soon(client.add_watch("/", mode)).await.unwrap();
+        let also = soon(client.add_watch("/", mode)).await.unwrap();
         drop(also);
         let armed = client.raw().watch_nodes(&[&path]).unwrap();
         apart.reconnect(client, number).await;
@@ -168,7 +168,7 @@ fn expired_sessions_leave_nothing_behind() {
             .unwrap();
         let (_, fires) = soon(client.get_data_and_watch(&path)).await.unwrap();
         let mode = AddWatchMode::PERSISTENT_RECURSIVE;
-        let mut persistent = soon(client.add_watch(&path, mode)).await.unwrap();
+        let mut persistent = soon(client.add_watch("/never", mode)).await.unwrap();
         let armed = client.raw().watch_nodes(&[&path]).unwrap();
         // Only in a few rounds: a client whose connections are closed at once, again and again,
         // waits longer each time.

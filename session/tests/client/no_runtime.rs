@@ -91,9 +91,10 @@ fn every_watch_reports() {
             let (_, children) = one.get_children_and_watch("/").await?;
             let (_, config) = one.get_config_and_watch().await?;
             let mut tree = one
-                .add_watch("/", AddWatchMode::PERSISTENT_RECURSIVE)
+                .add_watch("/tree", AddWatchMode::PERSISTENT_RECURSIVE)
                 .await?;
             other.create("/a", "1", mode).await?;
+            other.create("/tree", "1", mode).await?;
             created.await?;
             children.await?;
             tree.next().await.unwrap()?;
@@ -101,6 +102,7 @@ fn every_watch_reports() {
             let group = one.raw().watch_group();
             group.watch("/", vec!["a".into()]);
             other.set_data("/a", "2", Version::ANY).await?;
+            other.set_data("/tree", "2", Version::ANY).await?;
             changed.await?;
             group.next().await?;
             StreamExt::next(&mut tree).await.unwrap()?;

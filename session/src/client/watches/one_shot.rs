@@ -12,7 +12,7 @@ use crate::client::{
     operations::reply::{record_of, stat_if_there},
     shared::{Core, driver_gone},
 };
-use crate::{Error, machine::request_bytes};
+use crate::{Error, machine::Encoded};
 
 impl Client {
     /// Like [`exists`](Self::exists), and watches the node.
@@ -147,7 +147,8 @@ impl Client {
         &self,
         request: Request,
     ) -> (PendingReply, Result<Watcher, Error>) {
-        let bytes = request_bytes(&request);
+        let request = Encoded::from(request);
+        let bytes = request.len();
         let submit = |core: &mut Core, now, options| core.reply_and_watch(now, request, options);
         let (reply, watch) = self.when_capacity(bytes, submit).await;
         let watcher = watch

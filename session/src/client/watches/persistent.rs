@@ -12,7 +12,7 @@ use crate::client::{
     operations::reply::record_of,
     shared::{Core, driver_gone},
 };
-use crate::{Error, machine::request_bytes};
+use crate::{Error, machine::Encoded};
 
 impl Client {
     /// Watches a node until the watcher is dropped. Servers from 3.6.0.
@@ -112,11 +112,11 @@ impl Client {
         mode: AddWatchMode,
         events: usize,
     ) -> Result<PersistentWatcher, Error> {
-        let request = Request::AddWatch(AddWatchRequest {
+        let request = Encoded::from(Request::AddWatch(AddWatchRequest {
             path: self.resolve(path)?,
             mode,
-        });
-        let bytes = request_bytes(&request);
+        }));
+        let bytes = request.len();
         let add = |core: &mut Core, now, options| core.add_watch(now, request, options, events);
         let (reply, listener) = self.when_capacity(bytes, add).await;
         // Made before the reply is awaited, so that dropping this future also drops the watcher.

@@ -7,16 +7,16 @@ use std::{fmt, sync::Arc, time::Instant};
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
-    OpCode, Request, Response, Xid,
+    OpCode, Response, Xid,
     connect::ConnectRequest,
     frame,
-    header::ReplyHeader,
+    header::{ReplyHeader, RequestHeader},
     jute::{Decode, DecodeError, Encode, Reader},
     records::SaslRequest,
 };
 
 use super::sasl::{Authenticator, Exchange, Step};
-use crate::{AuthFailure, Cause, Endpoint, machine::requests::append};
+use crate::{AuthFailure, Cause, Endpoint};
 
 /// An attempt to connect to a server.
 pub(crate) struct Attempt {
@@ -149,9 +149,12 @@ impl Attempt {
     pub(crate) fn send_token(&mut self, xid: Xid, token: Bytes) {
         if let Stage::Authenticating(exchange) = &mut self.stage {
             exchange.xid = xid;
-            let request = Request::Sasl(SaslRequest { token: Some(token) });
+            let (op, token) = (OpCode::SASL, Some(token));
             // A token that does not fit a frame is never answered, and the handshake times out.
-            let _ = append(&mut self.unsent, xid, OpCode::SASL, &request);
+            let _ = frame::append(&mut self.unsent, |writer| {
+                RequestHeader { xid, op }.encode(writer);
+                SaslRequest { token }.encode(writer);
+            });
         }
     }
 }

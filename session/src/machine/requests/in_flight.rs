@@ -52,6 +52,11 @@ pub(crate) enum Own {
 }
 
 impl<T> ReplyTo<T> {
+    /// Whether somebody waits for the reply: such a request outlives a connection if it was not sent.
+    pub(crate) fn has_caller(&self) -> bool {
+        matches!(self, Self::Caller(..) | Self::Identity(Some(_), _))
+    }
+
     /// What the machine asks for, if it is a request of its own.
     pub(crate) fn own(&self) -> Option<Own> {
         match self {

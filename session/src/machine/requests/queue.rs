@@ -10,20 +10,30 @@ use std::{
     time::Instant,
 };
 
-use lockkeeper_proto::{Request, Xid};
+use lockkeeper_proto::Xid;
 
-use super::in_flight::{Own, ReplyTo};
+use super::{Encoded, in_flight::ReplyTo};
 use crate::machine::{RequestOptions, spare::give_back};
 
 /// A request that was not handed to the transport yet.
 #[derive(Debug)]
 pub(crate) struct Queued<T> {
-    pub(crate) request: Request,
+    pub(crate) request: Encoded,
     pub(crate) reply_to: ReplyTo<T>,
     pub(crate) options: RequestOptions,
     /// Unique among the requests of callers; 0 for those that a connection begins with.
     pub(crate) number: u64,
-    bytes: usize,
+}
+
+impl<T> Queued<T> {
+    /// How much room it takes. Requests of the machine itself take none from callers.
+    fn bytes(&self) -> usize {
+        if self.reply_to.has_caller() {
+            self.request.len()
+        } else {
+            0
+        }
+    }
 }
 
 /// The queued requests, oldest first.
@@ -53,7 +63,7 @@ impl<T> Queue<T> {
         self.waiting.len()
     }
 
-    /// The bytes of the requests of callers, as [`request_bytes`](super::request_bytes) counts them.
+    /// The bytes of the requests of callers, without those of their frames.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -63,63 +73,59 @@ impl<T> Queue<T> {
         self.waiting.front()
     }
 
-    /// Puts a request of a caller at the end. `bytes` is its length.
+    /// Puts a request at the end, and returns its number.
     pub(crate) fn push(
         &mut self,
-        request: Request,
-        bytes: usize,
+        request: Encoded,
         reply_to: ReplyTo<T>,
         options: RequestOptions,
     ) -> u64 {
         self.last_number += 1;
-        self.bytes += bytes;
+        let number = self.last_number;
         if let Some(deadline) = options.deadline {
-            self.deadlines.insert((deadline, self.last_number));
+            self.deadlines.insert((deadline, number));
         }
-        self.waiting.push_back(Queued {
+        let queued = Queued {
             request,
             reply_to,
             options,
-            number: self.last_number,
-            bytes,
-        });
-        self.last_number
+            number,
+        };
+        self.bytes += queued.bytes();
+        self.waiting.push_back(queued);
+        number
     }
 
-    /// Puts a request of the machine itself at the end, and returns its number. It does not outlive
-    /// the connection, so it needs no deadline.
-    pub(crate) fn push_own(&mut self, now: Instant, request: Request, own: Own) -> u64 {
-        self.push(request, 0, ReplyTo::Own(own), RequestOptions::at(now))
-    }
-
-    /// Puts requests at the front, in this order.
-    pub(crate) fn put_first(&mut self, requests: Vec<(Request, ReplyTo<T>)>, now: Instant) {
+    /// Puts requests at the front, in this order: what a connection begins with.
+    pub(crate) fn put_first(&mut self, requests: Vec<(Encoded, ReplyTo<T>)>, now: Instant) {
         for (request, reply_to) in requests.into_iter().rev() {
-            self.waiting.push_front(Queued {
+            let queued = Queued {
                 request,
                 reply_to,
                 options: RequestOptions::at(now),
                 number: 0,
-                bytes: 0,
-            });
+            };
+            self.bytes += queued.bytes();
+            self.waiting.push_front(queued);
         }
     }
 
     /// Takes out the oldest request.
     pub(crate) fn pop(&mut self) -> Option<Queued<T>> {
         let queued = self.waiting.pop_front()?;
-        self.bytes -= queued.bytes;
+        self.bytes -= queued.bytes();
         Some(queued)
     }
 
     /// Takes out the requests that do not outlive a connection: those of the machine itself.
     pub(crate) fn take_own(&mut self) -> VecDeque<Queued<T>> {
-        let stays = |queued: &Queued<T>| matches!(queued.reply_to, ReplyTo::Caller(..));
+        let stays = |queued: &Queued<T>| queued.reply_to.has_caller();
         if self.waiting.iter().all(stays) {
             return VecDeque::new();
         }
         let (stay, go): (VecDeque<_>, VecDeque<_>) = self.waiting.drain(..).partition(stays);
         self.waiting = stay;
+        self.bytes -= go.iter().map(Queued::bytes).sum::<usize>();
         go
     }
 
@@ -132,11 +138,6 @@ impl<T> Queue<T> {
     /// The number of the next request on the wire. It is unique in a session, over all its
     /// connections. Otherwise a follower that still waits for a write of the former connection would
     /// answer the new request with the result of the old one.
-    pub(crate) fn next_xid(&self) -> Xid {
-        Xid(self.next_xid)
-    }
-
-    /// That number is used.
     pub(crate) fn take_xid(&mut self) -> Xid {
         let xid = self.next_xid;
         self.next_xid = xid.checked_add(1).unwrap_or(1);
@@ -160,7 +161,7 @@ impl<T> Queue<T> {
             .binary_search_by_key(&number, |queued| queued.number);
         let queued = index.ok().and_then(|index| self.waiting.remove(index));
         if let Some(queued) = &queued {
-            self.bytes -= queued.bytes;
+            self.bytes -= queued.bytes();
         }
         Some((number, queued))
     }

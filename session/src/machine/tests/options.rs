@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Cause, Effect, Error,
-    machine::{RequestOptions, WatchId, request_bytes},
+    machine::{Encoded, RequestOptions, WatchId},
 };
 
 impl Pair {
@@ -167,7 +167,7 @@ fn capacity_counts_bytes_and_a_request_above_the_whole_capacity_goes_alone() {
     pair.cut();
     let options = RequestOptions::at(pair.now);
     let large = create("/a", vec![0; 5000]);
-    assert_eq!(request_bytes(&large), 5026);
+    assert_eq!(Encoded::from(large.clone()).len(), 5026);
     assert!(pair.machine.has_capacity(pair.now, 5026, &options));
     pair.submit(large);
     assert!(!pair.machine.has_capacity(pair.now, 1, &options));

@@ -156,7 +156,7 @@ fn watches_that_a_server_has_set_have_eight_attempts_again() {
 #[test]
 fn watches_end_although_a_server_sets_some_of_them() {
     let mut pair = Pair::connected(|config| config.max_request = 100);
-    let long = ["a", "b"].map(|name| format!("/{}", name.repeat(60)));
+    let long = ["a", "b"].map(|name| format!("/{}", name.repeat(59)));
     pair.cut();
     pair.machine.watch_nodes(long);
     for _ in 0..8 {

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
-    Acl, AddWatchMode, Id, OpCode, Perms, Request, Version, WatcherType, Xid, Zxid,
+    Acl, AddWatchMode, Id, OpCode, Perms, Request, Version, WatcherType, Xid, Zxid, frame,
+    header::RequestHeader,
+    jute::{Decode, Reader},
     multi::{MultiReadRequest, MultiRequest},
     records::{
         AddWatchRequest, AuthPacket, CheckVersionRequest, CheckWatchesRequest, CreateRequest,
@@ -21,7 +23,7 @@ use super::{
 };
 use crate::{
     Error,
-    machine::{Auth, request_bytes, requests::append},
+    machine::{Auth, Encoded},
 };
 
 /// The limit of the test. Callers that cannot wait have twice as much.
@@ -162,9 +164,15 @@ fn the_bound_in_bytes_holds_for_each_operation_of_the_table() {
     for text in ["/", &"/long".repeat(700)] {
         for request in samples(text) {
             let op = request.op();
-            let mut out = BytesMut::new();
-            let length = append(&mut out, Xid(1), op, &request).unwrap();
-            assert_eq!(request_bytes(&request), length, "{op}");
+            let encoded = Encoded::from(request.clone());
+            let (length, mut out) = (encoded.len(), BytesMut::new());
+            encoded.send(Xid(7), &mut out);
+            let frame = frame::split(&mut out, length).unwrap().unwrap();
+            let mut reader = Reader::new(frame);
+            let header = RequestHeader::decode(&mut reader).unwrap();
+            assert_eq!(header, RequestHeader { xid: Xid(7), op });
+            assert_eq!(Request::decode(op, &mut reader).as_ref(), Ok(&request));
+            assert_eq!((out.len(), reader.left()), (0, 0), "{op}");
             let mut pair = Pair::connected(|config| config.max_queued_bytes = LIMIT);
             let refused = (1..).find_map(|submitted: usize| {
                 let (token, _) = pair.submit_quietly(request.clone());
@@ -206,7 +214,7 @@ fn a_request_that_is_withdrawn_makes_room() {
     let mut pair = Pair::new(|_| {});
     let (token, _) = pair.submit_within(SECOND, sync("/"));
     let queued = |pair: &Pair| pair.machine.metrics().queued_bytes;
-    assert_eq!(queued(&pair), request_bytes(&sync("/")));
+    assert_eq!(queued(&pair), Encoded::from(sync("/")).len());
     pair.wait(SECOND);
     assert!(pair.is_settled(token));
     assert_eq!(queued(&pair), 0);

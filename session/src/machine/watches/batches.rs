@@ -21,6 +21,11 @@ const PREFIX: usize = 4;
 /// Bytes of a request without paths: header, zxid, five counts.
 const EMPTY: usize = 8 + 8 + 5 * 4;
 
+/// The length of the request that restores the watch of this path alone.
+pub(crate) fn restored_len(path: &str) -> usize {
+    EMPTY + PREFIX + path.len()
+}
+
 /// Requests for watches.
 #[derive(Debug)]
 pub(super) struct Batches {
@@ -72,7 +77,7 @@ fn nothing(relative_zxid: Zxid) -> SetWatches2 {
 }
 
 /// The paths of this kind.
-pub(super) fn list(request: &mut SetWatches2, kind: Kinds) -> &mut Vec<String> {
+fn list(request: &mut SetWatches2, kind: Kinds) -> &mut Vec<String> {
     match kind {
         Kinds::DATA => &mut request.data_watches,
         Kinds::EXIST => &mut request.exist_watches,
@@ -93,15 +98,5 @@ fn narrow(watches: SetWatches2) -> Request {
         })
     } else {
         Request::SetWatches2(watches)
-    }
-}
-
-/// The same watches, with lists of all kinds.
-pub(super) fn widen(watches: SetWatches) -> SetWatches2 {
-    SetWatches2 {
-        data_watches: watches.data_watches,
-        exist_watches: watches.exist_watches,
-        child_watches: watches.child_watches,
-        ..nothing(watches.relative_zxid)
     }
 }

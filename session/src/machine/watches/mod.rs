@@ -24,7 +24,8 @@ mod table;
 mod watched;
 
 pub(crate) use arrivals::Arrivals;
+pub(crate) use batches::restored_len;
 pub(crate) use kinds::Kinds;
 pub use kinds::WatchId;
-pub(crate) use pending::PendingWatch;
+pub(crate) use pending::{Leaves, PendingWatch};
 pub(crate) use table::{Tell, Watches};

@@ -33,15 +33,24 @@ impl PendingWatch {
     }
 }
 
-/// The path and the kind of the watch that a request leaves, if it leaves one.
-pub(super) fn of(request: &Request) -> Option<(&str, Kinds)> {
-    match request {
-        Request::GetData(get) if get.watch => Some((&get.path, Kinds::DATA)),
-        Request::Exists(exists) if exists.watch => Some((&exists.path, Kinds::EXIST)),
-        Request::GetChildren(get) | Request::GetChildren2(get) if get.watch => {
-            Some((&get.path, Kinds::CHILD))
-        }
-        Request::AddWatch(add) => Some((&add.path, Kinds::of_mode(add.mode)?)),
-        _ => None,
+/// What a request asks a server to watch.
+pub(crate) struct Leaves {
+    pub(crate) path: Arc<str>,
+    pub(super) kind: Kinds,
+}
+
+impl Leaves {
+    pub(crate) fn of(request: &Request) -> Option<Self> {
+        let (path, kind) = match request {
+            Request::GetData(get) if get.watch => (&get.path, Kinds::DATA),
+            Request::Exists(exists) if exists.watch => (&exists.path, Kinds::EXIST),
+            Request::GetChildren(get) | Request::GetChildren2(get) if get.watch => {
+                (&get.path, Kinds::CHILD)
+            }
+            Request::AddWatch(add) => (&add.path, Kinds::of_mode(add.mode)?),
+            _ => return None,
+        };
+        let path = Arc::from(path.as_str());
+        Some(Self { path, kind })
     }
 }

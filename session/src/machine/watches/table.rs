@@ -9,7 +9,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    iter, mem,
+    iter,
     sync::Arc,
 };
 
@@ -17,9 +17,9 @@ use lockkeeper_proto::{ErrorCode, EventType, Request, WatcherType, Zxid, path};
 
 use super::{
     arrivals::{Arrivals, Bounds},
-    batches::{self, Batches},
+    batches::{Batches, restored_len},
     kinds::{Kinds, WatchId},
-    pending::{self, PendingWatch},
+    pending::{Leaves, PendingWatch},
     watched::{Watched, removal},
 };
 use crate::{
@@ -175,25 +175,22 @@ impl Watches {
 
     // Watches that requests of callers leave.
 
-    /// The watch that this request, which will be sent, leaves, if it leaves one; and what to ask of
-    /// the server before.
+    /// The watch that a request, which will be sent, leaves; and what to ask of the server before.
     ///
     /// # Errors
     /// [`Error::WatchConflict`]: the request must not be sent.
     pub(crate) fn announce(
         &mut self,
-        request: &Request,
+        leaves: Leaves,
         out: &mut dyn Tell,
-    ) -> Result<(Option<PendingWatch>, Option<Request>), Error> {
-        let Some((path, kind)) = pending::of(request) else {
-            return Ok((None, None));
-        };
-        let before = self.claim(path, kind, out)?;
+    ) -> Result<(PendingWatch, Option<Request>), Error> {
+        let Leaves { path, kind } = leaves;
+        let before = self.claim(&path, kind, out)?;
         let id = self.new_id();
-        let (path, watched) = self.entry(path);
+        let (path, watched) = self.entry(&path);
         watched.announced();
         self.listeners.insert(id, Listener::Pending);
-        Ok((Some(PendingWatch { id, path, kind }), before))
+        Ok((PendingWatch { id, path, kind }, before))
     }
 
     /// The reply has come with this code, or never will. Returns what to ask of the server.
@@ -240,6 +237,12 @@ impl Watches {
             // One-shot watches are never refused.
             requests.extend(self.claim(&path, Kinds::DATA, out).ok().flatten());
             let id = self.new_id();
+            let length = restored_len(&path);
+            if length > max_request {
+                let limit = max_request;
+                out.tell(id, Err(Error::TooLarge { length, limit }));
+                return id;
+            }
             self.register(id, &path, Kinds::DATA);
             if are_sent {
                 self.entry(&path).1.is_set(Kinds::DATA);
@@ -250,22 +253,6 @@ impl Watches {
         let ids = ids.collect();
         requests.extend(batches.finish());
         (ids, requests)
-    }
-
-    /// A request that sets watches cannot be sent: their listeners get this error.
-    pub(crate) fn unset(&mut self, request: Request, error: &Error, out: &mut dyn Tell) {
-        let mut lists = match request {
-            Request::SetWatches(lists) => batches::widen(lists),
-            Request::SetWatches2(lists) => lists,
-            _ => return,
-        };
-        for kind in Kinds::ALL.each() {
-            for path in mem::take(batches::list(&mut lists, kind)) {
-                // The next connection restores the other watches of the path.
-                self.end_at(&path, kind, error, out);
-                self.forget_if_empty(&path);
-            }
-        }
     }
 
     // The end of listeners.
