@@ -2,7 +2,7 @@
 //!
 //! Not here: the waits of locks (the library repeats their attempts), exit statuses (`exit`).
 
-use std::{convert::Infallible, future::pending, time::Duration};
+use std::{convert::Infallible, fmt, future::pending, time::Duration};
 
 use lockkeeper::{
     Client,
@@ -10,7 +10,10 @@ use lockkeeper::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{duration::Human, exit::Failure};
+use crate::{
+    duration::Human,
+    exit::{Failure, Level, print_at},
+};
 
 /// A client that is connected again within this time has moved to another server, for example. Nobody is told.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -26,12 +29,12 @@ pub(crate) async fn told<T>(client: &Client, work: impl Future<Output = T>) -> T
     tokio::select! {
         // The end of an outage first: the work may end at the same moment.
         biased;
-        never = tell(client) => match never {},
+        never = tell(client, |line| print_at(Level::Usual, line)) => match never {},
         result = work => result,
     }
 }
 
-async fn tell(client: &Client) -> Infallible {
+async fn tell(client: &Client, mut say: impl FnMut(fmt::Arguments<'_>)) -> Infallible {
     let mut snapshots = client.snapshots();
     let mut session = SessionId::NONE;
     loop {
@@ -54,7 +57,7 @@ async fn tell(client: &Client) -> Infallible {
                 Err(_) => {}
             }
             if let Some(why) = client.raw().outage() {
-                say!("waiting for the servers: {why}");
+                say(format_args!("waiting for the servers: {why}"));
             }
             next = REMINDER.max(next * 2);
         };
@@ -64,7 +67,7 @@ async fn tell(client: &Client) -> Infallible {
                 old if old == back.session_id => "connected again",
                 _ => "connected again, in a new session",
             };
-            say!("{what} after {}", Human(began.elapsed()));
+            say(format_args!("{what} after {}", Human(began.elapsed())));
         }
         session = back.session_id;
     }
@@ -79,5 +82,35 @@ pub(crate) async fn persist<T>(
             Err(failure) if failure.is_of_outage() => sleep(PAUSE).await,
             done => return done,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use lockkeeper::client::{Clock, Connector};
+
+    use super::*;
+
+    /// A wait of a night must not fill the log.
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_is_told_after_a_second_a_minute_and_then_ever_more_rarely() {
+        let refused = || Err(Error::from(ErrorKind::ConnectionRefused));
+        let connector = Connector::new(move |_| Box::pin(async move { refused() }));
+        let client = Client::builder("localhost:1").unwrap().connector(connector);
+        let client = client.clock(Clock::new(|| Instant::now().into_std()));
+        let client = client.connect_lazy();
+        let (began, mut told) = (Instant::now(), Vec::new());
+        let mut say = |line: fmt::Arguments<'_>| {
+            let line = line.to_string();
+            assert!(
+                line.starts_with("waiting for the servers: no server"),
+                "{line}"
+            );
+            told.push(began.elapsed().as_secs());
+        };
+        let _ = timeout(Duration::from_secs(3600), tell(&client, &mut say)).await;
+        assert_eq!(told, [1, 60, 120, 240, 480, 960, 1920]);
     }
 }

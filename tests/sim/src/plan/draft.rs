@@ -40,6 +40,7 @@ impl Plan {
             drift_ppm: drift_ppm(rng),
             offset_ms: rng.within(0, 3_600_000),
             timeout_ms,
+            hides: false,
             tasks,
         });
     }

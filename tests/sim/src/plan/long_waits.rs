@@ -1,5 +1,5 @@
-//! Plans about waits that no event ends: events that are lost, and a server that keeps the nodes of
-//! sessions that have ended.
+//! Plans about waits that no event ends: events that are lost, a server that keeps the nodes of
+//! sessions that have ended, and nodes that the others may not read.
 //!
 //! Not here: servers that lag behind or fail (`random`, `partitions`).
 
@@ -35,6 +35,12 @@ pub(super) fn plan(seed: u64) -> Plan {
         plan.fault(at_ms, FaultKind::KeepEnded(server));
         let crash_ms = at_ms + rng.within(0, 1000);
         plan.fault(crash_ms, FaultKind::Crash(who, 2 * timeout_ms));
+    }
+    let rng = &mut Rng::of(seed, "hidden nodes");
+    if rng.chance(500) {
+        for client in &mut plan.clients {
+            client.hides = rng.chance(500);
+        }
     }
     plan
 }

@@ -94,6 +94,7 @@ fn client(rng: &mut Rng, id: u32, tick_ms: u64, focus: Option<Target>) -> Client
         drift_ppm,
         offset_ms: rng.within(0, 3_600_000),
         timeout_ms,
+        hides: false,
         tasks,
     }
 }

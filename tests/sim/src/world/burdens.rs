@@ -1,9 +1,15 @@
 //! Servers that no fault of the network explains: slow ones, ones with little memory, and ones that
-//! lie.
+//! lie. And clients whose lock nodes nobody else may read.
 //!
-//! Not here: which servers do that (`plan::burdens`).
+//! Not here: which of them do that (`plan::burdens`, `plan::long_waits`).
 
-use bytes::{Buf, Bytes};
+use std::net::Ipv4Addr;
+
+use bytes::{Buf, Bytes, BytesMut};
+use lockkeeper_proto::{
+    Acl, Perms,
+    jute::{Encode, Writer},
+};
 
 use super::{Coming, World, net::Link};
 use crate::{history::What, rng::Rng};
@@ -101,6 +107,34 @@ impl World {
         }
     }
 
+    /// What a client sends in place of these bytes: if it hides its lock nodes, only it may read
+    /// those that it creates.
+    pub(super) fn hidden(&mut self, client: u32, bytes: &[u8]) -> Bytes {
+        let mut plans = self.plan.clients.iter();
+        if !plans.any(|plan| plan.id == client && plan.hides) {
+            return Bytes::copy_from_slice(bytes);
+        }
+        let own = Acl::new(Perms::ALL, "ip", address_of(client).to_string());
+        let [open, own] = [&Acl::OPEN_UNSAFE[0], &own].map(encoded);
+        let (mut sent, mut rest) = (Vec::new(), bytes);
+        while let Some(length) = frame_length(rest) {
+            let (frame, others) = rest.split_at(length);
+            let at = position(frame, &open).filter(|_| position(frame, b"_c_").is_some());
+            if let Some(at) = at {
+                self.figures.count("hidden lock nodes");
+                let body = [&frame[4..at], &own, &frame[at + open.len()..]].concat();
+                let length = u32::try_from(body.len()).unwrap_or(0);
+                sent.extend(length.to_be_bytes());
+                sent.extend(body);
+            } else {
+                sent.extend_from_slice(frame);
+            }
+            rest = others;
+        }
+        sent.extend_from_slice(rest);
+        sent.into()
+    }
+
     /// Whether the servers have this node, with this token, in this session.
     pub(super) fn is_true(&self, node: &str, token: u64, session: i64) -> bool {
         self.engine.node(node).is_some_and(|(stat, _)| {
@@ -117,6 +151,22 @@ fn frame_length(mut bytes: &[u8]) -> Option<usize> {
     }
     let length = 4 + usize::try_from(bytes.get_i32()).ok()?;
     (length <= all).then_some(length)
+}
+
+/// The address that the servers see a client at.
+pub(super) fn address_of(client: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(0x0a00_0000 + client)
+}
+
+fn encoded(acl: &Acl) -> BytesMut {
+    let mut bytes = BytesMut::new();
+    acl.encode(&mut Writer::new(&mut bytes));
+    bytes
+}
+
+fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    let mut windows = bytes.windows(wanted.len());
+    windows.position(|window| window == wanted)
 }
 
 /// The path and the metadata in the reply to a create of a contender's node.

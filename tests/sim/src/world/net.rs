@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use lockkeeper_session::{Connector, Endpoint, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -213,10 +213,10 @@ impl World {
         };
         let alive = link.end.is_none() && !link.broken;
         if alive && link.vanished.is_none() {
-            self.log_up(id, &mut link, bytes);
             let client = link.client;
+            let mut bytes = self.hidden(client, bytes);
+            self.log_up(id, &mut link, &bytes);
             self.look_at_capacity(client);
-            let mut bytes = Bytes::copy_from_slice(bytes);
             let ops = link.ops.in_these(&bytes);
             let blow = self.strike(client, |trigger| match trigger {
                 Trigger::Ping => ops.contains(&PING),

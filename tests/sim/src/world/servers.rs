@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use lockkeeper_proto::{SessionId, WatcherType};
 use lockkeeper_server::engine::{ConnId, Output, Received, ServerId};
 
-use super::{Coming, World};
+use super::{Coming, World, burdens::address_of};
 use crate::{
     history::{Attempt, What},
     work::STANDING,
@@ -22,7 +22,7 @@ impl World {
         let Some(link) = self.links.get_mut(&id) else {
             return;
         };
-        let server = link.server;
+        let (client, server) = (link.client, link.server);
         let index = usize::try_from(server).unwrap_or(usize::MAX);
         let taken = self
             .servers
@@ -33,7 +33,7 @@ impl World {
         let at = now + link.rng.within(0, 1000 * self.plan.delay_ms);
         self.at(at, Coming::Opened(id, taken));
         if taken {
-            let remote = SocketAddr::from(([10, 0, 0, 1], 1024));
+            let remote = SocketAddr::from((address_of(client), 1024));
             let now = self.engine_now();
             self.engine
                 .connected_to(ServerId(server), ConnId(id), remote, now);
