@@ -141,7 +141,8 @@ fn a_wait_ends_at_its_limit_and_leaves_no_node(arm: &Arm) {
         .ran(&["--wait", "3s"], &path, &["echo", "ran"])
         .is(75, "");
     assert!(start.elapsed() >= Duration::from_secs(3));
-    waited.says("lock not acquired in 3.00 s; session 0x");
+    // It says how long it has waited, which is a little more on a busy machine.
+    waited.says("lock not acquired in ").says(" s; session 0x");
     arm.until_nodes(&path, 1);
     arm.release(guard);
 }

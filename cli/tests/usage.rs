@@ -105,7 +105,7 @@ fn a_wait_without_a_server_gives_status_75_and_the_error_of_each_server() {
     ];
     let ended = ended(&mut lockkeeper(&options)).ends(75).says(&address);
     // Not before its time.
-    let waited = ended.stderr.split("no server reached in ").nth(1);
+    let waited = ended.stderr.split("lock not acquired in ").nth(1);
     let waited = waited.and_then(|rest| rest.split(" ms").next()?.parse::<u32>().ok());
     assert!(waited.is_some_and(|ms| ms >= 300), "{}", ended.stderr);
 }
