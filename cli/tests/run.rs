@@ -142,7 +142,10 @@ fn a_wait_ends_at_its_limit_and_leaves_no_node(arm: &Arm) {
         .is(75, "");
     assert!(start.elapsed() >= Duration::from_secs(3));
     // It says how long it has waited, which is a little more on a busy machine.
-    waited.says("lock not acquired in ").says(" s; session 0x");
+    let waited = waited.says("lock not acquired in ").says(" s; session 0x");
+    let seconds = waited.stderr.split("lock not acquired in ").nth(1);
+    let seconds = seconds.and_then(|rest| rest.split(" s").next()?.parse::<f64>().ok());
+    assert!(seconds.is_some_and(|it| it >= 3.0), "{}", waited.stderr);
     arm.until_nodes(&path, 1);
     arm.release(guard);
 }

@@ -31,7 +31,8 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Unsupported`] from older servers. [`Error::WatchConflict`] if this client has a watch
-    /// of another kind on the node, or a request under way that leaves one. Also the errors of every request, see [`Client`].
+    /// of another kind on the node, or a request under way that leaves one. Also the errors of every
+    /// request, see [`Client`].
     ///
     /// # Cancel safety
     /// If the future is dropped after it was polled, the client removes the watch when the reply

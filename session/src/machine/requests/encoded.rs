@@ -20,6 +20,16 @@ const USUAL: usize = 128;
 /// A request, encoded once, outside the lock of a client.
 ///
 /// Its number is written when it is sent.
+///
+/// ```
+/// use lockkeeper_proto::{OpCode, Request, records::SyncRequest};
+/// use lockkeeper_session::machine::Encoded;
+///
+/// let path = "/a".to_owned();
+/// let sync = Encoded::from(Request::Sync(SyncRequest { path }));
+/// // The header has 8 bytes, and the length of the path 4.
+/// assert_eq!((sync.op(), sync.len()), (OpCode::SYNC, 8 + 4 + 2));
+/// ```
 pub struct Encoded {
     op: OpCode,
     /// The length of the message.

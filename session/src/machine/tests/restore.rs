@@ -190,6 +190,8 @@ fn a_new_watch_that_is_too_long_keeps_no_events_of_others() {
     let ended = pair.fired();
     assert_eq!(ids(&ended), watches[1..]);
     assert!(matches!(ended[0].1, Err(Error::TooLarge { .. })));
+    let kept = format!("{:?}", pair.machine.watches);
+    assert!(kept.contains("/a") && !kept.contains("/xx"), "{kept}");
     pair.serve();
     pair.event(CHANGED, "/a");
     assert_eq!(ids(&pair.fired()), watches[..1]);

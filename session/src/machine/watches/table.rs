@@ -234,8 +234,6 @@ impl Watches {
     ) -> (Vec<WatchId>, Vec<Request>) {
         let (mut requests, mut batches) = (Vec::new(), Batches::new(since, max_request));
         let ids = paths.map(|path| {
-            // One-shot watches are never refused.
-            requests.extend(self.claim(&path, Kinds::DATA, out).ok().flatten());
             let id = self.new_id();
             let length = restored_len(&path);
             if length > max_request {
@@ -243,6 +241,8 @@ impl Watches {
                 out.tell(id, Err(Error::TooLarge { length, limit }));
                 return id;
             }
+            // One-shot watches are never refused.
+            requests.extend(self.claim(&path, Kinds::DATA, out).ok().flatten());
             self.register(id, &path, Kinds::DATA);
             if are_sent {
                 self.entry(&path).1.is_set(Kinds::DATA);
