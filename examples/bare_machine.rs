@@ -18,7 +18,7 @@ use lockkeeper::{
         Request, Response, frame,
         records::{CreateRequest, GetDataRequest},
     },
-    raw::machine::{BytesMut, Config, Input, Machine, Output},
+    raw::machine::{BytesMut, Config, Input, Machine, Output, RequestOptions},
 };
 
 /// A session and its connection. Requests are told apart by a number.
@@ -124,8 +124,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         watch: false,
     });
     // Both go out in one write, as soon as there is a connection.
-    session.machine.submit(Instant::now(), 1, create);
-    session.machine.submit(Instant::now(), 2, read);
+    let now = Instant::now();
+    session.machine.submit(now, 1, create, RequestOptions::at(now));
+    session.machine.submit(now, 2, read, RequestOptions::at(now));
     let mut done = Vec::new();
     while done.len() < 2 {
         done.extend(session.turn());

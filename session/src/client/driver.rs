@@ -178,8 +178,6 @@ impl Driver {
         core.drain(&mut self.deliveries, &mut |command| commands.push(command));
         if self.out.len() < WRITE_BACKLOG {
             core.machine.transmit(now, &mut self.out);
-            // Encoding rejects a request that is too long; this delivers its error.
-            core.drain(&mut self.deliveries, &mut |command| commands.push(command));
         }
         let woken = core.woken(now);
         let turn = Turn {

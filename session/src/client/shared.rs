@@ -291,7 +291,7 @@ impl Core {
                     effect: Effect::NotApplied,
                 }));
             }
-            _ => drop(self.machine.submit_with(now, sender, request, options)),
+            _ => drop(self.machine.submit(now, sender, request, options)),
         }
         PendingReply { op, receiver }
     }
@@ -306,7 +306,7 @@ impl Core {
     ) -> (PendingReply, Option<(WatchId, EventReceiver)>) {
         let (sender, receiver) = oneshot::channel();
         let op = request.op();
-        let id = self.machine.submit_with(now, sender, request, options);
+        let id = self.machine.submit(now, sender, request, options);
         let watch = id.map(|id| (id, self.listen(id)));
         (PendingReply { op, receiver }, watch)
     }
@@ -350,7 +350,7 @@ impl Core {
     ) -> (PendingReply, Option<(WatchId, Arc<EventQueue>)>) {
         let (sender, receiver) = oneshot::channel();
         let op = request.op();
-        let id = self.machine.submit_with(now, sender, request, options);
+        let id = self.machine.submit(now, sender, request, options);
         let listener = id.map(|id| {
             let queue = Arc::new(EventQueue::new(capacity));
             self.listeners.insert(id, Listener::Always(queue.clone()));

@@ -11,58 +11,35 @@
 //!   [`poll_output`](Machine::poll_output) until it returns `None`,
 //!   [`transmit`](Machine::transmit), [`next_deadline`](Machine::next_deadline).
 //!
-//! ```text
-//!            retry time                           answer to the handshake,
-//!            has come             Connected       and SASL if configured
-//!   Paused ────────────► Trying ─────────────────────────────► Open
-//!     ▲                     │                                    │
-//!     └─────────────────────┴─────────── Disconnected ───────────┘
-//!   any of them ── close, refused authentication, expiry with OnExpiry::End ──► Ended
-//! ```
-//!
 //! The machine has parts, which know nothing of each other, and passes facts between them:
 //!
 //! | part | what it owns |
 //! |---|---|
-//! | `phase` | a connection, or when to try the next server, or why the machine has ended |
-//! | `session` | what is known of the session |
-//! | `link` | the servers; an attempt to connect; whether a connection is alive |
+//! | `link` | the connection or the way to the next one, the servers, the session |
 //! | `requests` | requests that wait, and those under way; what operations servers know |
 //! | `watches` | who listens to which node, and what the server has |
 //! | `lease` | until when the session lives for certain, and what proves it |
 //! | `outbox` | what the world has not heard yet, and the counters |
 //!
-//! | wiring | what |
-//! |---|---|
-//! | `connecting`, `ending` | the beginning and the end of a connection, of a session, of the machine |
-//! | `sending`, `replies` | from queued requests to bytes, and from frames to the parts |
-//! | `watching` | requests about watches |
-//! | `timers` | every deadline of the machine |
-//!
-//! `config` has the settings, and the durations that follow from the session timeout; `output` what
-//! goes in and comes out; `metrics`, `rng`, `spare` are counters, seeded random choices, and the room
-//! that queues keep.
+//! Here are the doors of the machine. `router` says what a message, a change of the link, or a
+//! deadline means to each part, and `reply_to` what a reply is for. `config` has the settings, and the durations that follow
+//! from the session timeout; `output` what goes in and comes out; `metrics`, `rng`, `spare` are
+//! counters, seeded random choices, and the room that queues keep.
 //!
 //! Not here: sockets and tasks (`client`), records (`lockkeeper-proto`).
 
 mod config;
-mod connecting;
-mod ending;
 mod lease;
 mod link;
 mod metrics;
 mod outbox;
 mod output;
-mod phase;
-mod replies;
+mod reply_to;
 mod requests;
 pub(crate) mod rng;
-mod sending;
-mod session;
+mod router;
 mod spare;
-mod timers;
 mod watches;
-mod watching;
 
 use std::{
     fmt,
@@ -72,7 +49,7 @@ use std::{
 
 /// The buffers of [`Machine::transmit`] and [`Input::Frame`].
 pub use bytes::{Bytes, BytesMut};
-use lockkeeper_proto::{Request, SessionId, WatcherType, Zxid, records::Empty};
+use lockkeeper_proto::{OpCode, Request, SessionId, WatcherType, Xid, Zxid, records::Empty};
 
 pub use config::{Auth, Config, LeasePolicy, OnExpiry};
 pub use lease::LeaseToken;
@@ -87,32 +64,25 @@ pub use requests::Encoded;
 pub use requests::asked::Asked;
 pub use watches::WatchId;
 
-use crate::{Cause, Endpoint, Error, Lost, Peer};
+use crate::{Cause, Effect, Endpoint, Error, Lost, Peer};
 use lease::Lease;
-use link::Servers;
+use link::Link;
 use outbox::Outbox;
-use phase::{Open, Phase};
-use requests::{Own, Queue, ReplyTo, Support};
-use session::Session;
-use watches::Watches;
+use reply_to::ReplyTo;
+use requests::Requests;
+use watches::{Kinds, PendingWatch, Watches};
+
+/// About how many bytes are handed over at a time. A request that waits here can still be given up,
+/// and is in memory only once.
+const BURST: usize = 256 * 1024;
 
 /// A session. The caller gives a `T` with each request, and gets it back with the reply.
 pub struct Machine<T> {
-    config: Config,
-    phase: Phase<T>,
-    session: Session,
-    servers: Servers,
-    queue: Queue<T>,
-    support: Support,
+    link: Link,
+    requests: Requests<ReplyTo<T>>,
     watches: Watches,
     lease: Lease,
     out: Outbox<T>,
-    /// How many connections were established so far.
-    connections: u64,
-    /// When the machine was made.
-    began: Instant,
-    /// When the last connection was lost; before the first one, when the machine was made.
-    alone_since: Instant,
 }
 
 impl<T> Machine<T> {
@@ -121,30 +91,24 @@ impl<T> Machine<T> {
     pub fn new(config: Config, now: Instant) -> Self {
         let config = config.bounded();
         Self {
-            phase: Phase::Paused(now),
-            session: Session::none(&config),
-            servers: Servers::new(&config.endpoints, config.seed),
-            queue: Queue::new(),
-            support: Support::default(),
+            requests: Requests::new(&config, now),
             watches: Watches::default(),
             lease: Lease::new(config.lease),
             out: Outbox::new(),
-            connections: 0,
-            began: now,
-            alone_since: now,
-            config,
+            link: Link::new(config, now),
         }
     }
 
     /// Takes in what happened.
     pub fn handle(&mut self, now: Instant, input: Input) {
         match input {
-            Input::Connected => self.connected(now),
+            Input::Connected => self.link.connected(now),
             Input::Frame(frame) => self.frame(now, frame),
-            Input::Disconnected(cause) => self.disconnected(now, cause),
+            Input::Disconnected(cause) => self.link.disconnected(now, cause),
             Input::Oversized { length, limit } => self.oversized(now, length, limit),
             Input::Tick => self.tick(now),
         }
+        self.hear();
     }
 
     /// The next thing that the world must know, in order; `None` when there is nothing more.
@@ -153,34 +117,241 @@ impl<T> Machine<T> {
         self.out.pop()
     }
 
+    /// Appends what is to be sent now, and counts it as sent. With very much to send this is a part
+    /// of it: call it again when these bytes have left.
+    ///
+    /// A request gets its number only here. All requests that were submitted meanwhile go out in one
+    /// write, and a request that was never asked for was never sent.
+    pub fn transmit(&mut self, now: Instant, out: &mut BytesMut) {
+        let before = out.len();
+        while self.link.transmit(out) || out.len() - before < BURST && self.send_next(now, out) {}
+        if out.len() > before {
+            self.out.metrics_mut().bytes_sent += metrics::bytes(out.len() - before);
+        }
+    }
+
+    /// Whether [`transmit`](Self::transmit) would send more.
+    #[must_use]
+    pub fn has_unsent(&self) -> bool {
+        self.link.has_unsent() || self.next_to_send().is_some()
+    }
+
+    fn next_to_send(&self) -> Option<OpCode> {
+        let op = self.requests.next(self.link.is_closing())?;
+        self.link.may_send(op).then_some(op)
+    }
+
+    /// Sends the oldest queued request, if its turn has come.
+    fn send_next(&mut self, now: Instant, out: &mut BytesMut) -> bool {
+        let Some(op) = self.next_to_send() else {
+            return false;
+        };
+        let xid = match op {
+            // Its answer has no number of its own.
+            OpCode::AUTH => Xid::AUTH,
+            _ => self.link.take_xid(),
+        };
+        if op.is_write() {
+            self.lease.sent(now, xid);
+        }
+        self.requests.send(now, xid, out);
+        true
+    }
+
+    /// When [`Input::Tick`](super::Input::Tick) is due; `None` when the machine waits for the world
+    /// alone.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let deadlines = [
+            self.link.next_deadline(self.lease.is_urgent()),
+            self.requests.next_deadline(),
+            self.unsent_deadline(),
+            self.unanswered_deadline(),
+            self.proof_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    // From the user.
+
+    /// Submits a request. Requests are sent in the order in which they are submitted. A request
+    /// that waits for a connection fails when there is none within the session timeout.
+    ///
+    /// A request that leaves a watch (its `watch` is true) returns an id: the event comes with it.
+    pub fn submit(
+        &mut self,
+        now: Instant,
+        token: T,
+        request: impl Into<Encoded>,
+        options: RequestOptions,
+    ) -> Option<WatchId> {
+        let mut request = request.into();
+        let watch = match self.accept(now, &mut request, &options) {
+            Ok(watch) => watch,
+            Err(error) => {
+                self.out.complete(request.op(), token, Err(error));
+                return None;
+            }
+        };
+        let id = watch.as_ref().map(PendingWatch::id);
+        let reply_to = ReplyTo::Caller(Some(token), watch);
+        self.requests.push(request, reply_to, Some(options));
+        id
+    }
+
+    /// The watch that the request will leave, if it is accepted.
+    fn accept(
+        &mut self,
+        now: Instant,
+        request: &mut Encoded,
+        options: &RequestOptions,
+    ) -> Result<Option<PendingWatch>, Error> {
+        if let Some(error) = self.refusal(now, request, options) {
+            return Err(error);
+        }
+        let Some(leaves) = request.take_leaves() else {
+            return Ok(None);
+        };
+        let (watches, mut voice) = self.watches();
+        watches.announce(leaves, &mut voice).map(Some)
+    }
+
+    /// Why a caller's request is not accepted now.
+    fn refusal(&self, now: Instant, request: &Encoded, options: &RequestOptions) -> Option<Error> {
+        if let Some(error) = self.link.ended() {
+            return Some(error.clone());
+        }
+        if self.link.is_closing() {
+            return Some(Error::Closed(Effect::NotApplied));
+        }
+        if options.is_over(now) {
+            let peer = self.link.peer();
+            return Some(options.exceeded(request.op(), Effect::NotApplied, peer));
+        }
+        self.requests.refusal(request)
+    }
+
+    /// Whether a caller that can wait may submit a request now, or would get an error at once.
+    ///
+    /// [`submit`](Self::submit) accepts twice as many requests and bytes. That reserve is for
+    /// callers that cannot wait: the release of a lock in a `Drop` must not fail because other
+    /// callers submit much.
+    #[must_use]
+    pub fn has_capacity(
+        &self,
+        now: Instant,
+        request_bytes: usize,
+        options: &RequestOptions,
+    ) -> bool {
+        self.is_closing() || options.is_over(now) || self.requests.has_capacity(request_bytes)
+    }
+
+    /// Adds an identity, on this connection and on every later one.
+    ///
+    /// The machine keeps the identity at once, without waiting for the server's answer. It does not
+    /// keep it if the request is too long or the machine has ended.
+    pub fn add_auth(&mut self, now: Instant, token: T, auth: Auth) {
+        let (request, options) = (router::packet(&auth), RequestOptions::at(now));
+        if let Some(error) = self.refusal(now, &request, &options) {
+            return self.out.complete(OpCode::AUTH, token, Err(error));
+        }
+        let reply_to = ReplyTo::Identity(Some(token), auth.scheme.clone());
+        self.link.add_identity(auth);
+        self.requests.push(request, reply_to, Some(options));
+    }
+
+    /// Watches nodes that exist. All of them take one request, unless they are very many. Each id
+    /// gets one event.
+    ///
+    /// The event is the first of these that the server finds when it processes the request:
+    ///
+    /// - the node does not exist (deleted);
+    /// - a transaction newer than all that the replies of this session have reported has set its
+    ///   data (changed).
+    ///
+    /// Otherwise the event is the next change of the data, or the deletion. Without a connection,
+    /// the next connection sets the watches, by the same rule. No id gets its event before the
+    /// server has answered.
+    pub fn watch_nodes(
+        &mut self,
+        paths: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Vec<WatchId> {
+        let (newest, longest) = (self.link.last_zxid(), self.link.config().max_request);
+        let (watches, mut voice) = self.watches();
+        let paths = paths.into_iter().map(Into::into);
+        let ids = watches.watch_nodes(paths, newest, longest, &mut voice);
+        if let Some(error) = self.link.ended().cloned() {
+            self.end_watches(Kinds::ALL, &error);
+        }
+        ids
+    }
+
+    /// Gives up a watch. The machine removes the server's watch when its last listener goes.
+    pub fn cancel(&mut self, id: WatchId) {
+        let (watches, mut voice) = self.watches();
+        watches.cancel(id, &mut voice);
+    }
+
+    /// Ends all watches of a type on a path, and returns how many there were. Their listeners get
+    /// [`Error::WatchRemoved`](crate::Error::WatchRemoved). A watch whose request is not answered
+    /// yet goes on.
+    pub fn remove_watches(&mut self, path: &str, watcher_type: WatcherType) -> usize {
+        let (watches, mut voice) = self.watches();
+        watches.remove(path, Kinds::of_type(watcher_type), &mut voice)
+    }
+
+    /// Goes on with the next server of the list, in the same session. Without a connection it does
+    /// nothing: the machine looks for the next server already.
+    pub fn move_to_next_server(&mut self, now: Instant) {
+        self.link.move_on();
+        self.move_if_idle(now);
+        self.hear();
+    }
+
+    /// Does the same, and does not come back to the server for a minute, if there is another one: it
+    /// shows what its leader does not have.
+    pub fn leave_server(&mut self, now: Instant) {
+        if self.link.leave(now) {
+            self.out.metrics_mut().servers_left += 1;
+            self.move_if_idle(now);
+            self.hear();
+        }
+    }
+
+    /// Ends the session and the machine. With a connection, the machine first sends what was
+    /// submitted, then `closeSession`.
+    pub fn close(&mut self, now: Instant) {
+        if !self.is_closing() && self.link.close(now) {
+            let request = Request::CloseSession(Empty {});
+            self.requests.push(request.into(), ReplyTo::Close, None);
+        }
+        self.hear();
+    }
+
+    /// Ends the machine at once and sends nothing: the servers expire the session later.
+    pub fn abort(&mut self) {
+        self.link.end(State::Closed, Cause::ByClient);
+        self.hear();
+    }
+
     // What is known.
 
     /// The state that the last [`Output::State`] reported.
     #[must_use]
     pub fn state(&self) -> State {
-        self.out.state()
+        self.link.state()
     }
 
     /// The session as the client knows it now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        self.snapshot_in(self.state())
-    }
-
-    fn snapshot_in(&self, state: State) -> Snapshot {
-        Snapshot {
-            state,
-            session_id: self.session.id(),
-            session_timeout: self.session.timeout(),
-            connections: self.connections,
-            server: self.peer().server,
-        }
+        self.link.snapshot()
     }
 
     /// The newest transaction that a server has named in this session.
     #[must_use]
     pub fn newest_zxid(&self) -> Zxid {
-        self.session.last_zxid()
+        self.link.last_zxid()
     }
 
     /// Whether the machine has ended. It accepts no request any more.
@@ -192,83 +363,74 @@ impl<T> Machine<T> {
     /// Why the machine has ended; `None` while it has not.
     #[must_use]
     pub fn ended(&self) -> Option<&Error> {
-        match &self.phase {
-            Phase::Ended(error) => Some(error),
-            _ => None,
-        }
+        self.link.ended()
     }
 
     /// Whether the machine has ended, or was told to.
     #[must_use]
     pub fn is_closing(&self) -> bool {
-        self.phase.closing().is_some() || self.is_ended()
+        self.link.is_closing() || self.is_ended()
     }
 
     /// Whether a server accepts requests.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.phase.connection().is_some()
+        self.link.is_open()
     }
 
     /// The id of the session; [`SessionId::NONE`] while there is none.
     #[must_use]
     pub fn session_id(&self) -> SessionId {
-        self.session.id()
+        self.link.session_id()
     }
 
     /// The shortest timeout that a server has granted to the session, or the requested one while
     /// there is no session.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
-        self.session.timeout()
+        self.link.session_timeout()
     }
 
     /// How many connections were established so far.
     #[must_use]
     pub fn connections(&self) -> u64 {
-        self.connections
+        self.link.connections()
     }
 
     /// The server of the present connection.
     #[must_use]
     pub fn endpoint(&self) -> Option<&Endpoint> {
-        self.phase.connection().map(|open| &**open.link.endpoint())
+        self.link.endpoint()
     }
 
     /// The server of the present connection and the session, for errors that concern them.
     pub(crate) fn peer(&self) -> Peer {
-        let open = self.phase.connection();
-        Peer {
-            server: open.map(|open| open.link.endpoint().clone()),
-            session: self.session.id(),
-        }
+        self.link.peer()
     }
 
     /// The last failure of each server since one last worked, oldest first; at most the newest
     /// sixteen.
     #[must_use]
     pub fn failures(&self) -> Arc<[Lost]> {
-        self.servers.failures(None)
+        self.link.failures()
+    }
+
+    /// No server was reached for so long.
+    pub(crate) fn unreachable(&self, now: Instant, waited: Duration) -> Error {
+        self.link.unreachable(now, waited)
     }
 
     /// Why there is no connection, as the error of a request that has waited since it was lost;
     /// `None` while there is one.
     #[must_use]
     pub fn outage(&self, now: Instant) -> Option<Error> {
-        let is_out = self.phase.connection().is_none() && !self.is_ended();
-        is_out.then(|| self.unreachable(now, now.duration_since(self.alone_since)))
+        self.link.outage(now)
     }
 
     /// How many requests wait to be sent or answered.
     #[must_use]
     pub fn outstanding(&self) -> usize {
-        self.queue.len() + self.in_flight()
-    }
-
-    fn in_flight(&self) -> usize {
-        self.phase
-            .connection()
-            .map_or(0, |open| open.in_flight.len())
+        self.requests.queued() + self.requests.in_flight()
     }
 
     /// How many listeners wait for watches.
@@ -288,10 +450,10 @@ impl<T> Machine<T> {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics {
-            connections: self.connections,
-            in_flight: self.in_flight(),
-            queued: self.queue.len(),
-            queued_bytes: self.queue.bytes(),
+            connections: self.link.connections(),
+            in_flight: self.requests.in_flight(),
+            queued: self.requests.queued(),
+            queued_bytes: self.requests.queued_bytes(),
             watches: self.watches.len(),
             ..self.out.metrics().clone()
         }
@@ -303,7 +465,7 @@ impl<T> Machine<T> {
     /// without a session.
     #[must_use]
     pub fn lease_deadline(&self) -> Option<Instant> {
-        self.lease.deadline(self.session.timing())
+        self.lease.deadline(self.link.timing())
     }
 
     /// Returns a token; while any token lives, the client writes often enough to keep the lease
@@ -318,19 +480,15 @@ impl<T> Machine<T> {
     /// lease must reach to half a session timeout after `since`.
     #[must_use]
     pub fn is_lease_good(&self, now: Instant, since: Instant) -> bool {
-        self.lease.is_good(now, since, self.session.timing())
+        self.lease.is_good(now, since, self.link.timing())
     }
 
     /// Whether the lease is not good for a grant any more before the next ping is due. Who keeps it
     /// from now on must look at [`next_deadline`](Self::next_deadline).
     #[must_use]
     pub fn is_lease_scarce(&self) -> bool {
-        let Phase::Open(open) = &self.phase else {
-            return false;
-        };
-        let timing = self.session.timing();
-        let ping = self.lease.ping_due(open.link.last_ping(), timing);
-        self.lease.good_until(timing) < Some(ping)
+        let ping = self.link.next_ping(self.lease.is_urgent());
+        ping.is_some() && self.lease.good_until(self.link.timing()) < ping
     }
 
     /// Asks for [`Output::LeaseRenewed`] once the lease is good for a grant to a contender that waits
@@ -338,55 +496,14 @@ impl<T> Machine<T> {
     pub fn await_lease(&mut self, since: Instant) {
         self.lease.await_good(since);
     }
-
-    // The end.
-
-    /// Ends the session and the machine. With a connection, the machine first sends what was
-    /// submitted, then `closeSession`.
-    pub fn close(&mut self, now: Instant) {
-        if self.is_closing() {
-            return;
-        }
-        match &mut self.phase {
-            Phase::Open(open) => {
-                open.link.close(now + self.session.timing().request);
-                self.ask(Request::CloseSession(Empty {}), Own::Close);
-            }
-            _ => self.end(State::Closed, Cause::ByClient),
-        }
-    }
-
-    /// Ends the machine at once and sends nothing: the servers expire the session later.
-    pub fn abort(&mut self) {
-        if !self.is_ended() {
-            self.end(State::Closed, Cause::ByClient);
-        }
-    }
-
-    // What the parts say through the machine.
-
-    /// Queues a request of the machine itself, and returns its number. It does not outlive the
-    /// connection, so it needs no deadline.
-    fn ask(&mut self, request: Request, own: Own) -> u64 {
-        let options = RequestOptions::at(self.began);
-        self.queue.push(request.into(), ReplyTo::Own(own), options)
-    }
-
-    fn set_state(&mut self, state: State) {
-        if self.state() != state {
-            self.out.report(self.snapshot_in(state));
-        }
-    }
 }
 
 /// Prints nothing that passes through the machine: no passwords, credentials or data.
 impl<T> fmt::Debug for Machine<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Machine")
-            .field("state", &self.state())
-            .field("session", &self.session)
-            .field("phase", &self.phase)
-            .field("queue", &self.queue.len())
+            .field("link", &self.link)
+            .field("queue", &self.requests.queued())
             .field("watches", &self.watches.len())
             .finish_non_exhaustive()
     }

@@ -6,10 +6,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use lockkeeper_proto::{EventType, Response, SessionId};
+use lockkeeper_proto::{EventType, OpCode, Response, SessionId};
 
 use super::WatchId;
-use crate::{Cause, Endpoint, Error};
+use crate::{Cause, Effect, Endpoint, Error, Peer};
 
 /// What the machine must know of the world.
 #[derive(Clone, Debug)]
@@ -149,6 +149,24 @@ impl RequestOptions {
         Self {
             since,
             deadline: None,
+        }
+    }
+
+    /// Whether the deadline has come.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+
+    /// The error of a request whose deadline has come.
+    pub(crate) fn exceeded(&self, op: OpCode, effect: Effect, peer: Peer) -> Error {
+        let waited = self
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(self.since));
+        Error::DeadlineExceeded {
+            op,
+            waited: waited.unwrap_or_default(),
+            peer,
+            effect,
         }
     }
 }

@@ -244,7 +244,7 @@ impl Story {
         self.made.push_back(self.last_token);
         let watch = self
             .machine
-            .submit_with(self.now, self.last_token, request, options);
+            .submit(self.now, self.last_token, request, options);
         if let Some(id) = watch {
             assert_eq!(
                 self.watches.insert(id, false),

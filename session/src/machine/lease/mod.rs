@@ -32,11 +32,13 @@ pub(crate) struct Lease {
     /// a later one. By [`LeasePolicy::Assumed`], the newest ping or write that was answered had been
     /// sent then.
     from: Option<Instant>,
+    /// `None` without a connection.
+    proving: Option<Proving>,
 }
 
 /// What proves the lease on one connection.
 #[derive(Debug)]
-pub(crate) struct Proving {
+struct Proving {
     proof: Proof,
     /// Whether a write that is to prove something is queued or under way.
     is_writing: bool,
@@ -49,6 +51,7 @@ impl Lease {
             keepers: Arc::new(()),
             awaited: None,
             from: None,
+            proving: None,
         }
     }
 
@@ -91,21 +94,20 @@ impl Lease {
     }
 
     /// The handshake, which was sent at `sent`, is answered.
-    pub(crate) fn begin(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        timeout: Duration,
-        is_new: bool,
-    ) -> Proving {
+    pub(crate) fn begin(&mut self, now: Instant, sent: Instant, timeout: Duration, is_new: bool) {
         // A session is made by a transaction, and the leader counts from when it handled it.
         if is_new || self.is_assumed() {
             self.extend(sent);
         }
-        Proving {
+        self.proving = Some(Proving {
             proof: Proof::new(sent, now, timeout, !is_new),
             is_writing: false,
-        }
+        });
+    }
+
+    /// The connection is gone.
+    pub(crate) fn disconnected(&mut self) {
+        self.proving = None;
     }
 
     fn is_assumed(&self) -> bool {
@@ -113,22 +115,20 @@ impl Lease {
     }
 
     /// A ping or a write of the client was sent and answered at these instants.
-    pub(crate) fn touched(&mut self, proving: &mut Proving, now: Instant, sent: Instant) {
-        proving.proof.touched(sent, now);
+    pub(crate) fn touched(&mut self, now: Instant, sent: Instant) {
+        if let Some(proving) = &mut self.proving {
+            proving.proof.touched(sent, now);
+        }
         if self.is_assumed() {
             self.extend(sent);
         }
     }
 
     /// A write is answered with this code; `None` if the reply was not read.
-    pub(crate) fn write_answered(
-        &mut self,
-        proving: &mut Proving,
-        xid: Xid,
-        code: Option<ErrorCode>,
-    ) {
+    pub(crate) fn write_answered(&mut self, xid: Xid, code: Option<ErrorCode>) {
         let is_transaction = code.is_some_and(proof::is_transaction);
-        if let Some(touched) = proving.proof.answered(xid, is_transaction)
+        if let Some(proving) = &mut self.proving
+            && let Some(touched) = proving.proof.answered(xid, is_transaction)
             && !self.is_assumed()
         {
             self.extend(touched);
@@ -144,18 +144,15 @@ impl Lease {
         is_renewed
     }
 
-    /// When the next ping is due.
-    pub(crate) fn ping_due(&self, last: Instant, timing: &Timing) -> Instant {
-        if self.awaited.is_some() && self.is_assumed() {
-            last
-        } else {
-            last + timing.ping
-        }
+    /// Whether somebody waits for the answer to the next ping.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.awaited.is_some() && self.is_assumed()
     }
 
     /// When the next write is due that is to prove something. A client that writes for its users
     /// needs none.
-    pub(crate) fn write_due(&self, proving: &Proving, timing: &Timing) -> Option<Instant> {
+    pub(crate) fn write_due(&self, timing: &Timing) -> Option<Instant> {
+        let proving = self.proving.as_ref()?;
         if Arc::strong_count(&self.keepers) == 1 || self.is_assumed() || proving.is_writing {
             return None;
         }
@@ -165,21 +162,18 @@ impl Lease {
         let urgent = useful.map(|useful| Some(useful).max(self.good_until(timing)));
         [regular, urgent.flatten()].into_iter().flatten().min()
     }
-}
 
-impl Proving {
-    /// A write that is to prove something is queued.
-    pub(crate) fn writes(&mut self) {
-        self.is_writing = true;
-    }
-
-    /// That write is answered.
-    pub(crate) fn has_written(&mut self) {
-        self.is_writing = false;
+    /// A write that is to prove something is queued, or is answered.
+    pub(crate) fn is_writing(&mut self, is_writing: bool) {
+        if let Some(proving) = &mut self.proving {
+            proving.is_writing = is_writing;
+        }
     }
 
     /// Any write is sent.
     pub(crate) fn sent(&mut self, now: Instant, xid: Xid) {
-        self.proof.sent(now, xid);
+        if let Some(proving) = &mut self.proving {
+            proving.proof.sent(now, xid);
+        }
     }
 }

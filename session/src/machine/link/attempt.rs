@@ -19,9 +19,9 @@ use super::sasl::{Authenticator, Exchange, Step};
 use crate::{AuthFailure, Cause, Endpoint};
 
 /// An attempt to connect to a server.
-pub(crate) struct Attempt {
+pub(super) struct Attempt {
     endpoint: Arc<Endpoint>,
-    stage: Stage,
+    progress: Progress,
     /// When the transport began to connect, or the handshake was sent.
     since: Instant,
     deadline: Instant,
@@ -30,7 +30,7 @@ pub(crate) struct Attempt {
 
 /// How far an attempt is.
 #[derive(Debug)]
-pub(crate) enum Stage {
+pub(super) enum Progress {
     /// The transport is being connected.
     Connecting,
     /// The handshake was sent.
@@ -40,7 +40,7 @@ pub(crate) enum Stage {
 }
 
 /// An exchange that is not done yet.
-pub(crate) struct SaslExchange {
+pub(super) struct SaslExchange {
     exchange: Box<dyn Exchange>,
     user: Arc<str>,
     /// The number of the token that the server has to answer.
@@ -50,7 +50,7 @@ pub(crate) struct SaslExchange {
 
 /// Why an exchange fails.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(super) enum Trouble {
     /// The server does not speak the protocol: it costs the connection.
     Broken(Cause),
     /// The client and the server do not trust each other.
@@ -65,40 +65,40 @@ impl From<DecodeError> for Trouble {
 
 impl Attempt {
     /// An attempt that begins now.
-    pub(crate) fn new(endpoint: Arc<Endpoint>, now: Instant, deadline: Instant) -> Self {
+    pub(super) fn new(endpoint: Arc<Endpoint>, now: Instant, deadline: Instant) -> Self {
         Self {
             endpoint,
-            stage: Stage::Connecting,
+            progress: Progress::Connecting,
             since: now,
             deadline,
             unsent: BytesMut::new(),
         }
     }
 
-    pub(crate) fn endpoint(&self) -> &Arc<Endpoint> {
+    pub(super) fn endpoint(&self) -> &Arc<Endpoint> {
         &self.endpoint
     }
 
-    pub(crate) fn stage(&mut self) -> &mut Stage {
-        &mut self.stage
+    pub(super) fn progress(&mut self) -> &mut Progress {
+        &mut self.progress
     }
 
-    pub(crate) fn is_greeted(&self) -> bool {
-        !matches!(self.stage, Stage::Connecting)
+    pub(super) fn is_greeted(&self) -> bool {
+        !matches!(self.progress, Progress::Connecting)
     }
 
     /// When the handshake was sent.
-    pub(crate) fn since(&self) -> Instant {
+    pub(super) fn since(&self) -> Instant {
         self.since
     }
 
     /// When the attempt is given up.
-    pub(crate) fn deadline(&self) -> Instant {
+    pub(super) fn deadline(&self) -> Instant {
         self.deadline
     }
 
     /// Why the attempt would fail if it ended now.
-    pub(crate) fn failure(&self, now: Instant) -> Cause {
+    pub(super) fn failure(&self, now: Instant) -> Cause {
         let lasted = now.duration_since(self.since);
         if self.is_greeted() {
             Cause::HandshakeTimeout(lasted)
@@ -107,26 +107,26 @@ impl Attempt {
         }
     }
 
-    pub(crate) fn has_unsent(&self) -> bool {
+    pub(super) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
 
     /// The bytes for the transport, which takes them.
-    pub(crate) fn take_unsent(&mut self) -> BytesMut {
+    pub(super) fn take_unsent(&mut self) -> BytesMut {
         self.unsent.split()
     }
 
     /// The transport is connected: the handshake goes out.
-    pub(crate) fn greet(&mut self, now: Instant, deadline: Instant, request: &ConnectRequest) {
+    pub(super) fn greet(&mut self, now: Instant, deadline: Instant, request: &ConnectRequest) {
         if !self.is_greeted() {
-            (self.stage, self.since, self.deadline) = (Stage::Greeting, now, deadline);
+            (self.progress, self.since, self.deadline) = (Progress::Greeting, now, deadline);
             // The password fits a frame: it came in one.
             let _ = frame::append(&mut self.unsent, |writer| request.encode(writer));
         }
     }
 
     /// The handshake is answered, and SASL begins.
-    pub(crate) fn authenticate(
+    pub(super) fn authenticate(
         &mut self,
         deadline: Instant,
         authenticator: &dyn Authenticator,
@@ -136,7 +136,7 @@ impl Attempt {
         let mut exchange = authenticator.begin();
         let first = exchange.first();
         self.deadline = deadline;
-        self.stage = Stage::Authenticating(SaslExchange {
+        self.progress = Progress::Authenticating(SaslExchange {
             exchange,
             user: authenticator.user().into(),
             xid,
@@ -146,8 +146,8 @@ impl Attempt {
     }
 
     /// Sends a token under this number.
-    pub(crate) fn send_token(&mut self, xid: Xid, token: Bytes) {
-        if let Stage::Authenticating(exchange) = &mut self.stage {
+    pub(super) fn send_token(&mut self, xid: Xid, token: Bytes) {
+        if let Progress::Authenticating(exchange) = &mut self.progress {
             exchange.xid = xid;
             let (op, token) = (OpCode::SASL, Some(token));
             // A token that does not fit a frame is never answered, and the handshake times out.
@@ -162,7 +162,7 @@ impl Attempt {
 impl SaslExchange {
     /// The server has answered the last token. Returns the next one; `None` when the exchange is
     /// done.
-    pub(crate) fn answer(&mut self, frame: Bytes) -> Result<Option<Bytes>, Trouble> {
+    pub(super) fn answer(&mut self, frame: Bytes) -> Result<Option<Bytes>, Trouble> {
         let mut reader = Reader::new(frame);
         let header = ReplyHeader::decode(&mut reader)?;
         if header.xid != self.xid {
@@ -188,7 +188,7 @@ impl SaslExchange {
         }
     }
 
-    pub(crate) fn is_of_new_session(&self) -> bool {
+    pub(super) fn is_of_new_session(&self) -> bool {
         self.is_of_new_session
     }
 }
@@ -198,7 +198,7 @@ impl fmt::Debug for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attempt")
             .field("endpoint", &self.endpoint)
-            .field("stage", &self.stage)
+            .field("progress", &self.progress)
             .finish_non_exhaustive()
     }
 }

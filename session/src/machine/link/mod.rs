@@ -1,17 +1,362 @@
-//! The link to the servers: which server is next, how far a connection is, and whether it is alive.
+//! The link to the servers, and the session that goes on from connection to connection.
+//!
+//! ```text
+//!            retry time                           answer to the handshake,
+//!            has come             Connected       and SASL if configured
+//!   Paused ────────────► Trying ─────────────────────────────► Open
+//!     ▲                     │                                    │
+//!     └─────────────────────┴─────────── connection lost ────────┘
+//!   any of them ── close, refused authentication, expiry with OnExpiry::End ──► Ended
+//! ```
+//!
+//! The link knows no request and no watch. What others must do or hear is a [`Change`]; they take
+//! the changes in order.
 //!
 //! | file | what |
 //! |---|---|
+//! | `beginning` | from a pause to a server that accepts requests |
+//! | `ending` | how a connection, the session and the link end; moves to another server |
+//! | `timers` | every deadline of the link |
+//! | `attempt` | the data of a connection until the server accepts requests |
+//! | `connection` | the data of a connection that accepts requests: pings, leaving it |
+//! | `session` | what is known of the session |
 //! | `servers` | which server to try next, after which pause, and why the last ones failed |
-//! | `attempt` | a connection until the server accepts requests |
-//! | `established` | a connection that accepts requests: pings, silence, leaving it |
 //! | `sasl` | the interface of a SASL mechanism |
 
 mod attempt;
-mod established;
+mod beginning;
+mod connection;
+mod ending;
 pub mod sasl;
 mod servers;
+mod session;
+mod timers;
 
-pub(crate) use attempt::{Attempt, Stage, Trouble};
-pub(crate) use established::Link;
-pub(crate) use servers::Servers;
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use lockkeeper_proto::{OpCode, SessionId, Xid, Zxid, frame, header::RequestHeader, jute::Encode};
+
+use super::{
+    config::{Auth, Config, Timing},
+    output::{Snapshot, State},
+};
+use crate::{Endpoint, Error, Lost, Peer};
+use attempt::Attempt;
+use connection::Connection;
+use servers::Servers;
+use session::Session;
+
+/// What has happened to the link.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// The transport is to connect to this server.
+    Connect(Arc<Endpoint>),
+    /// The transport is to drop the connection, or the attempt.
+    Disconnect,
+    /// The state of the session is another one.
+    State(Snapshot),
+    /// A server accepts requests on a new connection.
+    Opened {
+        /// When the handshake was sent, and when the server accepted the client.
+        greeted: Instant,
+        at: Instant,
+        /// Whether the session is new, too.
+        is_new: bool,
+    },
+    /// That connection is gone. What is under way on it gets this error.
+    Closed(Error),
+    /// The session is over. What belongs to it gets this error.
+    SessionOver(Error),
+}
+
+/// Where the link is. What belongs to a stage is in its variant, and is dropped with it.
+enum Stage {
+    /// The next server is tried at this time.
+    Paused { until: Instant },
+    /// A server has yet to accept the client.
+    Trying(Attempt),
+    /// A server accepts requests.
+    Open(Connection),
+    /// The machine accepts no request any more, for this reason.
+    Ended(Error),
+}
+
+/// The link.
+pub(crate) struct Link {
+    config: Config,
+    stage: Stage,
+    session: Session,
+    servers: Servers,
+    /// The state that was reported last.
+    state: State,
+    /// How many connections were established so far.
+    connections: u64,
+    /// When the last connection was lost; before the first one, when the link was made.
+    alone_since: Instant,
+    next_xid: i32,
+    changes: VecDeque<Change>,
+}
+
+impl Link {
+    /// A link without a session. Its first attempt is due at once.
+    pub(crate) fn new(config: Config, now: Instant) -> Self {
+        Self {
+            stage: Stage::Paused { until: now },
+            session: Session::none(&config),
+            servers: Servers::new(&config.endpoints, config.seed),
+            state: State::Connecting,
+            connections: 0,
+            alone_since: now,
+            next_xid: 1,
+            changes: VecDeque::new(),
+            config,
+        }
+    }
+
+    /// The oldest change that was not taken yet.
+    pub(crate) fn poll_change(&mut self) -> Option<Change> {
+        self.changes.pop_front()
+    }
+
+    // What is known.
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            state: self.state,
+            session_id: self.session.id(),
+            session_timeout: self.session.timeout(),
+            connections: self.connections,
+            server: self.peer().server,
+        }
+    }
+
+    /// The server of the present connection, and the session.
+    pub(crate) fn peer(&self) -> Peer {
+        let open = self.connection();
+        Peer {
+            server: open.map(|open| open.endpoint().clone()),
+            session: self.session.id(),
+        }
+    }
+
+    /// The server of the present connection.
+    pub(crate) fn endpoint(&self) -> Option<&Endpoint> {
+        Some(self.connection()?.endpoint())
+    }
+
+    /// How many connections were established so far.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections
+    }
+
+    /// The id of the session; [`SessionId::NONE`] while there is none.
+    pub(crate) fn session_id(&self) -> SessionId {
+        self.session.id()
+    }
+
+    pub(crate) fn session_timeout(&self) -> Duration {
+        self.session.timeout()
+    }
+
+    /// The durations that follow from the session timeout.
+    pub(crate) fn timing(&self) -> &Timing {
+        self.session.timing()
+    }
+
+    /// The newest transaction that a server has named in this session.
+    pub(crate) fn last_zxid(&self) -> Zxid {
+        self.session.last_zxid()
+    }
+
+    fn connection(&self) -> Option<&Connection> {
+        match &self.stage {
+            Stage::Open(open) => Some(open),
+            _ => None,
+        }
+    }
+
+    fn connection_mut(&mut self) -> Option<&mut Connection> {
+        match &mut self.stage {
+            Stage::Open(open) => Some(open),
+            _ => None,
+        }
+    }
+
+    /// Whether a server accepts requests.
+    pub(crate) fn is_open(&self) -> bool {
+        self.connection().is_some()
+    }
+
+    /// Whether the client is being closed, and the server has yet to confirm it.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.connection()
+            .is_some_and(|open| open.closing().is_some())
+    }
+
+    /// Why the link has ended.
+    pub(crate) fn ended(&self) -> Option<&Error> {
+        match &self.stage {
+            Stage::Ended(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The last failure of each server since one last worked, oldest first.
+    pub(crate) fn failures(&self) -> Arc<[Lost]> {
+        self.servers.failures(None)
+    }
+
+    /// No server was reached for so long. The error has the failures of all servers, and that of the
+    /// attempt that still lasts, if it is the first one at its server.
+    pub(crate) fn unreachable(&self, now: Instant, waited: Duration) -> Error {
+        let pending = match &self.stage {
+            Stage::Trying(attempt) => {
+                Some(self.lost(attempt.endpoint().clone(), attempt.failure(now)))
+            }
+            _ => None,
+        };
+        Error::Unreachable {
+            waited,
+            tried: self.servers.failures(pending),
+            servers: self.servers.len(),
+        }
+    }
+
+    /// Why there is no connection; `None` while there is one, and at the end.
+    pub(crate) fn outage(&self, now: Instant) -> Option<Error> {
+        let is_out = matches!(self.stage, Stage::Paused { .. } | Stage::Trying(_));
+        is_out.then(|| self.unreachable(now, now.duration_since(self.alone_since)))
+    }
+
+    // Requests and replies, as far as they concern the link.
+
+    /// The number of the next request on the wire. It is unique in a session, over all its
+    /// connections. Otherwise a follower that still waits for a write of the former connection would
+    /// answer the new request with the result of the old one.
+    pub(crate) fn take_xid(&mut self) -> Xid {
+        let xid = self.next_xid;
+        self.next_xid = xid.checked_add(1).unwrap_or(1);
+        Xid(xid)
+    }
+
+    /// Whether a request with this operation may be sent now.
+    pub(crate) fn may_send(&self, op: OpCode) -> bool {
+        let Stage::Open(open) = &self.stage else {
+            return false;
+        };
+        let waits = self.config.requests_wait_for_identities && self.connections <= 1;
+        let is_held_up = waits && open.is_authenticating() && op != OpCode::AUTH;
+        !open.is_moving() && !is_held_up
+    }
+
+    /// Whether the link itself has something to send.
+    pub(crate) fn has_unsent(&self) -> bool {
+        match &self.stage {
+            Stage::Trying(attempt) => attempt.has_unsent(),
+            Stage::Open(open) => open.has_unsent_ping(),
+            Stage::Paused { .. } | Stage::Ended(_) => false,
+        }
+    }
+
+    /// Appends what the link itself has to send: the handshake, or a ping. Returns whether there was
+    /// something.
+    pub(crate) fn transmit(&mut self, out: &mut BytesMut) -> bool {
+        let before = out.len();
+        match &mut self.stage {
+            Stage::Trying(attempt) => out.extend_from_slice(&attempt.take_unsent()),
+            Stage::Open(open) => {
+                if open.take_unsent_ping() {
+                    let (xid, op) = (Xid::PING, OpCode::PING);
+                    let _ = frame::append(out, |writer| RequestHeader { xid, op }.encode(writer));
+                }
+            }
+            Stage::Paused { .. } | Stage::Ended(_) => {}
+        }
+        out.len() > before
+    }
+
+    /// A request that was sent at `sent` is answered, by a reply that names this transaction.
+    pub(crate) fn answered(&mut self, now: Instant, sent: Instant, zxid: Zxid) {
+        self.session.see(zxid);
+        if let Some(open) = self.connection_mut() {
+            open.answered(now, sent);
+        }
+    }
+
+    /// The ping is answered. Returns when it was sent; `None` if there was none.
+    pub(crate) fn pong(&mut self) -> Option<Instant> {
+        self.connection_mut()?.pong()
+    }
+
+    /// Another identity for every later connection.
+    pub(crate) fn add_identity(&mut self, identity: Auth) {
+        if !self.config.auth.contains(&identity) {
+            self.config.auth.push(identity);
+        }
+    }
+
+    /// The server has accepted one of the identities with which a connection begins.
+    pub(crate) fn identity_accepted(&mut self) {
+        if let Some(open) = self.connection_mut() {
+            open.accepted();
+        }
+        self.announce();
+    }
+
+    /// The server has said something.
+    pub(crate) fn hear(&mut self, now: Instant) {
+        self.session.hear(now);
+    }
+
+    /// When the client last heard of a server in this session.
+    pub(crate) fn heard(&self) -> Option<Instant> {
+        self.session.heard()
+    }
+
+    fn report(&mut self, state: State) {
+        if self.state != state {
+            self.state = state;
+            let snapshot = self.snapshot();
+            self.changes.push_back(Change::State(snapshot));
+        }
+    }
+}
+
+/// Prints no passwords and no credentials.
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage: &dyn fmt::Debug = match &self.stage {
+            Stage::Paused { .. } => &"Paused",
+            Stage::Trying(attempt) => attempt,
+            Stage::Open(open) => open,
+            Stage::Ended(error) => error,
+        };
+        f.debug_struct("Link")
+            .field("state", &self.state)
+            .field("session", &self.session)
+            .field("stage", stage)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+impl Link {
+    /// Lets the numbers on the wire begin here.
+    pub(crate) fn set_next_xid(&mut self, xid: i32) {
+        self.next_xid = xid;
+    }
+}

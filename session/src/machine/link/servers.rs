@@ -27,11 +27,11 @@ const SCATTER: Duration = Duration::from_millis(50);
 const AVOIDED: Duration = Duration::from_secs(60);
 
 /// How many servers the client remembers a failure of. It bounds the length of error messages.
-pub(crate) const REMEMBERED: usize = 16;
+pub(super) const REMEMBERED: usize = 16;
 
 /// The servers, and their failures since one of them last worked.
 #[derive(Debug)]
-pub(crate) struct Servers {
+pub(super) struct Servers {
     list: Vec<Arc<Endpoint>>,
     next: usize,
     rng: Rng,
@@ -46,7 +46,7 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    pub(crate) fn new(list: &[Endpoint], seed: u64) -> Self {
+    pub(super) fn new(list: &[Endpoint], seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let mut list: Vec<_> = list.iter().cloned().map(Arc::new).collect();
         rng.shuffle(&mut list);
@@ -62,12 +62,12 @@ impl Servers {
     }
 
     /// How many servers there are.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.list.len()
     }
 
     /// The next server; `None` only when the list is empty.
-    pub(crate) fn advance(&mut self, now: Instant) -> Option<Arc<Endpoint>> {
+    pub(super) fn advance(&mut self, now: Instant) -> Option<Arc<Endpoint>> {
         self.avoided.take_if(|(_, until)| *until <= now);
         let mut endpoint = self.following()?;
         if (self.avoided.as_ref()).is_some_and(|(avoided, _)| *avoided == endpoint) {
@@ -83,12 +83,12 @@ impl Servers {
     }
 
     /// Does not try this server for some time.
-    pub(crate) fn avoid(&mut self, now: Instant, endpoint: Arc<Endpoint>) {
+    pub(super) fn avoid(&mut self, now: Instant, endpoint: Arc<Endpoint>) {
         self.avoided = Some((endpoint, now + AVOIDED));
     }
 
     /// How long to wait before the next attempt.
-    pub(crate) fn pause(&mut self) -> Duration {
+    pub(super) fn pause(&mut self) -> Duration {
         let servers = u32::try_from(self.list.len().max(1)).unwrap_or(u32::MAX);
         match self.failed / servers {
             0 => self.rng.up_to(SCATTER * 4 / servers.max(4)),
@@ -103,18 +103,18 @@ impl Servers {
     }
 
     /// A connection was established before it was lost.
-    pub(crate) fn outage(&mut self, now: Instant, lost: Lost) {
+    pub(super) fn outage(&mut self, now: Instant, lost: Lost) {
         self.outage = Some((now, lost));
     }
 
     /// How long there was no connection, and why; `None` if none was lost.
-    pub(crate) fn end_outage(&mut self, now: Instant) -> Option<(Duration, Lost)> {
+    pub(super) fn end_outage(&mut self, now: Instant) -> Option<(Duration, Lost)> {
         let (since, lost) = self.outage.take()?;
         Some((now.duration_since(since), lost))
     }
 
     /// Notes that a connection has ended after `lasted`. An attempt that failed lasted zero.
-    pub(crate) fn ended(&mut self, lost: Lost, lasted: Duration) {
+    pub(super) fn ended(&mut self, lost: Lost, lasted: Duration) {
         if lasted >= LASTED {
             self.failed = 0;
             self.failures.clear();
@@ -131,7 +131,7 @@ impl Servers {
 
     /// Whether every server has been tried, and each failed permanently. Never true with more than
     /// [`REMEMBERED`] servers.
-    pub(crate) fn all_failed_permanently(&self) -> bool {
+    pub(super) fn all_failed_permanently(&self) -> bool {
         let failure =
             |endpoint: &Arc<Endpoint>| self.failures.iter().find(|lost| lost.endpoint == *endpoint);
         self.list
@@ -141,7 +141,7 @@ impl Servers {
 
     /// The last failure of each server, oldest first; at most [`REMEMBERED`]. `pending` is that of
     /// an attempt that still lasts: it counts if it is the first one at its server.
-    pub(crate) fn failures(&self, pending: Option<Lost>) -> Arc<[Lost]> {
+    pub(super) fn failures(&self, pending: Option<Lost>) -> Arc<[Lost]> {
         let is_first = |lost: &Lost| self.failures.iter().all(|it| it.endpoint != lost.endpoint);
         let pending = pending.filter(is_first);
         let too_many = (self.failures.len() + usize::from(pending.is_some())) > REMEMBERED;

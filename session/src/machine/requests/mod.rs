@@ -1,23 +1,362 @@
-//! Requests, from the caller's submit to the reply.
+//! Requests, from the caller's submit to the reply: those that wait to be sent, those under way, and
+//! the deadlines of both.
 //!
 //! | file | what |
 //! |---|---|
 //! | `encoded` | a request, encoded once, and what the machine must know of it later |
-//! | `queue` | requests that were not handed to the transport yet |
-//! | `in_flight` | requests that were sent on a connection, and what each reply is for |
+//! | `sent` | requests that were sent on a connection, and the order of their replies |
 //! | `asked` | what the replies to creates must say |
 //! | `support` | operations that servers do not know |
 //!
-//! Not here: sending requests (`machine::sending`), and what replies mean to the other parts
-//! (`machine::replies`).
+//! What a reply is for is an `R`, of which this part knows nothing.
+//!
+//! Invariant: the numbers of the requests grow from front to back, so a request is found by its
+//! number. Not here: what replies mean to the other parts (`machine`), callers that wait for
+//! capacity (`client::capacity`).
 
 pub(crate) mod asked;
 mod encoded;
-mod in_flight;
-mod queue;
+mod sent;
 mod support;
 
+use std::{
+    collections::{BTreeSet, VecDeque},
+    mem,
+    time::Instant,
+};
+
+use bytes::BytesMut;
+use lockkeeper_proto::{OpCode, Xid, header::ReplyHeader};
+
+use super::{config::Config, output::RequestOptions, spare::give_back};
+use crate::{Error, Peer};
 pub use encoded::Encoded;
-pub(crate) use in_flight::{InFlight, Own, ReplyTo, Sent};
-pub(crate) use queue::{Queue, Queued};
-pub(crate) use support::{Support, is_unknown, overtakes};
+use sent::InFlight;
+pub(crate) use sent::Sent;
+use support::Support;
+pub(crate) use support::{is_unknown, overtakes};
+
+/// How many requests are under way at once; the others wait here, so that a lost connection leaves
+/// few unknown outcomes, and a ping, which does not wait here, soon gets its turn in the server's
+/// queue.
+///
+/// More would not be faster: a server that has so many requests in work stops reading. Source:
+/// `ZooKeeperServer.java`, `globalOutstandingLimit`.
+pub(crate) const WINDOW: usize = 1000;
+
+/// A request that was not handed to the transport yet.
+#[derive(Debug)]
+struct Queued<R> {
+    request: Encoded,
+    reply_to: R,
+    /// `None` for a request of the machine itself. It does not outlive a connection.
+    options: Option<RequestOptions>,
+    /// Unique among those that were pushed; 0 for those that a connection begins with.
+    number: u64,
+}
+
+impl<R> Queued<R> {
+    /// How much room it takes. Requests of the machine itself take none from callers.
+    fn bytes(&self) -> usize {
+        self.options.map_or(0, |_| self.request.len())
+    }
+}
+
+/// A request that gets no reply: its operation, and what the reply was for.
+pub(crate) type Failed<R> = (OpCode, R);
+
+/// A request whose deadline has come.
+pub(crate) enum Overdue<'a, R> {
+    /// It was not sent.
+    Unsent(Failed<R>),
+    /// It was sent, and goes on.
+    Sent(&'a mut Sent<R>),
+}
+
+/// All requests that are not settled.
+#[derive(Debug)]
+pub(crate) struct Requests<R> {
+    waiting: VecDeque<Queued<R>>,
+    in_flight: InFlight<R>,
+    /// The deadlines of callers, each with the number of its request.
+    deadlines: BTreeSet<(Instant, u64)>,
+    last_number: u64,
+    /// Of the waiting requests of callers, without those of their frames.
+    bytes: usize,
+    support: Support,
+    /// See [`Config`].
+    max_request: usize,
+    max_outstanding: usize,
+    max_queued_bytes: usize,
+}
+
+impl<R> Requests<R> {
+    pub(crate) fn new(config: &Config, now: Instant) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            in_flight: InFlight::new(now),
+            deadlines: BTreeSet::new(),
+            last_number: 0,
+            bytes: 0,
+            support: Support::default(),
+            max_request: config.max_request,
+            max_outstanding: config.max_outstanding,
+            max_queued_bytes: config.max_queued_bytes,
+        }
+    }
+
+    /// How many wait to be sent.
+    pub(crate) fn queued(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The bytes of the waiting requests of callers, without those of their frames.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many wait for a reply.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    // From the caller.
+
+    /// Whether a caller that can wait may submit a request now, or would get an error at once.
+    pub(crate) fn has_capacity(&self, length: usize) -> bool {
+        length > self.max_request || self.fits(length, 1)
+    }
+
+    /// Whether a request of this size fits into `times` the configured capacity.
+    fn fits(&self, length: usize, times: usize) -> bool {
+        let (queued, most) = (self.bytes, self.max_queued_bytes);
+        self.queued() + self.in_flight() < self.max_outstanding.saturating_mul(times)
+            // A request that is longer than the whole capacity goes alone.
+            && (queued == 0 || queued.saturating_add(length) <= most.saturating_mul(times))
+    }
+
+    /// Why a caller's request is not accepted now. A request that is too long must not take space
+    /// here.
+    pub(crate) fn refusal(&self, request: &Encoded) -> Option<Error> {
+        if let Some(error) = self.unsupported(request.op()) {
+            return Some(error);
+        }
+        let (length, limit) = (request.longest(), self.max_request);
+        if length > limit {
+            return Some(Error::TooLarge { length, limit });
+        }
+        (!self.fits(request.len(), 2)).then(|| Error::TooManyRequests {
+            requests: self.queued() + self.in_flight(),
+            bytes: self.bytes,
+        })
+    }
+
+    /// Puts a request at the end, and returns its number. One of the machine itself has no options.
+    pub(crate) fn push(
+        &mut self,
+        request: Encoded,
+        reply_to: R,
+        options: Option<RequestOptions>,
+    ) -> u64 {
+        self.last_number += 1;
+        let number = self.last_number;
+        if let Some(deadline) = options.and_then(|options| options.deadline) {
+            self.deadlines.insert((deadline, number));
+        }
+        let queued = Queued {
+            request,
+            reply_to,
+            options,
+            number,
+        };
+        self.bytes += queued.bytes();
+        self.waiting.push_back(queued);
+        number
+    }
+
+    /// Puts requests of the machine itself at the front, in this order.
+    pub(crate) fn put_first(&mut self, requests: Vec<(Encoded, R)>) {
+        for (request, reply_to) in requests.into_iter().rev() {
+            self.waiting.push_front(Queued {
+                request,
+                reply_to,
+                options: None,
+                number: 0,
+            });
+        }
+    }
+
+    // To the transport.
+
+    /// The connection of this number is established.
+    pub(crate) fn opened(&mut self, now: Instant, connection: u64) {
+        self.in_flight = InFlight::new(now);
+        self.support.connected(connection);
+    }
+
+    /// The operation of the request that is to be sent next. Unless the client is being closed, it
+    /// waits while the window is full: a program that ends may not wait for replies that make room,
+    /// and the end of the session must not stay here.
+    pub(crate) fn next(&self, is_closing: bool) -> Option<OpCode> {
+        let has_window = self.in_flight.len() < WINDOW || is_closing;
+        let next = self.waiting.front().filter(|_| has_window)?;
+        Some(next.request.op())
+    }
+
+    /// Sends the oldest request under this number.
+    pub(crate) fn send(&mut self, now: Instant, xid: Xid, out: &mut BytesMut) {
+        let Some(queued) = self.take_oldest() else {
+            return;
+        };
+        let op = queued.request.op();
+        tracing::trace!(xid = xid.0, %op, path = queued.request.path(), "request sent");
+        self.in_flight.push(Sent {
+            xid,
+            op,
+            asked: queued.request.send(xid, out),
+            at: now,
+            reply_to: queued.reply_to,
+            options: queued.options,
+            number: queued.number,
+        });
+    }
+
+    fn take_oldest(&mut self) -> Option<Queued<R>> {
+        let queued = self.waiting.pop_front()?;
+        self.bytes -= queued.bytes();
+        Some(queued)
+    }
+
+    // From the server.
+
+    /// Takes out the request that this reply answers; `None` for the oldest one, whatever the reply.
+    ///
+    /// # Errors
+    /// The number of the request whose reply should have come; `None` if there is none.
+    pub(crate) fn answered(
+        &mut self,
+        now: Instant,
+        header: Option<&ReplyHeader>,
+    ) -> Result<Sent<R>, Option<Xid>> {
+        let sent = self.in_flight.answered(now, header)?;
+        self.settle(sent.options, sent.number);
+        Ok(sent)
+    }
+
+    /// The oldest request under way, except for identities.
+    pub(crate) fn oldest_sent(&self) -> Option<&Sent<R>> {
+        self.in_flight.oldest()
+    }
+
+    // The end of requests.
+
+    /// The request is settled: its deadline counts no more.
+    fn settle(&mut self, options: Option<RequestOptions>, number: u64) {
+        if let Some(deadline) = options.and_then(|options| options.deadline) {
+            self.deadlines.remove(&(deadline, number));
+        }
+    }
+
+    fn fail(&mut self, queued: Queued<R>) -> Failed<R> {
+        self.settle(queued.options, queued.number);
+        (queued.request.op(), queued.reply_to)
+    }
+
+    /// The connection is gone. Returns the requests that were under way, and those of the machine
+    /// itself that were not sent. The others stay.
+    pub(crate) fn closed(&mut self) -> Vec<Failed<R>> {
+        let mut failed = Vec::new();
+        while let Some(sent) = self.in_flight.take_lost() {
+            self.settle(sent.options, sent.number);
+            failed.push((sent.op, sent.reply_to));
+        }
+        failed.extend(self.take(|queued| queued.options.is_none()));
+        failed
+    }
+
+    /// Takes out the waiting requests for which this holds.
+    fn take(&mut self, goes: impl Fn(&Queued<R>) -> bool) -> Vec<Failed<R>> {
+        if !self.waiting.iter().any(&goes) {
+            return Vec::new();
+        }
+        let all = mem::take(&mut self.waiting);
+        let (go, stay): (VecDeque<_>, VecDeque<_>) = all.into_iter().partition(goes);
+        self.waiting = stay;
+        self.bytes -= go.iter().map(Queued::bytes).sum::<usize>();
+        go.into_iter().map(|queued| self.fail(queued)).collect()
+    }
+
+    /// Takes out all requests that wait.
+    pub(crate) fn take_all(&mut self) -> Vec<Failed<R>> {
+        self.take(|_| true)
+    }
+
+    /// A server does not know this operation, on the connection of this number. Takes out the
+    /// requests with it that wait.
+    pub(crate) fn is_unknown(
+        &mut self,
+        op: OpCode,
+        connection: u64,
+        peer: &Peer,
+    ) -> Vec<Failed<R>> {
+        self.support.is_unknown(op, connection, peer);
+        self.take(|queued| queued.request.op() == op)
+    }
+
+    /// The error of a request with an operation that servers do not know.
+    pub(crate) fn unsupported(&self, op: OpCode) -> Option<Error> {
+        self.support.refusal(op)
+    }
+
+    // Time.
+
+    /// When the first caller wants to wait no longer.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// A request whose deadline has come, with its options.
+    pub(crate) fn overdue(&mut self, now: Instant) -> Option<(Overdue<'_, R>, RequestOptions)> {
+        while let Some(&(deadline, number)) = self.deadlines.first()
+            && deadline <= now
+        {
+            self.deadlines.pop_first();
+            let index = self
+                .waiting
+                .binary_search_by_key(&number, |queued| queued.number);
+            if let Some(queued) = index.ok().and_then(|index| self.waiting.remove(index)) {
+                self.bytes -= queued.bytes();
+                let failed = (queued.request.op(), queued.reply_to);
+                return Some((Overdue::Unsent(failed), queued.options?));
+            }
+            if self.in_flight.find(number).is_some() {
+                let sent = self.in_flight.find(number)?;
+                let options = sent.options?;
+                return Some((Overdue::Sent(sent), options));
+            }
+        }
+        None
+    }
+
+    /// Since when the oldest waiting request of a caller, which is the first of all, waits.
+    pub(crate) fn waits_since(&self) -> Option<Instant> {
+        Some(self.waiting.front()?.options?.since)
+    }
+
+    /// Takes out the request that has waited for the longest time.
+    pub(crate) fn take_first(&mut self) -> Option<Failed<R>> {
+        let queued = self.take_oldest()?;
+        Some(self.fail(queued))
+    }
+
+    /// Since when the server could have answered the oldest request under way.
+    pub(crate) fn unanswered_since(&self) -> Option<Instant> {
+        self.in_flight.waits_since()
+    }
+
+    /// Frees the room that a burst has left.
+    pub(crate) fn give_back_room(&mut self) {
+        give_back(&mut self.waiting);
+        self.in_flight.give_back_room();
+    }
+}

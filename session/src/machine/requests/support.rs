@@ -5,16 +5,12 @@
 //! and forgets it with the one after: servers are restarted to be upgraded.
 //!
 //! A connection that ends without such an answer proves nothing, and each caller decides whether to
-//! ask again. But the machine itself asks again to set watches, on every connection. So after
-//! [`MOST_UNSET`] connections in a row that ended on that, the operation counts as unknown, too.
+//! ask again. But watches are set again on every connection. When that has ended many connections in
+//! a row, the operation counts as unknown, too.
 
 use lockkeeper_proto::{ErrorCode, OpCode, Zxid, header::ReplyHeader};
 
 use crate::{Error, Peer};
-
-/// So many connections in a row may end on a request that sets watches. Many, because a network that
-/// fails again and again must not end the wait for a lock.
-const MOST_UNSET: u8 = 8;
 
 /// The zxid in the header of an answer that the server does not know the operation. Source:
 /// `FinalRequestProcessor`, `ZooKeeperServer.processPacket`.
@@ -31,15 +27,13 @@ struct Unknown {
 
 /// Which operations servers do not know.
 #[derive(Debug, Default)]
-pub(crate) struct Support {
+pub(super) struct Support {
     unknown: Vec<Unknown>,
-    /// How many connections in a row have ended on a request that sets watches.
-    unset: u8,
 }
 
 impl Support {
     /// A server did not know the operation, on the connection of this number.
-    pub(crate) fn is_unknown(&mut self, op: OpCode, connection: u64, peer: &Peer) {
+    pub(super) fn is_unknown(&mut self, op: OpCode, connection: u64, peer: &Peer) {
         self.unknown.retain(|unknown| unknown.op != op);
         self.unknown.push(Unknown {
             op,
@@ -49,28 +43,17 @@ impl Support {
     }
 
     /// The connection of this number is established.
-    pub(crate) fn connected(&mut self, connection: u64) {
+    pub(super) fn connected(&mut self, connection: u64) {
         self.unknown.retain(|unknown| unknown.until >= connection);
     }
 
     /// The error for a caller of an unknown operation. Nothing is sent.
-    pub(crate) fn refusal(&self, op: OpCode) -> Option<Error> {
+    pub(super) fn refusal(&self, op: OpCode) -> Option<Error> {
         let unknown = self.unknown.iter().find(|unknown| unknown.op == op)?;
         Some(Error::Unsupported {
             op,
             peer: unknown.peer.clone(),
         })
-    }
-
-    /// A server has set all watches that it was to set.
-    pub(crate) fn watches_set(&mut self) {
-        self.unset = 0;
-    }
-
-    /// A connection ends on a request that sets watches. Returns whether that is once too often.
-    pub(crate) fn watches_not_set(&mut self) -> bool {
-        self.unset = (self.unset + 1) % MOST_UNSET;
-        self.unset == 0
     }
 }
 

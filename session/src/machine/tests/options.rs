@@ -130,13 +130,13 @@ fn a_deadline_is_removed_with_its_request() {
     pair.submit_within(SECOND, sync("/"));
     pair.machine.abort();
     pair.pump();
-    assert!(pair.machine.queue.next_deadline().is_none());
+    assert!(pair.machine.requests.next_deadline().is_none());
 
     let mut pair = Pair::connected(|_| {});
     pair.submit_within(SECOND, sync("/"));
     pair.answer_all(|_| Err(ErrorCode::UNIMPLEMENTED));
     pair.submit_within(SECOND, create("/", vec![0; 2 << 20]));
-    assert!(pair.machine.queue.next_deadline().is_none());
+    assert!(pair.machine.requests.next_deadline().is_none());
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn time_spent_waiting_for_capacity_counts() {
 #[test]
 fn xids_start_again_before_they_become_those_of_pings_and_events() {
     let mut pair = Pair::connected(|_| {});
-    pair.machine.queue.set_next_xid(i32::MAX - 2);
+    pair.machine.link.set_next_xid(i32::MAX - 2);
     let first = pair.submit(sync("/first"));
     let tokens: Vec<_> = (0..6).map(|_| pair.submit(sync("/"))).collect();
     let numbers: Vec<_> = pair.requests().iter().map(|(xid, _)| xid.0).collect();

@@ -223,7 +223,11 @@ impl Pair {
     pub(super) fn submit_quietly(&mut self, request: Request) -> (u32, Option<WatchId>) {
         self.last_token += 1;
         let token = self.last_token;
-        (token, self.machine.submit(self.now, token, request))
+        let options = RequestOptions::at(self.now);
+        (
+            token,
+            self.machine.submit(self.now, token, request, options),
+        )
     }
 
     pub(super) fn submit_with(
@@ -243,7 +247,7 @@ impl Pair {
     ) -> (u32, Option<WatchId>) {
         self.last_token += 1;
         let token = self.last_token;
-        let id = self.machine.submit_with(self.now, token, request, options);
+        let id = self.machine.submit(self.now, token, request, options);
         (token, id)
     }
 

@@ -318,7 +318,7 @@ fn numbers_of_requests_are_not_used_again_on_the_next_connection() {
 #[test]
 fn numbers_of_requests_stay_positive_when_they_wrap() {
     let mut pair = Pair::connected(|_| {});
-    pair.machine.queue.set_next_xid(i32::MAX - 1);
+    pair.machine.link.set_next_xid(i32::MAX - 1);
     for _ in 0..4 {
         pair.submit(sync("/"));
     }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Effect,
-    machine::{Input, sending::WINDOW},
+    machine::{Input, requests::WINDOW},
 };
 
 /// Submits this many requests, which leave in as few writes as the machine allows.

@@ -24,7 +24,7 @@ pub(super) struct Bounds {
 
 /// The events that wait, and what they wait for.
 #[derive(Debug, Default)]
-pub(crate) struct Arrivals {
+pub(super) struct Arrivals {
     /// Requests that restore watches and are not answered.
     restoring: usize,
     kept_back: Vec<Event>,
@@ -44,9 +44,13 @@ struct Unanswered {
 }
 
 impl Arrivals {
-    /// So many requests restore watches.
-    pub(super) fn restore(&mut self, requests: usize, bounds: Bounds) {
-        (self.restoring, self.left) = (requests, bounds);
+    /// A new connection, on which so many requests restore watches.
+    pub(super) fn new(requests: usize, bounds: Bounds) -> Self {
+        Self {
+            restoring: requests,
+            left: bounds,
+            ..Self::default()
+        }
     }
 
     /// An event has come. Returns it if its listeners hear of it now.
@@ -73,7 +77,7 @@ impl Arrivals {
     }
 
     /// The request with this number will set the watches of these listeners.
-    pub(crate) fn sent(&mut self, request: u64, listeners: &[WatchId]) {
+    pub(super) fn sent(&mut self, request: u64, listeners: &[WatchId]) {
         if let (Some(first), Some(last)) = (listeners.first(), listeners.last()) {
             self.unanswered.push_back(Unanswered {
                 request,
@@ -96,7 +100,7 @@ impl Arrivals {
 
     /// The request with this number, which sets watches, is answered. Its listeners hear of the
     /// events that came before.
-    pub(crate) fn answered(&mut self, request: u64, out: &mut dyn Tell) {
+    pub(super) fn answered(&mut self, request: u64, out: &mut dyn Tell) {
         let answered = self
             .unanswered
             .partition_point(|sent| sent.request <= request);
@@ -113,7 +117,7 @@ impl Arrivals {
     }
 
     /// Frees the room that a burst has left.
-    pub(crate) fn give_back_room(&mut self) {
+    pub(super) fn give_back_room(&mut self) {
         give_back(&mut self.unanswered);
     }
 

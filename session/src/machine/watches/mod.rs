@@ -14,7 +14,7 @@
 //! a lasting watch beside another class is refused. A one-shot watch ends lasting ones, since locks
 //! wait with it. Watches of other paths do not matter, also recursive ones above.
 //!
-//! Not here: sending the requests (`machine::watching`).
+//! What this part says to others goes through [`Tell`].
 
 mod arrivals;
 mod batches;
@@ -23,9 +23,8 @@ mod pending;
 mod table;
 mod watched;
 
-pub(crate) use arrivals::Arrivals;
 pub(crate) use batches::restored_len;
 pub(crate) use kinds::Kinds;
 pub use kinds::WatchId;
 pub(crate) use pending::{Leaves, PendingWatch};
-pub(crate) use table::{Tell, Watches};
+pub(crate) use table::{Ask, Tell, Watches};

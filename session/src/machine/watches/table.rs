@@ -20,7 +20,7 @@ use super::{
     batches::{Batches, restored_len},
     kinds::{Kinds, WatchId},
     pending::{Leaves, PendingWatch},
-    watched::{Watched, removal},
+    watched::{Watched, remove},
 };
 use crate::{
     Error,
@@ -45,13 +45,34 @@ enum Listener {
     Registered(Arc<str>),
 }
 
-/// Takes what listeners hear.
+/// How many connections in a row may end on a request that sets watches. Many, because a network that
+/// fails again and again must not end the wait for a lock.
+const MOST_UNSET: u8 = 8;
+
+/// What a request of this part asks of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// To set watches on nodes that exist, and to report changes newer than this.
+    Set { since: Zxid },
+    /// The same for the watches of a former connection.
+    Restore { since: Zxid },
+    /// To remove a watch without listeners.
+    Remove,
+}
+
+/// What the part says to others.
 pub(crate) trait Tell {
     /// A one-shot watch has fired, or a watch has ended.
     fn tell(&mut self, id: WatchId, last: Result<Event, Error>);
 
     /// A lasting watch has something to report, and goes on.
     fn notice(&mut self, id: WatchId, notice: Notice);
+
+    /// Sends a request, which must not outlive the connection. Returns its number.
+    ///
+    /// # Errors
+    /// The server does not know the operation.
+    fn send(&mut self, request: Request, ask: Ask) -> Result<u64, Error>;
 }
 
 /// The watches of a session.
@@ -65,6 +86,10 @@ pub(crate) struct Watches {
     /// The oldest point from which a server was asked to report, and did not confirm it; `None` for
     /// the newest transaction that the session has seen.
     unconfirmed: Option<Zxid>,
+    /// What has come early on the present connection; `None` without one.
+    arrivals: Option<Arrivals>,
+    /// How many connections in a row have ended on a request that sets watches.
+    unset: u8,
 }
 
 impl Watches {
@@ -139,30 +164,22 @@ impl Watches {
         }
     }
 
-    /// What to ask of the server about a path after a change.
-    fn tidy(&mut self, path: &str) -> Vec<Request> {
-        let Some(watched) = self.paths.get_mut(path) else {
-            return Vec::new();
-        };
-        let requests = watched.tidy(path);
-        self.forget_if_empty(path);
-        requests
+    /// Removes what nobody wants on a path any more.
+    fn tidy(&mut self, path: &str, out: &mut dyn Tell) {
+        if let Some(watched) = self.paths.get_mut(path) {
+            watched.tidy(path, out);
+            self.forget_if_empty(path);
+        }
     }
 
-    /// Makes room on a path for a watch of this kind: see the module. Returns what to ask of the
-    /// server first.
+    /// Makes room on a path for a watch of this kind: see the module.
     ///
     /// # Errors
     /// [`Error::WatchConflict`] if the path has watches of a class that stays.
-    fn claim(
-        &mut self,
-        path: &str,
-        kind: Kinds,
-        out: &mut dyn Tell,
-    ) -> Result<Option<Request>, Error> {
+    fn claim(&mut self, path: &str, kind: Kinds, out: &mut dyn Tell) -> Result<(), Error> {
         let watched = self.entry(path).1;
         let Some(had) = watched.claim(kind.class()) else {
-            return Ok(None);
+            return Ok(());
         };
         if kind.has(Kinds::LASTING) {
             watched.claim(had);
@@ -170,12 +187,15 @@ impl Watches {
         }
         watched.is_unset(Kinds::LASTING);
         self.end_at(path, Kinds::LASTING, &Error::WatchConflict, out);
-        Ok(Some(removal(path, WatcherType::ANY)))
+        if self.arrivals.is_some() {
+            remove(path, WatcherType::ANY, out);
+        }
+        Ok(())
     }
 
     // Watches that requests of callers leave.
 
-    /// The watch that a request, which will be sent, leaves; and what to ask of the server before.
+    /// The watch that a request, which will be sent, leaves.
     ///
     /// # Errors
     /// [`Error::WatchConflict`]: the request must not be sent.
@@ -183,27 +203,27 @@ impl Watches {
         &mut self,
         leaves: Leaves,
         out: &mut dyn Tell,
-    ) -> Result<(PendingWatch, Option<Request>), Error> {
+    ) -> Result<PendingWatch, Error> {
         let Leaves { path, kind } = leaves;
-        let before = self.claim(&path, kind, out)?;
+        self.claim(&path, kind, out)?;
         let id = self.new_id();
         let (path, watched) = self.entry(&path);
         watched.announced();
         self.listeners.insert(id, Listener::Pending);
-        Ok((PendingWatch { id, path, kind }, before))
+        Ok(PendingWatch { id, path, kind })
     }
 
-    /// The reply has come with this code, or never will. Returns what to ask of the server.
+    /// The reply has come with this code, or never will.
     pub(crate) fn settle(
         &mut self,
         pending: &PendingWatch,
         code: Option<ErrorCode>,
         out: &mut dyn Tell,
-    ) -> Vec<Request> {
+    ) {
         let path = &*pending.path;
         let listener = self.listeners.remove(&pending.id);
         let Some(watched) = self.paths.get_mut(path) else {
-            return Vec::new();
+            return;
         };
         watched.settled();
         if let Some(kind) = pending.left(code) {
@@ -218,21 +238,21 @@ impl Watches {
                 _ => {}
             }
         }
-        self.tidy(path)
+        self.tidy(path, out);
     }
 
     // Watches that a list of paths sets.
 
-    /// Whether requests for these nodes are sent now, or the next connection restores the watches.
+    /// Watches these nodes, which exist; without a connection, the next one does. The servers have
+    /// seen all transactions up to `newest`.
     pub(crate) fn watch_nodes(
         &mut self,
         paths: impl Iterator<Item = String>,
-        since: Zxid,
+        newest: Zxid,
         max_request: usize,
-        are_sent: bool,
         out: &mut dyn Tell,
-    ) -> (Vec<WatchId>, Vec<Request>) {
-        let (mut requests, mut batches) = (Vec::new(), Batches::new(since, max_request));
+    ) -> Vec<WatchId> {
+        let mut batches = Batches::new(newest, max_request);
         let ids = paths.map(|path| {
             let id = self.new_id();
             let length = restored_len(&path);
@@ -242,28 +262,37 @@ impl Watches {
                 return id;
             }
             // One-shot watches are never refused.
-            requests.extend(self.claim(&path, Kinds::DATA, out).ok().flatten());
+            let _ = self.claim(&path, Kinds::DATA, out);
             self.register(id, &path, Kinds::DATA);
-            if are_sent {
+            if self.arrivals.is_some() {
                 self.entry(&path).1.is_set(Kinds::DATA);
                 batches.add(Kinds::DATA, path);
             }
             id
         });
-        let ids = ids.collect();
-        requests.extend(batches.finish());
-        (ids, requests)
+        let ids: Vec<_> = ids.collect();
+        let requests = batches.finish().into_iter();
+        let sent = requests.map(|request| out.send(request, Ask::Set { since: newest }));
+        match sent.last() {
+            Some(Ok(last)) => {
+                if let Some(arrivals) = &mut self.arrivals {
+                    arrivals.sent(last, &ids);
+                }
+            }
+            Some(Err(error)) => self.end(Kinds::ONE_SHOT, &error, out),
+            None => {}
+        }
+        ids
     }
 
     // The end of listeners.
 
-    /// The listener has gone. Returns what to ask of the server.
-    pub(crate) fn cancel(&mut self, id: WatchId) -> Vec<Request> {
+    /// The listener has gone.
+    pub(crate) fn cancel(&mut self, id: WatchId, out: &mut dyn Tell) {
         match self.listeners.remove(&id) {
-            None => Vec::new(),
+            None => {}
             Some(Listener::Pending | Listener::Abandoned) => {
                 self.listeners.insert(id, Listener::Abandoned);
-                Vec::new()
             }
             Some(Listener::Registered(path)) => {
                 let watched = self.paths.get_mut(&path);
@@ -271,21 +300,17 @@ impl Watches {
                 if kind.is_some_and(|kind| kind.has(Kinds::LASTING)) {
                     self.lasting = self.lasting.saturating_sub(1);
                 }
-                self.tidy(&path)
+                self.tidy(&path, out);
             }
         }
     }
 
-    /// Ends the watches of these kinds on a path. Returns how many there were, and what to ask of the
-    /// server. A watch whose request is not answered yet goes on.
-    pub(crate) fn remove(
-        &mut self,
-        path: &str,
-        kinds: Kinds,
-        out: &mut dyn Tell,
-    ) -> (usize, Vec<Request>) {
+    /// Ends the watches of these kinds on a path. Returns how many there were. A watch whose request
+    /// is not answered yet goes on.
+    pub(crate) fn remove(&mut self, path: &str, kinds: Kinds, out: &mut dyn Tell) -> usize {
         let ended = self.end_at(path, kinds, &Error::WatchRemoved, out);
-        (ended, self.tidy(path))
+        self.tidy(path, out);
+        ended
     }
 
     /// Ends all watches of these kinds, in the order of the paths: the session is over, or the
@@ -307,39 +332,46 @@ impl Watches {
     ///
     /// # Errors
     /// There are more events than a correct server may send.
-    pub(crate) fn event(
-        &mut self,
-        arrivals: &mut Arrivals,
-        event: Event,
-        out: &mut dyn Tell,
-    ) -> Result<(), usize> {
-        if let Some(event) = arrivals.event(event)? {
-            self.fire(arrivals, event, out);
+    pub(crate) fn event(&mut self, event: Event, out: &mut dyn Tell) -> Result<(), usize> {
+        if let Some(arrivals) = &mut self.arrivals
+            && let Some(event) = arrivals.event(event)?
+        {
+            self.fire(event, out);
         }
         Ok(())
     }
 
-    /// A request that restores watches is answered. After the last one, the listeners are told what
-    /// was kept back. Returns whether it was the last one.
-    pub(crate) fn restored(&mut self, arrivals: &mut Arrivals, out: &mut dyn Tell) -> bool {
-        let Some(events) = arrivals.restored() else {
-            return false;
+    /// The request with this number, which this part has sent, is answered. After the last one that
+    /// restores watches, the listeners are told what was kept back.
+    pub(crate) fn answered(&mut self, ask: Ask, number: u64, out: &mut dyn Tell) {
+        let Some(arrivals) = &mut self.arrivals else {
+            return;
         };
-        for watched in self.paths.values() {
-            for id in watched.of(Kinds::LASTING) {
-                out.notice(id, Notice::Reconnected);
+        match ask {
+            // It does not matter whether the server had such a watch.
+            Ask::Remove => return,
+            Ask::Set { .. } => arrivals.answered(number, out),
+            Ask::Restore { .. } => {
+                let Some(events) = arrivals.restored() else {
+                    return;
+                };
+                for watched in self.paths.values() {
+                    for id in watched.of(Kinds::LASTING) {
+                        out.notice(id, Notice::Reconnected);
+                    }
+                }
+                for event in events {
+                    self.fire(event, out);
+                }
             }
         }
-        for event in events {
-            self.fire(arrivals, event, out);
-        }
-        true
+        self.unset = 0;
     }
 
     /// Tells whoever listens. Listeners to one-shot watches are taken out of the table.
     ///
     /// An event of an unknown type goes to every listener on the path.
-    fn fire(&mut self, arrivals: &mut Arrivals, event: Event, out: &mut dyn Tell) {
+    fn fire(&mut self, event: Event, out: &mut dyn Tell) {
         let (mut once, mut lasting) = (Vec::new(), Vec::new());
         let of_children = event.event_type == EventType::NODE_CHILDREN_CHANGED;
         if let Some(watched) = self.paths.get_mut(event.path.as_str()) {
@@ -366,7 +398,11 @@ impl Watches {
         // The last one gets the event itself. Usually there is one.
         let mut events = iter::repeat_n(event, once.len() + lasting.len());
         for (id, event) in once.into_iter().zip(&mut events) {
-            if let Some(event) = arrivals.keep_early(id, event) {
+            let event = match &mut self.arrivals {
+                Some(arrivals) => arrivals.keep_early(id, event),
+                None => Some(event),
+            };
+            if let Some(event) = event {
                 out.tell(id, Ok(event));
             }
         }
@@ -379,29 +415,33 @@ impl Watches {
 
     /// The connection is gone, and the server's watches with it. What was early is told now. What
     /// was kept back is not, because the next connection asks for it again.
-    pub(crate) fn disconnected(&mut self, mut arrivals: Arrivals, out: &mut dyn Tell) {
-        for (id, event) in arrivals.take_early() {
-            out.tell(id, Ok(event));
+    pub(crate) fn disconnected(&mut self, out: &mut dyn Tell) {
+        if let Some(mut arrivals) = self.arrivals.take() {
+            for (id, event) in arrivals.take_early() {
+                out.tell(id, Ok(event));
+            }
         }
         for watched in self.paths.values_mut() {
             watched.disconnected();
         }
     }
 
-    /// A server was to report all changes since this point to some watches, and has not confirmed
-    /// it.
-    pub(crate) fn not_confirmed(&mut self, since: Zxid) {
-        self.unconfirmed = Some(self.unconfirmed.map_or(since, |older| older.min(since)));
+    /// The server has not confirmed what it was asked.
+    pub(crate) fn not_confirmed(&mut self, ask: Ask) {
+        if let Ask::Set { since } | Ask::Restore { since } = ask {
+            self.unconfirmed = Some(self.unconfirmed.map_or(since, |older| older.min(since)));
+        }
     }
 
-    /// The requests that restore all watches on a new connection, and the point from which they ask
-    /// for changes. `newest` is the newest transaction that the client has seen.
-    pub(crate) fn restore(
-        &mut self,
-        arrivals: &mut Arrivals,
-        newest: Zxid,
-        max_request: usize,
-    ) -> (Zxid, Vec<Request>) {
+    /// A connection ends on a request that sets watches. Returns whether that is once too often.
+    pub(crate) fn are_not_set(&mut self) -> bool {
+        self.unset = (self.unset + 1) % MOST_UNSET;
+        self.unset == 0
+    }
+
+    /// The requests that restore all watches on a new connection. `newest` is the newest transaction
+    /// that the client has seen.
+    pub(crate) fn restore(&mut self, newest: Zxid, max_request: usize) -> Vec<(Request, Ask)> {
         let unconfirmed = self.unconfirmed.take();
         let since = unconfirmed.map_or(newest, |since| since.min(newest));
         let mut batches = Batches::new(since, max_request);
@@ -421,7 +461,15 @@ impl Watches {
             bounds.bytes += BYTES_FOR_LASTING;
         }
         let requests = batches.finish();
-        arrivals.restore(requests.len(), bounds);
-        (since, requests)
+        self.arrivals = Some(Arrivals::new(requests.len(), bounds));
+        let ask = Ask::Restore { since };
+        requests.into_iter().map(|request| (request, ask)).collect()
+    }
+
+    /// Frees the room that a burst has left.
+    pub(crate) fn give_back_room(&mut self) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.give_back_room();
+        }
     }
 }

@@ -1,11 +1,14 @@
-//! One path: who listens, which requests are pending, what the server has. And what to ask of the
-//! server when that no longer fits.
+//! One path: who listens, which requests are pending, what the server has. And what the
+//! server is asked to remove when that no longer fits.
 //!
 //! Not here: all paths of a session, and who hears of an event (`table`).
 
 use lockkeeper_proto::{Request, WatcherType, records::RemoveWatchesRequest};
 
-use super::kinds::{Kinds, WatchId};
+use super::{
+    Ask, Tell,
+    kinds::{Kinds, WatchId},
+};
 
 /// Everything about one path.
 #[derive(Debug, Default)]
@@ -106,18 +109,16 @@ impl Watched {
         self.set = Kinds::NONE;
     }
 
-    /// What to ask of the server when it has watches that nobody wants. Nothing while a request is
-    /// pending that leaves a watch: this is called again when that request is answered.
-    pub(super) fn tidy(&mut self, path: &str) -> Vec<Request> {
-        let mut requests = Vec::new();
+    /// Removes the watches of the server that nobody wants. None while a request is pending that
+    /// leaves a watch: this is called again when that request is answered.
+    pub(super) fn tidy(&mut self, path: &str, out: &mut dyn Tell) {
         let wanted = self.wanted();
         for (kinds, watcher_type) in REMOVALS {
             if self.pending == 0 && self.set.has(kinds) && !wanted.has(kinds) {
                 self.is_unset(kinds);
-                requests.push(removal(path, watcher_type));
+                remove(path, watcher_type, out);
             }
         }
-        requests
     }
 }
 
@@ -128,8 +129,9 @@ const REMOVALS: [(Kinds, WatcherType); 3] = [
     (Kinds::CHILD, WatcherType::CHILDREN),
 ];
 
-/// The request that removes the watches of this type.
-pub(super) fn removal(path: &str, watcher_type: WatcherType) -> Request {
+/// Removes the watches of this type. A server that does not know the request has no such watches.
+pub(super) fn remove(path: &str, watcher_type: WatcherType, out: &mut dyn Tell) {
     let path = path.to_owned();
-    Request::RemoveWatches(RemoveWatchesRequest { path, watcher_type })
+    let request = RemoveWatchesRequest { path, watcher_type };
+    let _ = out.send(Request::RemoveWatches(request), Ask::Remove);
 }

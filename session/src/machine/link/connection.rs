@@ -12,10 +12,9 @@ use crate::Endpoint;
 
 /// An established connection.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(super) struct Connection {
     endpoint: Arc<Endpoint>,
     since: Instant,
-    last_received: Instant,
     /// The ping that is not answered yet.
     ping: Option<Ping>,
     /// When the last ping was sent, or else when the connection was established.
@@ -47,13 +46,12 @@ enum Leaving {
     Closing(Instant),
 }
 
-impl Link {
+impl Connection {
     /// The server accepts requests from now on.
-    pub(crate) fn new(endpoint: Arc<Endpoint>, now: Instant, identities: usize) -> Self {
+    pub(super) fn new(endpoint: Arc<Endpoint>, now: Instant, identities: usize) -> Self {
         Self {
             endpoint,
             since: now,
-            last_received: now,
             ping: None,
             last_ping: now,
             identities,
@@ -62,42 +60,32 @@ impl Link {
         }
     }
 
-    pub(crate) fn endpoint(&self) -> &Arc<Endpoint> {
+    pub(super) fn endpoint(&self) -> &Arc<Endpoint> {
         &self.endpoint
     }
 
-    pub(crate) fn lasted(&self, now: Instant) -> Duration {
+    pub(super) fn lasted(&self, now: Instant) -> Duration {
         now.duration_since(self.since)
     }
 
     /// Whether the server has yet to accept an identity.
-    pub(crate) fn is_authenticating(&self) -> bool {
+    pub(super) fn is_authenticating(&self) -> bool {
         self.identities > 0
     }
 
     /// The server has accepted one of the identities.
-    pub(crate) fn accepted(&mut self) {
+    pub(super) fn accepted(&mut self) {
         self.identities = self.identities.saturating_sub(1);
     }
 
     /// Whether to report the connection now, once.
-    pub(crate) fn announce(&mut self) -> bool {
+    pub(super) fn announce(&mut self) -> bool {
         !self.is_authenticating() && !mem::replace(&mut self.is_announced, true)
     }
 
     // Whether the server is alive.
 
-    /// The server has said something.
-    pub(crate) fn heard(&mut self, now: Instant) {
-        self.last_received = now;
-    }
-
-    /// When the server will have been silent for this long.
-    pub(crate) fn silence(&self, longest: Duration) -> Instant {
-        self.last_received + longest
-    }
-
-    pub(crate) fn ping(&mut self, now: Instant) {
+    pub(super) fn ping(&mut self, now: Instant) {
         self.last_ping = now;
         self.ping = Some(Ping {
             sent: now,
@@ -106,33 +94,33 @@ impl Link {
         });
     }
 
-    pub(crate) fn last_ping(&self) -> Instant {
+    pub(super) fn last_ping(&self) -> Instant {
         self.last_ping
     }
 
-    pub(crate) fn has_unsent_ping(&self) -> bool {
+    pub(super) fn has_unsent_ping(&self) -> bool {
         self.ping.is_some_and(|ping| ping.is_unsent)
     }
 
     /// Whether there is a ping for the transport, which takes it.
-    pub(crate) fn take_unsent_ping(&mut self) -> bool {
+    pub(super) fn take_unsent_ping(&mut self) -> bool {
         let ping = self.ping.as_mut();
         ping.is_some_and(|ping| mem::take(&mut ping.is_unsent))
     }
 
     /// Since when the server could have answered the ping; `None` without a ping under way.
-    pub(crate) fn pinged(&self) -> Option<Instant> {
+    pub(super) fn pinged(&self) -> Option<Instant> {
         self.ping.map(|ping| ping.since)
     }
 
     /// The ping is answered. Returns when it was sent.
-    pub(crate) fn pong(&mut self) -> Option<Instant> {
+    pub(super) fn pong(&mut self) -> Option<Instant> {
         self.ping.take().map(|ping| ping.sent)
     }
 
     /// A request that was sent at `sent` is answered. The time of a ping behind it counts from here:
     /// replies come in order, so the server could not have answered it earlier.
-    pub(crate) fn answered(&mut self, now: Instant, sent: Instant) {
+    pub(super) fn answered(&mut self, now: Instant, sent: Instant) {
         if let Some(ping) = self.ping.as_mut().filter(|ping| sent <= ping.sent) {
             ping.since = now;
         }
@@ -140,12 +128,12 @@ impl Link {
 
     // Leaving it.
 
-    pub(crate) fn close(&mut self, deadline: Instant) {
+    pub(super) fn close(&mut self, deadline: Instant) {
         self.leaving = Leaving::Closing(deadline);
     }
 
     /// When a clean close gives up; `None` if the client is not being closed.
-    pub(crate) fn closing(&self) -> Option<Instant> {
+    pub(super) fn closing(&self) -> Option<Instant> {
         match self.leaving {
             Leaving::Closing(deadline) => Some(deadline),
             _ => None,
@@ -153,13 +141,13 @@ impl Link {
     }
 
     /// Goes on with another server, unless the client is being closed.
-    pub(crate) fn move_on(&mut self) {
+    pub(super) fn move_on(&mut self) {
         if self.leaving == Leaving::No {
             self.leaving = Leaving::Moving;
         }
     }
 
-    pub(crate) fn is_moving(&self) -> bool {
+    pub(super) fn is_moving(&self) -> bool {
         self.leaving == Leaving::Moving
     }
 }

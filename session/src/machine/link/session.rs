@@ -12,10 +12,10 @@ use lockkeeper_proto::{
     connect::{ConnectRequest, PASSWORD_LEN},
 };
 
-use super::config::{Config, Timing};
+use crate::machine::config::{Config, Timing};
 
 /// A session, or none yet.
-pub(crate) struct Session {
+pub(super) struct Session {
     id: SessionId,
     password: Bytes,
     timeout: Duration,
@@ -27,15 +27,15 @@ pub(crate) struct Session {
 }
 
 /// What a server grants.
-pub(crate) struct Granted {
-    pub(crate) id: SessionId,
-    pub(crate) password: Bytes,
-    pub(crate) timeout: Duration,
+pub(super) struct Granted {
+    pub(super) id: SessionId,
+    pub(super) password: Bytes,
+    pub(super) timeout: Duration,
 }
 
 impl Session {
     /// No session yet.
-    pub(crate) fn none(config: &Config) -> Self {
+    pub(super) fn none(config: &Config) -> Self {
         Self {
             id: SessionId::NONE,
             password: Bytes::from_static(&[0; PASSWORD_LEN]),
@@ -46,44 +46,44 @@ impl Session {
         }
     }
 
-    pub(crate) fn id(&self) -> SessionId {
+    pub(super) fn id(&self) -> SessionId {
         self.id
     }
 
-    pub(crate) fn timeout(&self) -> Duration {
+    pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    pub(crate) fn timing(&self) -> &Timing {
+    pub(super) fn timing(&self) -> &Timing {
         &self.timing
     }
 
-    pub(crate) fn last_zxid(&self) -> Zxid {
+    pub(super) fn last_zxid(&self) -> Zxid {
         self.last_zxid
     }
 
-    pub(crate) fn heard(&self) -> Option<Instant> {
+    pub(super) fn heard(&self) -> Option<Instant> {
         self.heard
     }
 
     /// A server has said something.
-    pub(crate) fn hear(&mut self, now: Instant) {
+    pub(super) fn hear(&mut self, now: Instant) {
         self.heard = Some(now);
     }
 
     /// A reply names this transaction.
-    pub(crate) fn see(&mut self, zxid: Zxid) {
+    pub(super) fn see(&mut self, zxid: Zxid) {
         // Some replies name none, or -1.
         self.last_zxid = self.last_zxid.max(zxid);
     }
 
     /// Whether there is a session.
-    pub(crate) fn is_resumable(&self) -> bool {
+    pub(super) fn is_resumable(&self) -> bool {
         self.id != SessionId::NONE
     }
 
     /// The request that begins a session, or resumes this one.
-    pub(crate) fn request(&self, config: &Config) -> ConnectRequest {
+    pub(super) fn request(&self, config: &Config) -> ConnectRequest {
         let (session_id, password) = if self.is_resumable() {
             (self.id, self.password.clone())
         } else {
@@ -100,7 +100,7 @@ impl Session {
     }
 
     /// A server has begun this session, or resumed it. Returns whether it is a new one.
-    pub(crate) fn grant(&mut self, now: Instant, config: &Config, granted: Granted) -> bool {
+    pub(super) fn grant(&mut self, now: Instant, config: &Config, granted: Granted) -> bool {
         let is_new = !self.is_resumable() || granted.id != self.id;
         if is_new {
             self.timeout = granted.timeout;

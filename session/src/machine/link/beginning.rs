@@ -1,0 +1,186 @@
+//! How a connection begins: the attempt, the handshake, SASL.
+//!
+//! Not here: how a connection ends (`ending`), which requests come first on it (`machine`).
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use lockkeeper_proto::{
+    SessionId,
+    connect::ConnectResponse,
+    jute::{Decode, Reader},
+};
+
+use super::{
+    Change, Link, Stage, State,
+    attempt::{Attempt, Progress, Trouble},
+    connection::Connection,
+    session::Granted,
+};
+use crate::{Cause, machine::config::SHORTEST_TIMEOUT};
+
+/// A longer password is refused. Source: every server sends 16 bytes.
+const LONGEST_PASSWORD: usize = 64;
+
+impl Link {
+    /// Tries the next server.
+    pub(super) fn try_next_server(&mut self, now: Instant) {
+        let Some(endpoint) = self.servers.advance(now) else {
+            return self.end(State::Closed, Cause::ByClient);
+        };
+        let deadline = self.server_deadline(now);
+        self.stage = Stage::Trying(Attempt::new(endpoint.clone(), now, deadline));
+        tracing::debug!(server = %endpoint, session = %self.session.id(), "connecting");
+        self.changes.push_back(Change::Connect(endpoint));
+    }
+
+    /// When the next step of an attempt is to be done.
+    fn server_deadline(&self, now: Instant) -> Instant {
+        now + self.config.server_timeout(self.session.timeout())
+    }
+
+    /// The transport is connected: sends the handshake.
+    pub(crate) fn connected(&mut self, now: Instant) {
+        let deadline = self.server_deadline(now);
+        if let Stage::Trying(attempt) = &mut self.stage {
+            attempt.greet(now, deadline, &self.session.request(&self.config));
+        }
+    }
+
+    /// A whole message has come. Returns it if it is for the requests.
+    pub(crate) fn frame(&mut self, now: Instant, frame: Bytes) -> Option<Bytes> {
+        match self.stage {
+            // A process that slept finds frames that came meanwhile, on a connection whose server
+            // may not know yet that the session is over. They prove nothing. Source:
+            // `ClientCnxn.SendThread.run`, which looks at the clock first.
+            Stage::Open(_) if self.silence().is_some_and(|until| until <= now) => {
+                self.give_up(now, Cause::Silent(self.timing().read));
+                return None;
+            }
+            Stage::Open(_) => {
+                self.session.hear(now);
+                return Some(frame);
+            }
+            Stage::Trying(_) => self.handshake_frame(now, frame),
+            // Of a connection that was given up already.
+            Stage::Paused { .. } | Stage::Ended(_) => {}
+        }
+        None
+    }
+
+    fn handshake_frame(&mut self, now: Instant, frame: Bytes) {
+        let Stage::Trying(attempt) = &mut self.stage else {
+            return;
+        };
+        match attempt.progress() {
+            Progress::Connecting => {}
+            Progress::Greeting => match ConnectResponse::decode(&mut Reader::new(frame)) {
+                Ok(response) => self.greeted(now, response),
+                Err(error) => self.give_up(now, Cause::BadHandshake(Some(error))),
+            },
+            Progress::Authenticating(exchange) => {
+                let is_new = exchange.is_of_new_session();
+                match exchange.answer(frame) {
+                    Ok(Some(token)) => {
+                        let xid = self.take_xid();
+                        if let Stage::Trying(attempt) = &mut self.stage {
+                            attempt.send_token(xid, token);
+                        }
+                    }
+                    Ok(None) => self.established(now, is_new),
+                    Err(Trouble::Broken(cause)) => self.give_up(now, cause),
+                    Err(Trouble::Untrusted(failure)) => self.refuse(failure),
+                }
+            }
+        }
+    }
+
+    /// The server has answered the handshake.
+    fn greeted(&mut self, now: Instant, response: ConnectResponse) {
+        let Stage::Trying(attempt) = &self.stage else {
+            return;
+        };
+        // Nobody can lock anything there. Nor does such a server know which sessions have ended.
+        if response.read_only == Some(true) {
+            return self.give_up(now, Cause::ReadOnlyServer);
+        }
+        let (endpoint, resumes) = (attempt.endpoint().clone(), self.session.is_resumable());
+        if response.timeout_ms <= 0 || response.session_id == SessionId::NONE {
+            if !resumes {
+                return self.give_up(now, Cause::SessionRefused);
+            }
+            self.changes.push_back(Change::Disconnect);
+            // Only an attempt is cut short. A pause that has begun goes on: a server that grants
+            // sessions and closes every connection would otherwise be asked in a loop.
+            self.stage = Stage::Paused { until: now };
+            return self.expire(now, Some(endpoint));
+        }
+        let password = response.password.unwrap_or_default();
+        let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
+        // No server grants so short a session: its ticks are longer. The client would do nothing
+        // but keep it alive.
+        let is_absurd = timeout < SHORTEST_TIMEOUT;
+        if is_absurd || password.is_empty() || password.len() > LONGEST_PASSWORD {
+            return self.give_up(now, Cause::BadHandshake(None));
+        }
+        if resumes && response.session_id != self.session.id() {
+            // Some servers create a new session in place of the one that is gone. The connection
+            // goes on with it.
+            self.expire(now, Some(endpoint));
+            if self.ended().is_some() {
+                return self.changes.push_back(Change::Disconnect);
+            }
+        }
+        let (granted, margin) = (timeout, self.config.lease.margin(timeout));
+        if margin >= granted {
+            return self.give_up(now, Cause::ShortSession { granted, margin });
+        }
+        let granted = Granted {
+            id: response.session_id,
+            password: Bytes::copy_from_slice(&password),
+            timeout,
+        };
+        let is_new = self.session.grant(now, &self.config, granted);
+        let (deadline, authenticator) = (self.server_deadline(now), self.config.sasl.clone());
+        let Some(authenticator) = authenticator else {
+            return self.established(now, is_new);
+        };
+        let xid = self.take_xid();
+        if let Stage::Trying(attempt) = &mut self.stage {
+            attempt.authenticate(deadline, &*authenticator, xid, is_new);
+        }
+    }
+
+    /// The server accepts requests from now on.
+    fn established(&mut self, now: Instant, is_new: bool) {
+        let Stage::Trying(attempt) = &self.stage else {
+            return;
+        };
+        let (server, greeted) = (attempt.endpoint().clone(), attempt.since());
+        self.connections += 1;
+        self.session.hear(now);
+        let (session, timeout) = (self.session.id(), self.session.timeout());
+        // A reconnect is this one line at `info`. The attempts before it are at `debug`.
+        match self.servers.end_outage(now) {
+            None => tracing::info!(%session, %server, ?timeout, "connected"),
+            Some((outage, lost)) => {
+                tracing::info!(%session, %server, ?timeout, ?outage, %lost, "reconnected");
+            }
+        }
+        self.stage = Stage::Open(Connection::new(server, now, self.config.auth.len()));
+        let at = now;
+        self.changes.push_back(Change::Opened {
+            greeted,
+            at,
+            is_new,
+        });
+        self.announce();
+    }
+
+    /// Reports that the connection is established, unless the server has yet to accept an identity.
+    pub(super) fn announce(&mut self) {
+        if self.connection_mut().is_some_and(Connection::announce) {
+            self.report(State::Connected);
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! What happens means something to several parts: here they hear of each other.
+//!
+//! `hear` says what a change of the link means, `frame` and `reply` what a message means, `tick` what
+//! is due.
+
+use std::time::Instant;
+
+use lockkeeper_proto::{
+    ErrorCode, OpCode, Request, Response, Version, WatcherEvent, Xid, Zxid,
+    frame::{FrameError, PREFIX_LEN},
+    header::ReplyHeader,
+    jute::{Decode, DecodeError, Reader},
+    multi::MultiRequest,
+    records::{AuthPacket, CheckVersionRequest, Empty},
+};
+
+use super::{
+    Auth, Bytes, Encoded, Event, Machine, Output, State,
+    link::Change,
+    metrics,
+    reply_to::{ReplyTo, Voice},
+    requests::{Overdue, Sent, is_unknown, overtakes},
+    watches::{Ask, Kinds, PendingWatch, Watches},
+};
+use crate::{AuthFailure, Cause, Effect, Error, Lost, Peer};
+
+impl<T> Machine<T> {
+    fn lease_renewed(&mut self, now: Instant) {
+        if self.lease.is_renewed(now, self.link.timing()) {
+            self.out.push(Output::LeaseRenewed);
+        }
+    }
+
+    // From the link.
+
+    /// What the changes of the link mean to the world and to the other parts.
+    pub(super) fn hear(&mut self) {
+        while let Some(change) = self.link.poll_change() {
+            match change {
+                Change::Connect(endpoint) => {
+                    self.out.metrics_mut().attempts += 1;
+                    self.out.push(Output::Connect(endpoint));
+                }
+                Change::Disconnect => self.out.push(Output::Disconnect),
+                Change::State(snapshot) => self.out.push(Output::State(snapshot)),
+                Change::Opened {
+                    greeted,
+                    at,
+                    is_new,
+                } => self.opened(greeted, at, is_new),
+                Change::Closed(error) => self.closed(&error),
+                Change::SessionOver(error) => {
+                    if let Error::SessionExpired { .. } = error {
+                        self.out.metrics_mut().expired_sessions += 1;
+                    }
+                    self.lease.end();
+                    for (op, reply_to) in self.requests.take_all() {
+                        self.fail(op, reply_to, error.clone());
+                    }
+                    self.end_watches(Kinds::ALL, &error);
+                }
+            }
+        }
+    }
+
+    /// A server accepts requests on a new connection. It begins with all identities, because they
+    /// belong to the connection and not to the session, and with the watches of the former one.
+    fn opened(&mut self, greeted: Instant, at: Instant, is_new: bool) {
+        let timeout = self.link.session_timeout();
+        self.lease.begin(at, greeted, timeout, is_new);
+        self.lease_renewed(at);
+        self.requests.opened(at, self.link.connections());
+        if let Some(error) = self.requests.unsupported(OpCode::SET_WATCHES) {
+            self.end_watches(Kinds::ONE_SHOT, &error);
+        }
+        let (newest, config) = (self.link.last_zxid(), self.link.config());
+        let identities = config.auth.iter();
+        let identities =
+            identities.map(|auth| (packet(auth), ReplyTo::Identity(None, auth.scheme.clone())));
+        let watches = self.watches.restore(newest, config.max_request);
+        let watches = watches.into_iter();
+        let watches = watches.map(|(request, ask)| (request.into(), ReplyTo::Watches(ask)));
+        self.requests.put_first(identities.chain(watches).collect());
+    }
+
+    /// The connection is gone. Requests that were not sent stay, except for those of the machine
+    /// itself, whose errors nobody sees.
+    fn closed(&mut self, error: &Error) {
+        if let Error::ConnectionLost(lost, _) = error
+            && let Cause::ClosedByServer | Cause::Io { .. } = lost.cause
+            && let Some(Sent { op, reply_to, .. }) = self.requests.oldest_sent()
+            && let ReplyTo::Watches(ask @ (Ask::Set { .. } | Ask::Restore { .. })) = reply_to
+        {
+            self.watches_not_set(*op, *ask, lost);
+        }
+        self.lease.disconnected();
+        let (watches, mut voice) = self.watches();
+        watches.disconnected(&mut voice);
+        for (op, reply_to) in self.requests.closed() {
+            self.fail(op, reply_to, error.clone());
+        }
+    }
+
+    /// Leaves the connection for another one, if that was requested and every request is answered.
+    pub(super) fn move_if_idle(&mut self, now: Instant) {
+        if self.link.is_moving() && self.requests.in_flight() == 0 {
+            self.link.depart(now);
+        }
+    }
+
+    // From the server.
+
+    /// A whole message has arrived.
+    pub(super) fn frame(&mut self, now: Instant, frame: Bytes) {
+        self.out.metrics_mut().bytes_received += metrics::bytes(PREFIX_LEN + frame.len());
+        if let Some(frame) = self.link.frame(now, frame) {
+            if let Err(cause) = self.reply(now, frame) {
+                self.link.give_up(now, cause);
+            }
+            self.move_if_idle(now);
+        }
+    }
+
+    /// What a message on an established connection means. An error costs the connection.
+    fn reply(&mut self, now: Instant, frame: Bytes) -> Result<(), Cause> {
+        let mut body = Reader::new(frame);
+        let header = ReplyHeader::decode(&mut body).map_err(Cause::Decode)?;
+        let (got, needs_sasl) = (
+            header.xid,
+            header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH,
+        );
+        if got == Xid::NOTIFICATION {
+            let WatcherEvent {
+                event_type, path, ..
+            } = WatcherEvent::decode(&mut body).map_err(Cause::Decode)?;
+            self.out.metrics_mut().events += 1;
+            let (watches, mut voice) = self.watches();
+            let told = watches.event(Event { event_type, path }, &mut voice);
+            return told.map_err(|limit| Cause::TooManyEvents { limit });
+        }
+        if got == Xid::PING {
+            let sent = self.link.pong();
+            if needs_sasl {
+                // Nobody asked for it. Whatever it says costs the connection, and no more: it must
+                // not end the client.
+                let expected = None;
+                sent.ok_or(Cause::UnexpectedReply { expected, got })?;
+                self.link.refuse(AuthFailure::Required);
+            } else if let Some(sent) = sent {
+                self.lease.touched(now, sent);
+                self.lease_renewed(now);
+            }
+            return Ok(());
+        }
+        let request = self.requests.answered(now, Some(&header));
+        let request = request.map_err(|expected| Cause::UnexpectedReply { expected, got })?;
+        if got != Xid::AUTH && !overtakes(&header) {
+            self.link.answered(now, request.at, header.zxid);
+        }
+        self.answered(now, request, header, &mut body)?;
+        if needs_sasl {
+            self.link.refuse(AuthFailure::Required);
+        }
+        Ok(())
+    }
+
+    /// What the answer to a request means.
+    fn answered(
+        &mut self,
+        now: Instant,
+        request: Sent<ReplyTo<T>>,
+        header: ReplyHeader,
+        body: &mut Reader,
+    ) -> Result<(), Cause> {
+        let (op, code) = (request.op, header.err);
+        let latency = now.duration_since(request.at);
+        tracing::trace!(xid = request.xid.0, %op, code = code.0, ?latency, "request answered");
+        self.prove(now, &request, Some(code));
+        if is_unknown(op, &header) {
+            return self.unknown(op, code, request.reply_to);
+        }
+        match request.reply_to {
+            ReplyTo::Caller(token, watch) => {
+                // The bytes behind an error must not be read.
+                let result = if code.is_ok() && token.is_some() {
+                    Response::decode(op, body).and_then(|response| {
+                        request.asked.check(header.zxid, &response)?;
+                        Ok(Some(response))
+                    })
+                } else {
+                    Ok(None)
+                };
+                self.settle_watch(watch, result.is_ok().then_some(code));
+                let malformed = result.as_ref().err().copied();
+                if let Some(token) = token {
+                    self.out.metrics_mut().round_trips.record(latency);
+                    let result = self.result(op, code, result);
+                    self.out.complete(op, token, result);
+                }
+                malformed.map_or(Ok(()), |error| Err(Cause::Decode(error)))?;
+            }
+            ReplyTo::Identity(token, scheme) => self.identity_answered(token, scheme, code),
+            ReplyTo::Watches(ask) if code.is_ok() || ask == Ask::Remove => {
+                let (watches, mut voice) = self.watches();
+                watches.answered(ask, request.number, &mut voice);
+            }
+            ReplyTo::Watches(_) if code == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {}
+            ReplyTo::Watches(ask) => {
+                // They have not reported what came before.
+                let cause = Cause::WatchesRefused(code);
+                if let Some(lost) = self.link.failing(cause.clone()) {
+                    self.watches_not_set(op, ask, &lost);
+                }
+                return Err(cause);
+            }
+            ReplyTo::Proof => self.lease.is_writing(false),
+            ReplyTo::Close => self.link.end(State::Closed, Cause::ByClient),
+        }
+        Ok(())
+    }
+
+    /// The result that the caller gets.
+    fn result(
+        &self,
+        op: OpCode,
+        code: ErrorCode,
+        decoded: Result<Option<Response>, DecodeError>,
+    ) -> Result<Response, Error> {
+        let peer = || self.link.peer();
+        match decoded {
+            Ok(Some(Response::Multi(response))) => match response.failure() {
+                Some((index, code)) => Err(Error::TransactionRefused {
+                    index,
+                    code,
+                    peer: peer(),
+                }),
+                None => Ok(Response::Multi(response)),
+            },
+            Ok(Some(response)) => Ok(response),
+            Ok(None) => Err(Error::Refused {
+                op,
+                path: String::new(),
+                code,
+                peer: peer(),
+            }),
+            Err(error) => Err(Error::Malformed {
+                op,
+                error,
+                peer: peer(),
+            }),
+        }
+    }
+
+    /// The server has answered an identity.
+    fn identity_answered(&mut self, token: Option<T>, scheme: String, code: ErrorCode) {
+        let result = if code.is_ok() {
+            if token.is_none() {
+                self.link.identity_accepted();
+            }
+            Ok(Response::Auth(Empty {}))
+        } else {
+            self.link.refuse(AuthFailure::Refused { scheme, code });
+            self.hear();
+            let ended = self.link.ended().cloned();
+            Err(ended.unwrap_or(Error::Closed(Effect::Unknown)))
+        };
+        if let Some(token) = token {
+            self.out.complete(OpCode::AUTH, token, result);
+        }
+    }
+
+    /// A message has come that is too long to be read. Only the reply to a request can be that
+    /// long, and since errors are short it is a success. The connection is kept.
+    pub(super) fn oversized(&mut self, now: Instant, length: usize, limit: usize) {
+        let too_long = Cause::Frame(FrameError::TooLong { length, limit });
+        let Ok(request) = self.requests.answered(now, None) else {
+            return self.link.give_up(now, too_long);
+        };
+        self.link.hear(now);
+        self.link.answered(now, request.at, Zxid::ZERO);
+        self.prove(now, &request, None);
+        // The replies to requests of the machine itself have no body.
+        let ReplyTo::Caller(token, watch) = request.reply_to else {
+            return self.link.give_up(now, too_long);
+        };
+        self.settle_watch(watch, Some(ErrorCode::OK));
+        if let Some(token) = token {
+            let error = Error::ReplyTooLarge {
+                op: request.op,
+                length,
+                limit,
+                peer: self.link.peer(),
+            };
+            self.out.complete(request.op, token, Err(error));
+        }
+        self.move_if_idle(now);
+    }
+
+    /// What the answer to a request proves, with this code if its reply was read. A read is not
+    /// counted: some servers do not count it.
+    fn prove(&mut self, now: Instant, request: &Sent<ReplyTo<T>>, code: Option<ErrorCode>) {
+        if request.op.is_write() {
+            self.lease.touched(now, request.at);
+            self.lease.write_answered(request.xid, code);
+            self.lease_renewed(now);
+        }
+    }
+
+    /// A server says that it does not know the operation of this request.
+    fn unknown(&mut self, op: OpCode, code: ErrorCode, reply_to: ReplyTo<T>) -> Result<(), Cause> {
+        tracing::debug!(%op, "the server does not know the operation");
+        let peer = self.link.peer();
+        match reply_to {
+            ReplyTo::Watches(ask @ (Ask::Set { .. } | Ask::Restore { .. })) => {
+                self.watches.not_confirmed(ask);
+                self.end_unsupported(op, peer);
+                return Err(Cause::WatchesRefused(code));
+            }
+            ReplyTo::Close => self.link.end(State::Closed, Cause::ByClient),
+            reply_to => {
+                self.is_unknown(op, &peer);
+                self.fail(op, reply_to, Error::Unsupported { op, peer });
+            }
+        }
+        Ok(())
+    }
+
+    /// Requests with this operation fail from now on.
+    fn is_unknown(&mut self, op: OpCode, peer: &Peer) {
+        let connection = self.link.connections();
+        for (op, reply_to) in self.requests.is_unknown(op, connection, peer) {
+            let peer = peer.clone();
+            self.fail(op, reply_to, Error::Unsupported { op, peer });
+        }
+    }
+
+    /// A request gets no reply.
+    fn fail(&mut self, op: OpCode, reply_to: ReplyTo<T>, error: Error) {
+        let token = match reply_to {
+            ReplyTo::Caller(token, watch) => {
+                self.settle_watch(watch, None);
+                token
+            }
+            ReplyTo::Identity(token, _) => token,
+            ReplyTo::Watches(ask) => return self.watches.not_confirmed(ask),
+            ReplyTo::Proof | ReplyTo::Close => None,
+        };
+        if let Some(token) = token {
+            self.out.complete(op, token, Err(error));
+        }
+    }
+
+    // Watches.
+
+    /// The watches, and who hears what they say.
+    pub(super) fn watches(&mut self) -> (&mut Watches, Voice<'_, T>) {
+        let (out, requests) = (&mut self.out, &mut self.requests);
+        (&mut self.watches, Voice { out, requests })
+    }
+
+    /// The request that leaves this watch is answered with this code, or never will be.
+    fn settle_watch(&mut self, watch: Option<PendingWatch>, code: Option<ErrorCode>) {
+        if let Some(watch) = watch {
+            let (watches, mut voice) = self.watches();
+            watches.settle(&watch, code, &mut voice);
+        }
+    }
+
+    pub(super) fn end_watches(&mut self, kinds: Kinds, error: &Error) {
+        let (watches, mut voice) = self.watches();
+        watches.end(kinds, error, &mut voice);
+    }
+
+    /// A connection ends on this operation, which sets watches. The next one sends it again, but not
+    /// without end: the watches could be what the server cannot do.
+    fn watches_not_set(&mut self, op: OpCode, ask: Ask, lost: &Lost) {
+        self.watches.not_confirmed(ask);
+        if self.watches.are_not_set() {
+            tracing::warn!(%op, %lost, "watches have ended: no server sets them");
+            self.end_unsupported(op, Peer::from(lost));
+        }
+    }
+
+    /// Ends the watches that servers without this operation cannot restore.
+    fn end_unsupported(&mut self, mut op: OpCode, peer: Peer) {
+        self.is_unknown(op, &peer);
+        let mut kinds = Kinds::ONE_SHOT;
+        if op == OpCode::SET_WATCHES2 {
+            (op, kinds) = (OpCode::ADD_WATCH, Kinds::LASTING);
+            self.is_unknown(op, &peer);
+        }
+        self.end_watches(kinds, &Error::Unsupported { op, peer });
+    }
+
+    // Time.
+
+    /// Handles every deadline that has come.
+    pub(super) fn tick(&mut self, now: Instant) {
+        let is_due = |deadline: Option<Instant>| deadline.is_some_and(|it| it <= now);
+        self.link.tick_session(now);
+        self.hear();
+        self.fail_overdue(now);
+        while is_due(self.unsent_deadline()) {
+            let since = self.requests.waits_since().unwrap_or(now);
+            let error = self.link.unreachable(now, now.duration_since(since));
+            if let Some((op, reply_to)) = self.requests.take_first() {
+                self.fail(op, reply_to, error);
+            }
+        }
+        if is_due(self.unanswered_deadline()) {
+            let cause = Cause::RequestTimeout(self.link.timing().request);
+            self.link.give_up(now, cause);
+        }
+        if self.link.tick(now, self.lease.is_urgent()) {
+            self.give_back_room();
+        }
+        self.hear();
+        if is_due(self.proof_deadline()) {
+            // A transaction that changes nothing.
+            let check = Request::Check(CheckVersionRequest {
+                path: "/".to_owned(),
+                version: Version::ANY,
+            });
+            let request = Request::Multi(MultiRequest { ops: vec![check] });
+            self.lease.is_writing(true);
+            self.requests.push(request.into(), ReplyTo::Proof, None);
+        }
+    }
+
+    /// Fails the requests whose deadlines have come. A request that was sent goes on, and its reply
+    /// is ignored.
+    fn fail_overdue(&mut self, now: Instant) {
+        while let Some((overdue, options)) = self.requests.overdue(now) {
+            match overdue {
+                Overdue::Unsent((op, reply_to)) => {
+                    let error = options.exceeded(op, Effect::NotApplied, self.link.peer());
+                    self.fail(op, reply_to, error);
+                }
+                Overdue::Sent(sent) => {
+                    let ReplyTo::Caller(caller, watch) = &mut sent.reply_to else {
+                        continue;
+                    };
+                    let (op, caller) = (sent.op, caller.take());
+                    // The server may have set the watch by now. The machine removes it when the
+                    // reply says so.
+                    if let Some(id) = watch.as_ref().map(PendingWatch::id) {
+                        self.cancel(id);
+                    }
+                    if let Some(caller) = caller {
+                        let error = options.exceeded(op, Effect::Unknown, self.link.peer());
+                        self.out.complete(op, caller, Err(error));
+                    }
+                }
+            }
+        }
+    }
+
+    /// When the oldest queued request will have waited for a connection for too long. While there
+    /// was one, it waited for the requests ahead of it.
+    pub(super) fn unsent_deadline(&self) -> Option<Instant> {
+        let since = self.requests.waits_since();
+        let since = since.filter(|_| !self.link.is_open())?;
+        let since = self.link.heard().max(Some(since))?;
+        Some(since + self.link.timing().queue_wait)
+    }
+
+    /// When no request will have been answered for too long, although some wait.
+    pub(super) fn unanswered_deadline(&self) -> Option<Instant> {
+        Some(self.requests.unanswered_since()? + self.link.timing().request)
+    }
+
+    /// When a write is to be sent that keeps the lease proved.
+    pub(super) fn proof_deadline(&self) -> Option<Instant> {
+        let due = self.lease.write_due(self.link.timing());
+        due.filter(|_| !self.link.is_moving())
+    }
+
+    /// Frees the room that a burst of requests has left.
+    fn give_back_room(&mut self) {
+        self.requests.give_back_room();
+        self.watches.give_back_room();
+        self.out.give_back_room();
+    }
+}
+
+/// The request that gives this identity to the connection.
+pub(super) fn packet(auth: &Auth) -> Encoded {
+    let packet = AuthPacket {
+        auth_type: 0,
+        scheme: auth.scheme.clone(),
+        auth: Some(Bytes::clone(&auth.credentials)),
+    };
+    Request::Auth(packet).into()
+}
