@@ -125,8 +125,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     // Both go out in one write, as soon as there is a connection.
     let now = Instant::now();
-    session.machine.submit(now, 1, create, RequestOptions::at(now));
-    session.machine.submit(now, 2, read, RequestOptions::at(now));
+    session
+        .machine
+        .submit(now, 1, create, RequestOptions::at(now));
+    session
+        .machine
+        .submit(now, 2, read, RequestOptions::at(now));
     let mut done = Vec::new();
     while done.len() < 2 {
         done.extend(session.turn());
@@ -139,7 +143,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(node.data.as_deref(), Some(&b"by hand"[..]));
 
     session.machine.close(Instant::now());
-    while session.machine.state() != State::Closed {
+    while session.machine.link().state() != State::Closed {
         session.turn();
     }
     Ok(())

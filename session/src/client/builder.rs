@@ -309,8 +309,12 @@ impl Builder {
             return Ok(client);
         }
         let core = client.shared.lock();
-        let ended = core.machine.ended().cloned();
-        Err(ended.unwrap_or_else(|| core.machine.unreachable(core.clock.now(), connect_timeout)))
+        let ended = core.machine.link().ended().cloned();
+        Err(ended.unwrap_or_else(|| {
+            core.machine
+                .link()
+                .unreachable(core.clock.now(), connect_timeout)
+        }))
     }
 }
 

@@ -80,7 +80,7 @@ impl<F> Attempt<'_, F> {
                 .options
                 .get_or_insert_with(|| options(self.deadline, now));
             // A request that fails immediately need not wait for its turn.
-            let is_answered = core.machine.is_closing()
+            let is_answered = core.machine.link().is_closing()
                 || options.deadline.is_some_and(|deadline| deadline <= now);
             let is_next = is_answered || core.capacity_queue.is_first(self.ticket);
             if !(is_next && core.machine.has_capacity(now, self.bytes, &options)) {

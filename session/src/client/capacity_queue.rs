@@ -73,7 +73,7 @@ impl CapacityQueue {
         if self.waiting.is_empty() {
             return Vec::new();
         }
-        if machine.is_closing() {
+        if machine.link().is_closing() {
             self.deadlines.clear();
             let all = std::mem::take(&mut self.waiting);
             return all.into_values().map(|waiting| waiting.waker).collect();

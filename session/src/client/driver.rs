@@ -28,7 +28,7 @@ use super::{
         sockets::{Net, Sockets},
         transport::{Connecting, Connector},
     },
-    shared::{Delivery, LinkCommand, Shared},
+    shared::{Delivery, Shared, WireCommand},
 };
 use crate::{Cause, machine::Input};
 
@@ -47,10 +47,10 @@ pub(crate) struct Driver {
     clock: Clock,
     connector: Connector,
     frame_limit: usize,
-    link: Link,
-    /// Whether this turn replaced the link: then the new link was not polled yet, or the machine
+    wire: Wire,
+    /// Whether this turn replaced the wire: then the new one was not polled yet, or the machine
     /// was not told of the end of the old one.
-    other_link: bool,
+    other_wire: bool,
     inputs: Vec<Input>,
     out: BytesMut,
     deliveries: Vec<Delivery>,
@@ -82,7 +82,7 @@ struct Turn {
     has_unsent: bool,
 }
 
-enum Link {
+enum Wire {
     Down,
     Connecting(Connecting),
     Up(Frames),
@@ -96,8 +96,8 @@ impl Driver {
             clock,
             connector,
             frame_limit,
-            link: Link::Down,
-            other_link: false,
+            wire: Wire::Down,
+            other_wire: false,
             inputs: Vec::new(),
             out: BytesMut::new(),
             deliveries: Vec::new(),
@@ -107,20 +107,20 @@ impl Driver {
         }
     }
 
-    /// Reads from the link, at most one turn's frames. True if more may be there.
+    /// Reads from the wire, at most one turn's frames. True if more may be there.
     fn read(&mut self, cx: &mut Context<'_>) -> bool {
-        self.other_link = false;
-        match &mut self.link {
-            Link::Down => {}
-            Link::Connecting(connecting) => match connecting.as_mut().poll(cx) {
+        self.other_wire = false;
+        match &mut self.wire {
+            Wire::Down => {}
+            Wire::Connecting(connecting) => match connecting.as_mut().poll(cx) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(stream)) => {
-                    self.replace_link(Link::Up(Frames::new(stream, self.frame_limit)));
+                    self.replace_wire(Wire::Up(Frames::new(stream, self.frame_limit)));
                     self.inputs.push(Input::Connected);
                 }
                 Poll::Ready(Err(error)) => self.down((&error).into()),
             },
-            Link::Up(frames) => {
+            Wire::Up(frames) => {
                 let mut bytes = 0;
                 let end = loop {
                     if self.inputs.len() == FRAMES_PER_TURN || bytes >= BYTES_PER_TURN {
@@ -144,14 +144,14 @@ impl Driver {
     }
 
     fn down(&mut self, cause: Cause) {
-        self.replace_link(Link::Down);
+        self.replace_wire(Wire::Down);
         self.out.clear();
         self.inputs.push(Input::Disconnected(cause));
     }
 
-    fn replace_link(&mut self, link: Link) {
-        self.link = link;
-        self.other_link = true;
+    fn replace_wire(&mut self, wire: Wire) {
+        self.wire = wire;
+        self.other_wire = true;
     }
 
     /// Passes the inputs to the machine, and takes its outputs.
@@ -182,7 +182,7 @@ impl Driver {
         let woken = core.woken(now);
         let turn = Turn {
             deadline: core.next_deadline(),
-            has_ended: core.machine.is_ended(),
+            has_ended: core.machine.link().is_ended(),
             has_unsent: core.machine.has_unsent(),
         };
         let background = mem::take(&mut core.background);
@@ -203,26 +203,26 @@ impl Driver {
         turn
     }
 
-    fn obey(&mut self, command: LinkCommand, sockets: &Sockets) {
+    fn obey(&mut self, command: WireCommand, sockets: &Sockets) {
         match command {
-            LinkCommand::Disconnect => {
-                self.replace_link(Link::Down);
+            WireCommand::Disconnect => {
+                self.replace_wire(Wire::Down);
                 self.out.clear();
             }
-            LinkCommand::Connect(endpoint) => {
+            WireCommand::Connect(endpoint) => {
                 let net = Net {
                     shared: self.shared.clone(),
                     sockets: sockets.clone(),
                 };
                 let connecting = self.connector.connect((*endpoint).clone(), &net);
-                self.replace_link(Link::Connecting(connecting));
+                self.replace_wire(Wire::Connecting(connecting));
             }
         }
     }
 
     /// Writes the encoded bytes to the socket.
     fn write(&mut self, cx: &mut Context<'_>) {
-        if let Link::Up(frames) = &mut self.link
+        if let Wire::Up(frames) = &mut self.wire
             && let Err(cause) = frames.write(cx, &mut self.out)
         {
             self.down(cause);
@@ -236,7 +236,7 @@ impl Driver {
         }
         self.inputs = Vec::new();
         self.deliveries = Vec::new();
-        if let Link::Up(frames) = &mut self.link {
+        if let Wire::Up(frames) = &mut self.wire {
             frames.give_back_room();
         }
     }
@@ -245,7 +245,7 @@ impl Driver {
     /// at once. Otherwise the servers would keep the locks of the program until its session
     /// expires.
     fn say_goodbye(&mut self) {
-        if !matches!(self.link, Link::Up(_)) {
+        if !matches!(self.wire, Wire::Up(_)) {
             return;
         }
         // Whoever is on another thread, and the latches here, hear of it before anything is sent.
@@ -276,7 +276,7 @@ impl Driver {
             self.write(cx);
             let has_background = self.background.run(cx);
             let can_send = turn.has_unsent && self.out.len() < WRITE_BACKLOG;
-            if !(full || has_background || can_send || self.other_link) {
+            if !(full || has_background || can_send || self.other_wire) {
                 let until = turn.deadline;
                 return Run::Wait { now, until };
             }

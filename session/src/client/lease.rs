@@ -51,7 +51,7 @@ impl Core {
     /// Whether the lease of this session is good for a grant to a contender that waits for it since
     /// `since`, or from now on.
     fn is_lease_good(&self, session_id: SessionId, since: Option<Instant>) -> bool {
-        let is_own = self.machine.session_id() == session_id && !self.is_closing();
+        let is_own = self.machine.link().session_id() == session_id && !self.is_closing();
         let now = self.clock.now();
         is_own && self.machine.is_lease_good(now, since.unwrap_or(now))
     }
@@ -62,8 +62,8 @@ impl Core {
         let deadline = deadline.flatten();
         let time = self.clock.look();
         Lease {
-            session_id: self.machine.session_id(),
-            state: self.machine.state(),
+            session_id: self.machine.link().session_id(),
+            state: self.machine.link().state(),
             valid_until: deadline.map(|deadline| time.running(deadline)),
             is_valid: deadline.is_some_and(|deadline| time.now < deadline),
         }

@@ -191,7 +191,7 @@ impl Client {
     /// first; at most the newest sixteen.
     #[must_use]
     pub fn failures(&self) -> Arc<[Lost]> {
-        self.shared.lock().machine.failures()
+        self.shared.lock().machine.link().failures()
     }
 
     /// Follows the state of the session.
@@ -283,8 +283,8 @@ impl Client {
     /// The server and the session of a reply, if no other connection was made since then.
     fn peer_if_connected_since(&self, connections: u64) -> Peer {
         let core = self.shared.lock();
-        if core.machine.connections() == connections {
-            core.machine.peer()
+        if core.machine.link().connections() == connections {
+            core.machine.link().peer()
         } else {
             Peer::default()
         }

@@ -205,8 +205,8 @@ impl Raw<'_> {
     #[must_use]
     pub fn next_connection(self) -> u64 {
         let core = self.client.shared.lock();
-        let is_next = !core.machine.is_connected();
-        core.machine.snapshot().connections + u64::from(is_next)
+        let is_next = !core.machine.link().is_connected();
+        core.machine.link().snapshot().connections + u64::from(is_next)
     }
 
     /// Why there is no connection, as the error of a request that has waited since it was lost;
@@ -214,13 +214,13 @@ impl Raw<'_> {
     #[must_use]
     pub fn outage(self) -> Option<Error> {
         let core = self.client.shared.lock();
-        core.machine.outage(core.clock.now())
+        core.machine.link().outage(core.clock.now())
     }
 
     /// The newest transaction that the servers have named in this session.
     #[must_use]
     pub fn newest_zxid(self) -> Zxid {
-        self.client.shared.lock().machine.newest_zxid()
+        self.client.shared.lock().machine.link().newest_zxid()
     }
 
     /// Moves to another server, if there is one, and does not come back for a minute. For a layer
@@ -349,7 +349,7 @@ impl Raw<'_> {
     pub fn run_in_background(self, future: impl Future<Output = ()> + Send + 'static) {
         let mut future: Option<BoxFuture<'static, ()>> = Some(Box::pin(future));
         self.client.shared.act(|core| {
-            if !core.machine.is_ended() {
+            if !core.machine.link().is_ended() {
                 core.background.extend(future.take());
             }
         });

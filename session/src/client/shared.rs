@@ -113,7 +113,7 @@ enum Listener {
 }
 
 /// A command of the machine to the driver.
-pub(crate) enum LinkCommand {
+pub(crate) enum WireCommand {
     Connect(Arc<Endpoint>),
     Disconnect,
 }
@@ -147,7 +147,7 @@ impl Shared {
             capacity_queue: CapacityQueue::default(),
             timers: Timers::default(),
         };
-        let snapshot = Teller::new(core.machine.snapshot());
+        let snapshot = Teller::new(core.machine.link().snapshot());
         Self {
             core: Mutex::new(core),
             snapshot,
@@ -186,7 +186,7 @@ impl Shared {
     /// What follows each `act`. It is not generic, so that it is compiled once and not for each
     /// caller.
     pub(crate) fn acted(&self, mut core: MutexGuard<'_, Core>) {
-        if core.machine.is_ended() {
+        if core.machine.link().is_ended() {
             let mut deliveries = Vec::new();
             core.drain(&mut deliveries, &mut |_| {});
             let now = core.clock.now();
@@ -284,7 +284,7 @@ impl Core {
         let (sender, receiver) = oneshot::channel();
         let op = request.op();
         match within {
-            Some(session) if session != self.machine.session_id() => {
+            Some(session) if session != self.machine.link().session_id() => {
                 let server = None;
                 sender.send(Err(Error::SessionExpired {
                     peer: Peer { server, session },
@@ -331,7 +331,7 @@ impl Core {
 
     /// Whether the client has ended, or is about to.
     pub(crate) fn is_closing(&self) -> bool {
-        self.is_closing || self.machine.is_closing()
+        self.is_closing || self.machine.link().is_closing()
     }
 
     fn listen(&mut self, id: WatchId) -> EventReceiver {
@@ -379,7 +379,7 @@ impl Core {
     pub(crate) fn woken(&mut self, now: Instant) -> Vec<Waker> {
         let mut woken = self.capacity_queue.woken(now, &self.machine);
         if !self.timers.is_empty() {
-            let all = self.machine.is_ended();
+            let all = self.machine.link().is_ended();
             self.timers.fire(|due| all || due <= now, &mut woken);
         }
         woken
@@ -399,12 +399,12 @@ impl Core {
     pub(crate) fn drain(
         &mut self,
         deliveries: &mut Vec<Delivery>,
-        command: &mut dyn FnMut(LinkCommand),
+        command: &mut dyn FnMut(WireCommand),
     ) {
         while let Some(output) = self.machine.poll_output() {
             match output {
-                Output::Connect(endpoint) => command(LinkCommand::Connect(endpoint)),
-                Output::Disconnect => command(LinkCommand::Disconnect),
+                Output::Connect(endpoint) => command(WireCommand::Connect(endpoint)),
+                Output::Disconnect => command(WireCommand::Disconnect),
                 Output::Completed(sender, result) => {
                     deliveries.push(Delivery::Reply(sender, result));
                 }

@@ -45,7 +45,7 @@ impl Future for Sleep {
         // At each poll: if the process was paused, this future may be polled before the client's
         // task, which fires the timers. What a `select` polls next, for instance the work of a
         // leader, must not go on then.
-        if core.machine.is_ended() || this.until <= core.clock.now() {
+        if core.machine.link().is_ended() || this.until <= core.clock.now() {
             return Poll::Ready(());
         }
         let Some(number) = this.number else {

@@ -2,8 +2,8 @@
 //!
 //! Time, bytes and randomness are arguments. There are four kinds of methods:
 //!
-//! - getters: [`state`](Machine::state), [`session_id`](Machine::session_id),
-//!   [`lease_deadline`](Machine::lease_deadline), ..
+//! - getters: [`link`](Machine::link), [`metrics`](Machine::metrics),
+//!   [`lease_deadline`](Machine::lease_deadline);
 //! - the world to the machine: [`handle`](Machine::handle);
 //! - the user to the machine: [`submit`](Machine::submit), [`watch_nodes`](Machine::watch_nodes),
 //!   [`cancel`](Machine::cancel), [`close`](Machine::close);
@@ -41,22 +41,18 @@ mod router;
 mod spare;
 mod watches;
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fmt, time::Instant};
 
 /// The buffers of [`Machine::transmit`] and [`Input::Frame`].
 pub use bytes::{Bytes, BytesMut};
-use lockkeeper_proto::{OpCode, Request, SessionId, WatcherType, Xid, Zxid, records::Empty};
+use lockkeeper_proto::{OpCode, Request, WatcherType, Xid, records::Empty};
 
 pub use config::{Auth, Config, LeasePolicy, OnExpiry};
 pub use lease::LeaseToken;
 /// For `tests/model`, not for users.
 #[doc(hidden)]
 pub use lease::Proof;
-pub use link::sasl;
+pub use link::{Link, sasl};
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
 pub use requests::Encoded;
@@ -64,9 +60,8 @@ pub use requests::Encoded;
 pub use requests::asked::Asked;
 pub use watches::WatchId;
 
-use crate::{Cause, Effect, Endpoint, Error, Lost, Peer};
+use crate::{Cause, Effect, Error};
 use lease::Lease;
-use link::Link;
 use outbox::Outbox;
 use reply_to::ReplyTo;
 use requests::Requests;
@@ -243,7 +238,7 @@ impl<T> Machine<T> {
         request_bytes: usize,
         options: &RequestOptions,
     ) -> bool {
-        self.is_closing() || options.is_over(now) || self.requests.has_capacity(request_bytes)
+        self.link.is_closing() || options.is_over(now) || self.requests.has_capacity(request_bytes)
     }
 
     /// Adds an identity, on this connection and on every later one.
@@ -276,7 +271,7 @@ impl<T> Machine<T> {
         &mut self,
         paths: impl IntoIterator<Item = impl Into<String>>,
     ) -> Vec<WatchId> {
-        let (newest, longest) = (self.link.last_zxid(), self.link.config().max_request);
+        let (newest, longest) = (self.link.newest_zxid(), self.link.config().max_request);
         let (watches, mut voice) = self.watches();
         let paths = paths.into_iter().map(Into::into);
         let ids = watches.watch_nodes(paths, newest, longest, &mut voice);
@@ -321,7 +316,7 @@ impl<T> Machine<T> {
     /// Ends the session and the machine. With a connection, the machine first sends what was
     /// submitted, then `closeSession`.
     pub fn close(&mut self, now: Instant) {
-        if !self.is_closing() && self.link.close(now) {
+        if !self.link.is_closing() && self.link.close(now) {
             let request = Request::CloseSession(Empty {});
             self.requests.push(request.into(), ReplyTo::Close, None);
         }
@@ -336,114 +331,16 @@ impl<T> Machine<T> {
 
     // What is known.
 
-    /// The state that the last [`Output::State`] reported.
+    /// The connection, or the way to the next one, and the session.
     #[must_use]
-    pub fn state(&self) -> State {
-        self.link.state()
-    }
-
-    /// The session as the client knows it now.
-    #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
-        self.link.snapshot()
-    }
-
-    /// The newest transaction that a server has named in this session.
-    #[must_use]
-    pub fn newest_zxid(&self) -> Zxid {
-        self.link.last_zxid()
-    }
-
-    /// Whether the machine has ended. It accepts no request any more.
-    #[must_use]
-    pub fn is_ended(&self) -> bool {
-        self.ended().is_some()
-    }
-
-    /// Why the machine has ended; `None` while it has not.
-    #[must_use]
-    pub fn ended(&self) -> Option<&Error> {
-        self.link.ended()
-    }
-
-    /// Whether the machine has ended, or was told to.
-    #[must_use]
-    pub fn is_closing(&self) -> bool {
-        self.link.is_closing() || self.is_ended()
-    }
-
-    /// Whether a server accepts requests.
-    #[must_use]
-    pub fn is_connected(&self) -> bool {
-        self.link.is_open()
-    }
-
-    /// The id of the session; [`SessionId::NONE`] while there is none.
-    #[must_use]
-    pub fn session_id(&self) -> SessionId {
-        self.link.session_id()
-    }
-
-    /// The shortest timeout that a server has granted to the session, or the requested one while
-    /// there is no session.
-    #[must_use]
-    pub fn session_timeout(&self) -> Duration {
-        self.link.session_timeout()
-    }
-
-    /// How many connections were established so far.
-    #[must_use]
-    pub fn connections(&self) -> u64 {
-        self.link.connections()
-    }
-
-    /// The server of the present connection.
-    #[must_use]
-    pub fn endpoint(&self) -> Option<&Endpoint> {
-        self.link.endpoint()
-    }
-
-    /// The server of the present connection and the session, for errors that concern them.
-    pub(crate) fn peer(&self) -> Peer {
-        self.link.peer()
-    }
-
-    /// The last failure of each server since one last worked, oldest first; at most the newest
-    /// sixteen.
-    #[must_use]
-    pub fn failures(&self) -> Arc<[Lost]> {
-        self.link.failures()
-    }
-
-    /// No server was reached for so long.
-    pub(crate) fn unreachable(&self, now: Instant, waited: Duration) -> Error {
-        self.link.unreachable(now, waited)
-    }
-
-    /// Why there is no connection, as the error of a request that has waited since it was lost;
-    /// `None` while there is one.
-    #[must_use]
-    pub fn outage(&self, now: Instant) -> Option<Error> {
-        self.link.outage(now)
+    pub fn link(&self) -> &Link {
+        &self.link
     }
 
     /// How many requests wait to be sent or answered.
     #[must_use]
     pub fn outstanding(&self) -> usize {
         self.requests.queued() + self.requests.in_flight()
-    }
-
-    /// How many listeners wait for watches.
-    #[must_use]
-    pub fn watch_count(&self) -> usize {
-        self.watches.len()
-    }
-
-    /// The watches that the server should have: paths and types, in order. For tests.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn wanted_watches(&self) -> Vec<(String, WatcherType)> {
-        self.watches.wanted()
     }
 
     /// What the client has done so far, and what it does now.
@@ -457,6 +354,13 @@ impl<T> Machine<T> {
             watches: self.watches.len(),
             ..self.out.metrics().clone()
         }
+    }
+
+    /// The watches that the server should have: paths and types, in order. For tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn wanted_watches(&self) -> Vec<(String, WatcherType)> {
+        self.watches.wanted()
     }
 
     // The lease.

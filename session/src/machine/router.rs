@@ -73,7 +73,7 @@ impl<T> Machine<T> {
         if let Some(error) = self.requests.unsupported(OpCode::SET_WATCHES) {
             self.end_watches(Kinds::ONE_SHOT, &error);
         }
-        let (newest, config) = (self.link.last_zxid(), self.link.config());
+        let (newest, config) = (self.link.newest_zxid(), self.link.config());
         let identities = config.auth.iter();
         let identities =
             identities.map(|auth| (packet(auth), ReplyTo::Identity(None, auth.scheme.clone())));
@@ -459,7 +459,7 @@ impl<T> Machine<T> {
     /// was one, it waited for the requests ahead of it.
     pub(super) fn unsent_deadline(&self) -> Option<Instant> {
         let since = self.requests.waits_since();
-        let since = since.filter(|_| !self.link.is_open())?;
+        let since = since.filter(|_| !self.link.is_connected())?;
         let since = self.link.heard().max(Some(since))?;
         Some(since + self.link.timing().queue_wait)
     }

@@ -111,7 +111,7 @@ impl Story {
             }
             5 => self.frame(script.take()),
             6 => {
-                let frame = script.greeting(self.machine.session_id());
+                let frame = script.greeting(self.machine.link().session_id());
                 self.frame(frame);
             }
             7 | 8 => {
@@ -173,7 +173,7 @@ impl Story {
     fn reach_deadline(&mut self) {
         let Some(due) = self.machine.next_deadline() else {
             assert!(
-                self.machine.is_ended(),
+                self.machine.link().is_ended(),
                 "the machine has no deadline and has not ended"
             );
             return;
@@ -200,7 +200,7 @@ impl Story {
             Link::Down => self.reach_deadline(),
             Link::Connecting => self.connect(),
             Link::Up if !self.state.is_connected() => {
-                let frame = script.good_greeting(self.machine.session_id());
+                let frame = script.good_greeting(self.machine.link().session_id());
                 self.frame(frame);
             }
             Link::Up => {
@@ -295,19 +295,22 @@ impl Story {
                 other => panic!("{other:?} is not known here"),
             }
         }
-        assert_eq!(self.state, self.machine.state());
+        assert_eq!(self.state, self.machine.link().state());
         // One request sets a watch, and one removes it. Both may wait for the server, and for
         // neither is there a queue of callers.
         let of_watches = self.watches.len() + 2 * self.given_up;
         assert!(self.machine.outstanding() <= 2 * OUTSTANDING + of_watches + 20);
-        let ended = self.machine.is_ended();
+        let ended = self.machine.link().is_ended();
         assert!(!ended || self.link == Link::Down, "a connection is left");
         assert_eq!(self.machine.next_deadline().is_none(), ended);
         self.check_lease();
     }
 
     fn check_lease(&mut self) {
-        let (id, timeout) = (self.machine.session_id(), self.machine.session_timeout());
+        let (id, timeout) = (
+            self.machine.link().session_id(),
+            self.machine.link().session_timeout(),
+        );
         let Some(deadline) = self.machine.lease_deadline() else {
             return;
         };
@@ -318,7 +321,7 @@ impl Story {
         );
         if let Some((before_id, before_timeout, before)) = self.lease
             && (before_id, before_timeout) == (id, timeout)
-            && self.machine.state() != State::Expired
+            && self.machine.link().state() != State::Expired
         {
             // A session with the same id after an expiry has a new lease, which never ends earlier
             // than the old one.
@@ -408,9 +411,9 @@ impl Story {
         self.machine.abort();
         self.check_outputs();
         self.transmit();
-        assert!(self.machine.is_ended());
+        assert!(self.machine.link().is_ended());
         assert_eq!(self.machine.outstanding(), 0);
-        assert_eq!(self.machine.watch_count(), 0);
+        assert_eq!(self.machine.metrics().watches, 0);
         assert_eq!(self.settled, (1..=self.last_token).collect());
         assert_eq!(self.machine.lease_deadline(), None);
         let late = self.last_token + 1;

@@ -47,28 +47,8 @@ impl Link {
         }
     }
 
-    /// A whole message has come. Returns it if it is for the requests.
-    pub(crate) fn frame(&mut self, now: Instant, frame: Bytes) -> Option<Bytes> {
-        match self.stage {
-            // A process that slept finds frames that came meanwhile, on a connection whose server
-            // may not know yet that the session is over. They prove nothing. Source:
-            // `ClientCnxn.SendThread.run`, which looks at the clock first.
-            Stage::Open(_) if self.silence().is_some_and(|until| until <= now) => {
-                self.give_up(now, Cause::Silent(self.timing().read));
-                return None;
-            }
-            Stage::Open(_) => {
-                self.session.hear(now);
-                return Some(frame);
-            }
-            Stage::Trying(_) => self.handshake_frame(now, frame),
-            // Of a connection that was given up already.
-            Stage::Paused { .. } | Stage::Ended(_) => {}
-        }
-        None
-    }
-
-    fn handshake_frame(&mut self, now: Instant, frame: Bytes) {
+    /// A frame has come before the connection is established.
+    pub(super) fn handshake_frame(&mut self, now: Instant, frame: Bytes) {
         let Stage::Trying(attempt) = &mut self.stage else {
             return;
         };

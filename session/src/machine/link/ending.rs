@@ -46,7 +46,7 @@ impl Link {
             Stage::Open(open) => (open.endpoint().clone(), open.lasted(now)),
             Stage::Paused { .. } | Stage::Ended(_) => return,
         };
-        let (lost, was_open) = (self.lost(endpoint, cause), self.is_open());
+        let (lost, was_open) = (self.lost(endpoint, cause), self.is_connected());
         if was_open {
             tracing::debug!(%lost, "connection lost");
             self.alone_since = now;

@@ -39,14 +39,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{OpCode, SessionId, Xid, Zxid, frame, header::RequestHeader, jute::Encode};
 
 use super::{
     config::{Auth, Config, Timing},
     output::{Snapshot, State},
 };
-use crate::{Endpoint, Error, Lost, Peer};
+use crate::{Cause, Endpoint, Error, Lost, Peer};
 use attempt::Attempt;
 use connection::Connection;
 use servers::Servers;
@@ -87,8 +87,8 @@ enum Stage {
     Ended(Error),
 }
 
-/// The link.
-pub(crate) struct Link {
+/// The connection of a session, or the way to the next one; and what is known of the session.
+pub struct Link {
     config: Config,
     stage: Stage,
     session: Session,
@@ -130,11 +130,15 @@ impl Link {
         &self.config
     }
 
-    pub(crate) fn state(&self) -> State {
+    /// The state that the last [`Output::State`](super::Output::State) reported.
+    #[must_use]
+    pub fn state(&self) -> State {
         self.state
     }
 
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    /// The session as the client knows it now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             state: self.state,
             session_id: self.session.id(),
@@ -154,21 +158,27 @@ impl Link {
     }
 
     /// The server of the present connection.
-    pub(crate) fn endpoint(&self) -> Option<&Endpoint> {
+    #[must_use]
+    pub fn endpoint(&self) -> Option<&Endpoint> {
         Some(self.connection()?.endpoint())
     }
 
     /// How many connections were established so far.
-    pub(crate) fn connections(&self) -> u64 {
+    #[must_use]
+    pub fn connections(&self) -> u64 {
         self.connections
     }
 
     /// The id of the session; [`SessionId::NONE`] while there is none.
-    pub(crate) fn session_id(&self) -> SessionId {
+    #[must_use]
+    pub fn session_id(&self) -> SessionId {
         self.session.id()
     }
 
-    pub(crate) fn session_timeout(&self) -> Duration {
+    /// The shortest timeout that a server has granted to the session, or the requested one while
+    /// there is no session.
+    #[must_use]
+    pub fn session_timeout(&self) -> Duration {
         self.session.timeout()
     }
 
@@ -178,7 +188,8 @@ impl Link {
     }
 
     /// The newest transaction that a server has named in this session.
-    pub(crate) fn last_zxid(&self) -> Zxid {
+    #[must_use]
+    pub fn newest_zxid(&self) -> Zxid {
         self.session.last_zxid()
     }
 
@@ -197,26 +208,40 @@ impl Link {
     }
 
     /// Whether a server accepts requests.
-    pub(crate) fn is_open(&self) -> bool {
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
         self.connection().is_some()
     }
 
-    /// Whether the client is being closed, and the server has yet to confirm it.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.connection()
-            .is_some_and(|open| open.closing().is_some())
+    /// Whether the machine has ended, or was told to.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        match &self.stage {
+            Stage::Open(open) => open.closing().is_some(),
+            Stage::Ended(_) => true,
+            Stage::Paused { .. } | Stage::Trying(_) => false,
+        }
     }
 
-    /// Why the link has ended.
-    pub(crate) fn ended(&self) -> Option<&Error> {
+    /// Whether the machine has ended. It accepts no request any more.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.ended().is_some()
+    }
+
+    /// Why the machine has ended; `None` while it has not.
+    #[must_use]
+    pub fn ended(&self) -> Option<&Error> {
         match &self.stage {
             Stage::Ended(error) => Some(error),
             _ => None,
         }
     }
 
-    /// The last failure of each server since one last worked, oldest first.
-    pub(crate) fn failures(&self) -> Arc<[Lost]> {
+    /// The last failure of each server since one last worked, oldest first; at most the newest
+    /// sixteen.
+    #[must_use]
+    pub fn failures(&self) -> Arc<[Lost]> {
         self.servers.failures(None)
     }
 
@@ -236,8 +261,10 @@ impl Link {
         }
     }
 
-    /// Why there is no connection; `None` while there is one, and at the end.
-    pub(crate) fn outage(&self, now: Instant) -> Option<Error> {
+    /// Why there is no connection, as the error of a request that has waited since it was lost;
+    /// `None` while there is one.
+    #[must_use]
+    pub fn outage(&self, now: Instant) -> Option<Error> {
         let is_out = matches!(self.stage, Stage::Paused { .. } | Stage::Trying(_));
         is_out.then(|| self.unreachable(now, now.duration_since(self.alone_since)))
     }
@@ -287,6 +314,27 @@ impl Link {
             Stage::Paused { .. } | Stage::Ended(_) => {}
         }
         out.len() > before
+    }
+
+    /// A whole message has come. Returns it if it is for the requests.
+    pub(crate) fn frame(&mut self, now: Instant, frame: Bytes) -> Option<Bytes> {
+        match self.stage {
+            // A process that slept finds frames that came meanwhile, on a connection whose server
+            // may not know yet that the session is over. They prove nothing. Source:
+            // `ClientCnxn.SendThread.run`, which looks at the clock first.
+            Stage::Open(_) if self.silence().is_some_and(|until| until <= now) => {
+                self.give_up(now, Cause::Silent(self.timing().read));
+                return None;
+            }
+            Stage::Open(_) => {
+                self.session.hear(now);
+                return Some(frame);
+            }
+            Stage::Trying(_) => self.handshake_frame(now, frame),
+            // Of a connection that was given up already.
+            Stage::Paused { .. } | Stage::Ended(_) => {}
+        }
+        None
     }
 
     /// A request that was sent at `sent` is answered, by a reply that names this transaction.

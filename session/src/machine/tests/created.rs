@@ -51,13 +51,13 @@ fn learnt(request: Request, zxid: i64, reply: &Response) -> Option<&'static str>
     let error = match pair.result(token) {
         Ok(got) => {
             assert_eq!(&got, reply);
-            assert!(pair.machine.is_connected());
+            assert!(pair.machine.link().is_connected());
             return None;
         }
         Err(error) => error,
     };
     assert_eq!(error.effect(), Effect::Unknown, "{error}");
-    assert!(!pair.machine.is_connected());
+    assert!(!pair.machine.link().is_connected());
     match error {
         Error::Malformed { op: of, error, .. } => {
             assert_eq!((of, error.kind), (op, DecodeErrorKind::Unasked));

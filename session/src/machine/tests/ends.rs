@@ -39,7 +39,7 @@ fn closing_sends_the_queued_requests_and_then_close_session() {
     assert_eq!(pair.states(), [State::Closed]);
     assert_eq!(pair.fired(), [(watch, Err(closed.clone()))]);
     assert!(pair.outputs.iter().any(is_disconnect));
-    assert!(pair.machine.is_ended());
+    assert!(pair.machine.link().is_ended());
     let late = pair.submit(sync("/"));
     assert_eq!(pair.error(late), closed);
     pair.cut();
@@ -87,7 +87,7 @@ fn closing_does_not_wait_for_ever_for_the_server() {
         let token = pair.submit(delete("/a"));
         pair.machine.close(pair.now);
         pair.pump();
-        while !pair.machine.is_ended() {
+        while !pair.machine.link().is_ended() {
             pair.wait(SECOND);
             if pings && pair.ops().contains(&OpCode::PING) {
                 pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
@@ -104,7 +104,7 @@ fn closing_does_not_wait_for_ever_for_the_server() {
 fn closing_does_not_wait_for_ever_for_a_blocked_socket() {
     let mut pair = Pair::connected(|_| {});
     pair.machine.close(pair.now);
-    while !pair.machine.is_ended() {
+    while !pair.machine.link().is_ended() {
         pair.now += SECOND;
         pair.machine.handle(pair.now, crate::machine::Input::Tick);
         pair.event(lockkeeper_proto::EventType::NODE_CREATED, "/of no interest");
@@ -156,7 +156,7 @@ fn a_late_tick_does_not_revive_an_ended_machine() {
     pair.now += 10 * TIMEOUT;
     pair.handle(crate::machine::Input::Tick);
     assert_eq!(pair.states(), [State::Closed]);
-    assert!(pair.machine.is_ended());
+    assert!(pair.machine.link().is_ended());
 }
 
 fn digest(credentials: &'static str) -> Auth {
@@ -206,7 +206,7 @@ fn refused_authentication_ends_the_client() {
         "authentication failed: zk1:2181, session 0x100: the identity of scheme digest was refused: authentication failed (-115)"
     );
     assert_eq!(pair.fired(), [(watch, Err(error.clone()))]);
-    assert_eq!(pair.machine.ended(), Some(&error));
+    assert_eq!(pair.machine.link().ended(), Some(&error));
     assert!(pair.outputs.iter().any(is_disconnect));
     let late = pair.submit(sync("/"));
     assert_eq!(pair.error(late), error);
@@ -222,7 +222,7 @@ fn a_server_that_requires_authentication_ends_the_client() {
     assert_eq!(pair.error(token).code(), Some(code));
     assert_eq!(pair.states(), [State::AuthFailed]);
     assert_eq!(
-        pair.machine.ended().unwrap().to_string(),
+        pair.machine.link().ended().unwrap().to_string(),
         "authentication failed: zk1:2181, session 0x100: the server answers only authenticated clients"
     );
 }
@@ -261,7 +261,7 @@ fn the_error_names_the_refused_identity() {
     pair.reply(Xid::AUTH, 0, Err(ErrorCode::AUTH_FAILED));
     let scheme = "sesame".to_owned();
     let code = ErrorCode::AUTH_FAILED;
-    match pair.machine.ended() {
+    match pair.machine.link().ended() {
         Some(Error::AuthFailed { reason, .. }) => {
             assert_eq!(*reason, AuthFailure::Refused { scheme, code });
         }

@@ -31,8 +31,8 @@ fn a_refused_session_expires_and_a_new_one_is_requested_at_once() {
     let over = expired();
     assert_eq!(pair.error(waiting), over);
     assert!(pair.is_settled(sent));
-    assert_eq!(pair.machine.session_id(), SessionId::NONE);
-    assert_eq!(pair.machine.session_timeout(), TIMEOUT);
+    assert_eq!(pair.machine.link().session_id(), SessionId::NONE);
+    assert_eq!(pair.machine.link().session_timeout(), TIMEOUT);
 
     let refused = pair.now;
     let request = pair.reach();
@@ -41,7 +41,7 @@ fn a_refused_session_expires_and_a_new_one_is_requested_at_once() {
     assert_eq!(request.last_zxid_seen.0, 0);
     assert_ne!(request.password.as_deref(), Some(PASSWORD));
     pair.accept(SessionId(0x200), TIMEOUT);
-    assert_eq!(pair.machine.session_id(), SessionId(0x200));
+    assert_eq!(pair.machine.link().session_id(), SessionId(0x200));
     assert_eq!(pair.states(), [State::Connected]);
 }
 
@@ -60,7 +60,7 @@ fn a_timeout_of_zero_or_less_refuses_the_session() {
             password: Some(Bytes::from_static(PASSWORD)),
             read_only: None,
         });
-        assert_eq!(pair.machine.session_id(), SessionId::NONE);
+        assert_eq!(pair.machine.link().session_id(), SessionId::NONE);
         assert!(pair.states().contains(&State::Expired));
     }
 }
@@ -91,8 +91,8 @@ fn a_different_session_in_the_answer_is_an_expiry() {
     let over = expired();
     assert_eq!(pair.error(waiting), over);
     assert_eq!(pair.fired(), [(watch, Err(over))]);
-    assert_eq!(pair.machine.session_id(), SessionId(0x200));
-    assert_eq!(pair.machine.session_timeout(), 6 * SECOND);
+    assert_eq!(pair.machine.link().session_id(), SessionId(0x200));
+    assert_eq!(pair.machine.link().session_timeout(), 6 * SECOND);
     assert_eq!(pair.requests(), []);
     let token = pair.submit(sync("/"));
     pair.serve();
@@ -105,7 +105,7 @@ fn a_session_that_no_server_resumes_expires_after_four_thirds_of_its_timeout() {
     let heard = pair.now;
     pair.wait(SECOND);
     pair.cut();
-    while pair.machine.state() == State::Suspended {
+    while pair.machine.link().state() == State::Suspended {
         let attempts = pair.attempts;
         pair.tick();
         if pair.attempts > attempts {
@@ -160,8 +160,8 @@ fn a_client_may_end_with_its_session() {
         }
         assert!(pair.outputs.iter().any(is_disconnect));
         assert_eq!(pair.states(), [State::Expired, State::Closed]);
-        assert!(pair.machine.state().is_final());
-        assert!(pair.machine.is_ended());
+        assert!(pair.machine.link().state().is_final());
+        assert!(pair.machine.link().is_ended());
         assert_eq!(pair.machine.next_deadline(), None);
         let over = expired();
         assert_eq!(pair.error(waiting), over);

@@ -21,7 +21,7 @@ use crate::{
 #[test]
 fn a_new_session_is_requested_with_no_id_a_blank_password_and_the_configured_timeout() {
     let mut pair = Pair::new(|_| {});
-    assert_eq!(pair.machine.session_id(), SessionId::NONE);
+    assert_eq!(pair.machine.link().session_id(), SessionId::NONE);
     let wanted = ConnectRequest {
         protocol_version: 0,
         last_zxid_seen: Zxid::ZERO,
@@ -32,9 +32,9 @@ fn a_new_session_is_requested_with_no_id_a_blank_password_and_the_configured_tim
     };
     assert_eq!(pair.reach(), wanted);
     pair.accept(ID, TIMEOUT);
-    assert_eq!(pair.machine.session_id(), ID);
-    assert_eq!(pair.machine.connections(), 1);
-    assert_eq!(pair.machine.endpoint().unwrap().host, "zk1");
+    assert_eq!(pair.machine.link().session_id(), ID);
+    assert_eq!(pair.machine.link().connections(), 1);
+    assert_eq!(pair.machine.link().endpoint().unwrap().host, "zk1");
     assert_eq!(pair.states(), [State::Connected]);
 }
 
@@ -54,17 +54,17 @@ fn a_session_is_resumed_with_its_id_its_password_and_the_newest_zxid() {
         read_only: Some(false),
     };
     assert_eq!(pair.connect(), wanted);
-    assert_eq!(pair.machine.connections(), 2);
+    assert_eq!(pair.machine.link().connections(), 2);
     assert_eq!(pair.states(), [State::Suspended, State::Connected]);
 }
 
 #[test]
 fn the_negotiated_timeout_counts_and_the_configured_one_is_requested_again() {
     let mut pair = Pair::new(|_| {});
-    assert_eq!(pair.machine.session_timeout(), TIMEOUT);
+    assert_eq!(pair.machine.link().session_timeout(), TIMEOUT);
     pair.reach();
     pair.accept(ID, 30 * SECOND);
-    assert_eq!(pair.machine.session_timeout(), 30 * SECOND);
+    assert_eq!(pair.machine.link().session_timeout(), 30 * SECOND);
     let connected = pair.now;
     pair.tick();
     assert_eq!(pair.now - connected, 30 * SECOND / 6, "a ping");
@@ -75,7 +75,7 @@ fn the_negotiated_timeout_counts_and_the_configured_one_is_requested_again() {
     assert_eq!(pair.reach().timeout_ms, 9000);
     pair.accept(ID, 3 * SECOND);
     let connected = pair.now;
-    assert_eq!(pair.machine.session_timeout(), 3 * SECOND);
+    assert_eq!(pair.machine.link().session_timeout(), 3 * SECOND);
     pair.tick();
     assert_eq!(pair.now - connected, 3 * SECOND / 6, "a ping");
 }
@@ -123,7 +123,7 @@ fn an_answer_with_an_invalid_password_makes_no_session() {
             read_only: None,
         });
         assert_eq!(pair.last_cause(), Cause::BadHandshake(None));
-        assert_eq!(pair.machine.session_id(), SessionId::NONE);
+        assert_eq!(pair.machine.link().session_id(), SessionId::NONE);
         pair.connect();
     }
 }
@@ -153,7 +153,7 @@ fn an_answer_may_lack_the_read_only_byte_or_have_extra_bytes() {
     let mut pair = Pair::new(|_| {});
     pair.reach();
     pair.answer_handshake(&response);
-    assert_eq!(pair.machine.session_id(), SessionId(-5));
+    assert_eq!(pair.machine.link().session_id(), SessionId(-5));
 
     let mut pair = Pair::new(|_| {});
     pair.reach();
@@ -161,7 +161,7 @@ fn an_answer_may_lack_the_read_only_byte_or_have_extra_bytes() {
         response.encode(writer);
         writer.put_slice(b"\0more");
     });
-    assert_eq!(pair.machine.state(), State::Connected);
+    assert_eq!(pair.machine.link().state(), State::Connected);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn one_silent_attempt_at_a_single_server_costs_no_session() {
     pair.wait(TIMEOUT / 2);
     assert_eq!(pair.last_cause(), Cause::HandshakeTimeout(TIMEOUT / 2));
     pair.connect();
-    assert_eq!(pair.machine.session_id(), ID);
+    assert_eq!(pair.machine.link().session_id(), ID);
     assert_eq!(pair.machine.metrics().expired_sessions, 0);
 }
 
@@ -209,12 +209,12 @@ fn each_server_gets_its_share_of_the_timeout() {
 fn a_server_that_closes_without_an_answer_does_not_end_the_session() {
     let servers: crate::ConnectString = "zk1,zk2".parse().unwrap();
     let mut pair = Pair::connected(|config| config.endpoints = servers.endpoints().to_vec());
-    let first = pair.machine.endpoint().unwrap().host.clone();
+    let first = pair.machine.link().endpoint().unwrap().host.clone();
     pair.cut();
     pair.reach();
     pair.cut();
     assert_eq!(pair.states(), [State::Suspended]);
-    let tried = pair.machine.failures();
+    let tried = pair.machine.link().failures();
     assert_eq!(tried[0], lost(&first, Cause::ClosedByServer));
     assert_eq!(tried[1].cause, Cause::ClosedInHandshake);
     assert_ne!(tried[0].endpoint, tried[1].endpoint);
@@ -233,7 +233,7 @@ fn inputs_of_an_abandoned_connection_are_ignored() {
     assert_eq!(pair.frame(), None);
     assert_eq!(pair.machine.next_deadline(), before);
     assert_eq!(pair.attempts, attempts);
-    assert_eq!(pair.machine.failures().len(), 1);
+    assert_eq!(pair.machine.link().failures().len(), 1);
 
     pair.reach();
     pair.handle(Input::Connected);
@@ -261,7 +261,7 @@ fn wrong_certificates_on_all_servers_end_a_client_that_was_never_connected() {
     let token = pair.submit(sync("/"));
     pair.reach();
     pair.handle(wrong_certificate());
-    while !pair.machine.is_ended() {
+    while !pair.machine.link().is_ended() {
         assert!(pair.attempts < 3, "the three entries are two servers");
         pair.reach();
         pair.handle(wrong_certificate());
@@ -289,7 +289,7 @@ fn one_server_with_a_transient_failure_keeps_the_client_trying() {
         pair.reach();
         pair.handle(Input::Disconnected(Cause::ClosedByServer));
     }
-    assert!(!pair.machine.is_ended());
+    assert!(!pair.machine.link().is_ended());
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn a_client_that_was_connected_waits_for_a_certificate_to_be_replaced() {
         pair.reach();
         pair.handle(wrong_certificate());
     }
-    assert!(!pair.machine.is_ended());
+    assert!(!pair.machine.link().is_ended());
     pair.connect();
 }
 
@@ -311,7 +311,10 @@ fn a_read_only_server_is_given_up_and_proves_nothing() {
     let answers = [(9000, ID), (9000, SessionId(5)), (0, SessionId::NONE)];
     for (timeout_ms, session_id) in answers {
         for mut pair in [Pair::new(|_| {}), Pair::connected(|_| {})] {
-            let (session, lease) = (pair.machine.session_id(), pair.machine.lease_deadline());
+            let (session, lease) = (
+                pair.machine.link().session_id(),
+                pair.machine.lease_deadline(),
+            );
             pair.cut();
             pair.states();
             pair.reach();
@@ -324,7 +327,7 @@ fn a_read_only_server_is_given_up_and_proves_nothing() {
             });
             assert_eq!(pair.last_cause(), Cause::ReadOnlyServer);
             assert_eq!(pair.states(), []);
-            assert_eq!(pair.machine.session_id(), session);
+            assert_eq!(pair.machine.link().session_id(), session);
             assert_eq!(pair.machine.lease_deadline(), lease);
             let request = pair.connect();
             assert_eq!(
@@ -343,7 +346,11 @@ fn a_session_too_short_to_be_kept_alive_is_a_broken_handshake() {
         let mut pair = Pair::new(|_| {});
         pair.reach();
         pair.accept(ID, std::time::Duration::from_millis(granted));
-        assert_eq!(pair.machine.is_connected(), is_accepted, "{granted} ms");
+        assert_eq!(
+            pair.machine.link().is_connected(),
+            is_accepted,
+            "{granted} ms"
+        );
         if !is_accepted {
             assert_eq!(pair.last_cause(), Cause::BadHandshake(None));
         }

@@ -178,7 +178,10 @@ fn a_session_that_is_too_short_for_its_lease_is_an_error() {
         pair.accept(ID, TIMEOUT);
         let granted = TIMEOUT;
         assert_eq!(pair.last_cause(), Cause::ShortSession { granted, margin });
-        assert!(pair.machine.is_ended(), "every server would do the same");
+        assert!(
+            pair.machine.link().is_ended(),
+            "every server would do the same"
+        );
     }
 }
 
@@ -224,7 +227,7 @@ fn a_holder_never_outlives_its_session(steps: Vec<(u8, u16)>) {
     let mut heard = Vec::new();
     for (what, millis) in steps {
         pair.wait(Duration::from_millis(millis.into()));
-        if pair.now > expires || pair.machine.state() == State::Expired {
+        if pair.now > expires || pair.machine.link().state() == State::Expired {
             break;
         }
         match what % 4 {
@@ -254,7 +257,7 @@ fn a_holder_never_outlives_its_session(steps: Vec<(u8, u16)>) {
             }
             _ => {}
         }
-        if !pair.machine.state().is_connected() {
+        if !pair.machine.link().state().is_connected() {
             heard.clear();
             pair.reach();
             if pair.now > expires {

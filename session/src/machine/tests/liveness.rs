@@ -46,7 +46,7 @@ fn one_ping_is_under_way_at_a_time() {
     pair.event(EventType::NODE_CREATED, "/of no interest");
     pair.wait(THIRD);
     assert_eq!(pair.ops(), [OpCode::PING]);
-    assert_eq!(pair.machine.state(), State::Connected);
+    assert_eq!(pair.machine.link().state(), State::Connected);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn every_frame_is_a_sign_of_life() {
 #[test]
 fn a_server_that_sends_events_and_answers_no_ping_is_given_up() {
     let mut pair = Pair::connected(|_| {});
-    while pair.machine.state().is_connected() {
+    while pair.machine.link().state().is_connected() {
         pair.wait(SECOND);
         pair.event(EventType::NODE_CREATED, "/of no interest");
         assert!(pair.now - pair.born < 2 * TIMEOUT);
@@ -174,7 +174,7 @@ fn a_ping_may_wait_as_long_as_the_requests_ahead_of_it_are_answered() {
     while !requests.is_empty() {
         pair.wait(5 * SECOND);
         answer_one(&mut pair, &mut requests);
-        assert!(pair.machine.state().is_connected());
+        assert!(pair.machine.link().state().is_connected());
     }
     assert_eq!(pair.ops(), [OpCode::PING]);
     // Nothing is ahead of the ping any more. It gets the time that it would have had alone,
@@ -182,7 +182,7 @@ fn a_ping_may_wait_as_long_as_the_requests_ahead_of_it_are_answered() {
     for _ in 0..5 {
         pair.wait(SECOND);
         pair.event(EventType::NODE_CREATED, "/of no interest");
-        assert!(pair.machine.state().is_connected());
+        assert!(pair.machine.link().state().is_connected());
     }
     pair.wait(SECOND);
     assert_eq!(pair.last_cause(), Cause::RequestTimeout(2 * THIRD));
@@ -196,10 +196,10 @@ fn replies_to_later_requests_do_not_excuse_a_lost_ping() {
     pair.wait(SIXTH);
     assert_eq!(pair.ops(), [OpCode::PING]);
     let sent = pair.now;
-    while pair.machine.state().is_connected() {
+    while pair.machine.link().state().is_connected() {
         pair.wait(SECOND);
         let mut requests = received(&mut pair, 1);
-        if pair.machine.state().is_connected() {
+        if pair.machine.link().state().is_connected() {
             answer_one(&mut pair, &mut requests);
         }
         assert!(pair.now - sent <= 2 * THIRD);
@@ -216,10 +216,10 @@ fn a_request_may_wait_as_long_as_those_ahead_of_it_are_answered() {
     for _ in 0..9 {
         pair.wait(3 * SECOND);
         answer_one(&mut pair, &mut requests);
-        assert!(pair.machine.state().is_connected());
+        assert!(pair.machine.link().state().is_connected());
     }
     let progress = pair.now;
-    while pair.machine.state().is_connected() {
+    while pair.machine.link().state().is_connected() {
         pair.wait(SECOND);
         pair.event(EventType::NODE_CREATED, "/of no interest");
         assert!(pair.now - progress <= limit);
@@ -236,7 +236,7 @@ fn a_very_long_session_timeout_does_not_slow_down_the_timers() {
         let mut pair = Pair::new(|config| config.session_timeout = asked);
         pair.reach();
         pair.accept(ID, days);
-        assert_eq!(pair.machine.session_timeout(), days);
+        assert_eq!(pair.machine.link().session_timeout(), days);
         let connected = pair.now;
         pair.tick();
         assert_eq!(
@@ -365,6 +365,6 @@ fn extreme_settings_do_no_harm() {
         pair.tick();
         pair.machine.close(pair.now);
         pair.wait(2 * THIRD);
-        assert!(pair.machine.is_ended());
+        assert!(pair.machine.link().is_ended());
     }
 }

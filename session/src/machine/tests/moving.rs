@@ -30,7 +30,7 @@ impl Pair {
 #[test]
 fn a_move_loses_no_request_and_no_watch() {
     let mut pair = Pair::connected(servers);
-    let before = pair.machine.endpoint().cloned();
+    let before = pair.machine.link().endpoint().cloned();
     let watch = pair.watch(get("/a", true), ErrorCode::OK);
     let sent = pair.submit(sync("/sent"));
     pair.machine.move_to_next_server(pair.now);
@@ -55,10 +55,10 @@ fn a_move_loses_no_request_and_no_watch() {
         (ID, left),
         "the move has no pause"
     );
-    assert_ne!(pair.machine.endpoint().cloned(), before);
+    assert_ne!(pair.machine.link().endpoint().cloned(), before);
     assert_eq!(pair.ops(), [OpCode::SET_WATCHES, OpCode::SYNC]);
     assert!(!pair.is_settled(later));
-    assert_eq!((pair.machine.watch_count(), pair.fired()), (1, vec![]));
+    assert_eq!((pair.machine.metrics().watches, pair.fired()), (1, vec![]));
     let _ = watch;
 }
 
@@ -95,7 +95,7 @@ fn a_watch_that_was_not_set_before_a_move_misses_no_change() {
         pair.request().unwrap().1,
         set_watches(130, &["/n"], &[], &[])
     );
-    assert_eq!((pair.machine.watch_count(), watches.len()), (1, 1));
+    assert_eq!((pair.machine.metrics().watches, watches.len()), (1, 1));
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn an_idle_client_moves_at_once() {
     // Without a connection, the call does nothing.
     pair.machine.move_to_next_server(pair.now);
     pair.connect();
-    assert_eq!(pair.machine.state(), State::Connected);
+    assert_eq!(pair.machine.link().state(), State::Connected);
     assert_eq!(pair.disconnects(), 1);
 }
 

@@ -152,7 +152,7 @@ fn the_watch_of_an_overdue_request_is_removed() {
             Request::GetData(_) if !code.is_ok() => Err(code),
             other => Ok(sound_reply(other)),
         });
-        assert_eq!(pair.machine.watch_count(), 0);
+        assert_eq!(pair.machine.metrics().watches, 0);
         assert_eq!(pair.machine.outstanding(), 0);
         assert_eq!(pair.fired(), []);
         // After a success the server has the watch: a `removeWatches` has followed.

@@ -201,7 +201,7 @@ impl Pair {
     pub(super) fn connect(&mut self) -> ConnectRequest {
         let request = self.reach();
         self.accept(ID, TIMEOUT);
-        assert!(self.machine.is_connected());
+        assert!(self.machine.link().is_connected());
         request
     }
 
@@ -403,7 +403,7 @@ impl Pair {
 
     /// Why the newest connection, or attempt to connect, ended.
     pub(super) fn last_cause(&self) -> Cause {
-        let tried = self.machine.failures();
+        let tried = self.machine.link().failures();
         tried.last().expect("a connection that ended").cause.clone()
     }
 }

@@ -71,7 +71,7 @@ fn a_persistent_watch_reports_every_event_of_its_node() {
     pair.event(CHANGED, "/");
     assert_eq!(pair.told(), events.map(|event| told(id, event, "/a")));
     assert_eq!(pair.fired(), []);
-    assert_eq!(pair.machine.watch_count(), 1);
+    assert_eq!(pair.machine.metrics().watches, 1);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn all_listeners_of_a_kind_share_one_watch_and_the_last_one_removes_it() {
         let last = cancel(&mut pair, listeners[2]);
         assert_eq!(last, [removal("/a", WatcherType::ANY)]);
         assert_eq!(cancel(&mut pair, listeners[2]), []);
-        assert_eq!(pair.machine.watch_count(), 1);
+        assert_eq!(pair.machine.metrics().watches, 1);
     }
 }
 
@@ -137,7 +137,7 @@ fn a_persistent_watch_is_refused_beside_another_kind_and_nothing_is_sent() {
             assert_eq!(pair.error(refused), Error::WatchConflict);
         }
         assert_eq!(sent(&mut pair), []);
-        assert_eq!((pair.fired(), pair.machine.watch_count()), (vec![], 1));
+        assert_eq!((pair.fired(), pair.machine.metrics().watches), (vec![], 1));
         pair.watch(add_watch("/a/b", mode), OK);
         pair.watch(add_watch("/", mode), OK);
         // Once the first is gone, the way is free.
@@ -212,7 +212,7 @@ fn a_one_shot_watch_ends_a_persistent_one_whose_request_is_pending() {
     assert_eq!(pair.fired(), [(persistent, Err(Error::WatchConflict))]);
     pair.event(DELETED, "/a");
     assert_eq!((ids(&pair.fired()), pair.told()), (once, vec![]));
-    assert_eq!(pair.machine.watch_count(), 0);
+    assert_eq!(pair.machine.metrics().watches, 0);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn events_kept_back_for_persistent_watches_have_a_bound() {
     pair.cut();
     pair.connect();
     let mut events = 0;
-    while pair.machine.state().is_connected() {
+    while pair.machine.link().state().is_connected() {
         pair.event(CHANGED, "/a");
         events += 1;
         assert!(events < 70_000);
@@ -301,7 +301,7 @@ fn persistent_watches_end_on_a_server_that_does_not_know_them_and_others_go_on()
     assert_eq!(sent(&mut pair), [set_watches(1, &["/b"], &[], &[])]);
     let again = pair.submit(add_watch("/a", PERSISTENT));
     assert_eq!(pair.error(again), unsupported);
-    assert_eq!(pair.machine.watch_count(), 1);
+    assert_eq!(pair.machine.metrics().watches, 1);
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn an_error_names_at_most_sixteen_servers() {
         let servers: ConnectString = hosts.join(",").parse().unwrap();
         config.endpoints = servers.endpoints().to_vec();
     });
-    let named = |pair: &Pair| match pair.machine.unreachable(pair.now, Duration::ZERO) {
+    let named = |pair: &Pair| match pair.machine.link().unreachable(pair.now, Duration::ZERO) {
         Error::Unreachable { tried, .. } => tried.len(),
         other => panic!("{other}"),
     };
@@ -153,12 +153,12 @@ fn a_session_goes_on_with_another_server() {
     let mut seen = BTreeSet::new();
     for round in 1..=6 {
         pair.connect();
-        seen.insert(pair.machine.endpoint().unwrap().host.clone());
-        assert_eq!(pair.machine.session_id(), ID);
-        assert_eq!(pair.machine.connections(), round);
+        seen.insert(pair.machine.link().endpoint().unwrap().host.clone());
+        assert_eq!(pair.machine.link().session_id(), ID);
+        assert_eq!(pair.machine.link().connections(), round);
         pair.wait(2 * SECOND);
         pair.cut();
-        assert_eq!(pair.machine.endpoint(), None);
+        assert_eq!(pair.machine.link().endpoint(), None);
     }
     assert_eq!(seen.len(), 3);
 }
@@ -239,7 +239,9 @@ fn history(seed: u64) -> Vec<String> {
     for step in 0..60_u32 {
         pair.submit(sync(&format!("/{step}")));
         pair.tick();
-        if pair.attempts.is_multiple_of(3) && matches!(pair.machine.state(), State::Connecting) {
+        if pair.attempts.is_multiple_of(3)
+            && matches!(pair.machine.link().state(), State::Connecting)
+        {
             pair.stand();
             pair.accept(ID, TIMEOUT);
         } else if step % 3 == 0 {

@@ -186,7 +186,7 @@ fn an_unreadable_reply_leaves_no_watch() {
     let (xid, _) = pair.request().unwrap();
     pair.reply(xid, 1, Ok(Response::Delete(Empty {})));
     assert!(matches!(pair.error(token), Error::Malformed { .. }));
-    assert_eq!(pair.machine.watch_count(), 0);
+    assert_eq!(pair.machine.metrics().watches, 0);
     pair.connect();
     assert_eq!(pair.requests(), []);
 }
@@ -245,7 +245,7 @@ fn an_event_of_an_unknown_type_goes_to_every_listener_on_the_path() {
         .map(|(id, event)| (*id, event.as_ref().unwrap().event_type.0))
         .collect();
     assert_eq!(types, [(data, 99), (child, 99)]);
-    assert_eq!(pair.machine.watch_count(), 1);
+    assert_eq!(pair.machine.metrics().watches, 1);
     assert_eq!(pair.states(), []);
     pair.event(EventType::NODE_CREATED, "/b");
     assert_eq!(pair.fired()[0].0, elsewhere);

@@ -280,7 +280,7 @@ fn a_server_that_does_not_restore_watches_is_given_up() {
     let why = Cause::WatchesRefused(ErrorCode::MARSHALLING_ERROR);
     assert_eq!(pair.last_cause(), why);
     assert_eq!(pair.states().last(), Some(&State::Suspended));
-    assert_eq!(pair.machine.watch_count(), 1);
+    assert_eq!(pair.machine.metrics().watches, 1);
 }
 
 /// Once, the zxid of the refusal counted as read. So a change that came before the refusal was
@@ -308,7 +308,7 @@ fn events_kept_back_have_a_bound() {
     pair.cut();
     pair.connect();
     let mut events = 0;
-    while pair.machine.state().is_connected() {
+    while pair.machine.link().state().is_connected() {
         pair.event(CHANGED, "/a");
         events += 1;
         assert!(events < 10);

@@ -104,7 +104,7 @@ fn accept_identity(pair: &mut Pair) {
 }
 
 fn reason(pair: &Pair) -> AuthFailure {
-    match pair.machine.ended() {
+    match pair.machine.link().ended() {
         Some(Error::AuthFailed { reason, .. }) => reason.clone(),
         other => panic!("{other:?}"),
     }
@@ -117,10 +117,10 @@ fn nothing_is_sent_or_reported_before_the_exchange_is_done() {
     pair.machine.watch_nodes(["/a"]);
     let xid = half_way(&mut pair);
     assert_eq!(pair.states(), []);
-    assert_eq!(pair.machine.connections(), 0);
-    assert_eq!(pair.machine.session_id(), ID);
+    assert_eq!(pair.machine.link().connections(), 0);
+    assert_eq!(pair.machine.link().session_id(), ID);
     pair.reply(xid, 0, Ok(said(b"welcome")));
-    assert_eq!(pair.machine.connections(), 1);
+    assert_eq!(pair.machine.link().connections(), 1);
     let expected = [OpCode::AUTH, OpCode::SET_WATCHES, OpCode::SYNC];
     assert_eq!(pair.ops(), expected);
     accept_identity(&mut pair);
@@ -137,8 +137,8 @@ fn every_connection_has_an_exchange_of_its_own_with_new_xids() {
         assert!(xid.0 > last.0);
         last = xid;
         pair.reply(xid, 0, Ok(said(b"welcome")));
-        assert!(pair.machine.is_connected());
-        assert_eq!(pair.machine.connections(), round);
+        assert!(pair.machine.link().is_connected());
+        assert_eq!(pair.machine.link().connections(), round);
         pair.cut();
     }
 }
@@ -282,7 +282,7 @@ proptest! {
             proved |= asked && matches!(step, World::Reply(b"welcome"));
             let is_cut = matches!(step, World::Cut);
             match step {
-                World::Deadline if pair.machine.is_ended() => {}
+                World::Deadline if pair.machine.link().is_ended() => {}
                 World::Deadline => pair.tick(),
                 World::Connected => pair.handle(Input::Connected),
                 World::Accept => pair.accept(ID, TIMEOUT),
@@ -300,7 +300,7 @@ proptest! {
             if pair.outputs.drain(..).any(ends) || is_cut {
                 (greeted, asked, proved) = (false, false, false);
             }
-            prop_assert!(proved || !pair.machine.state().is_connected());
+            prop_assert!(proved || !pair.machine.link().state().is_connected());
             while let Some(frame) = pair.frame() {
                 if !std::mem::replace(&mut greeted, true) {
                     continue; // the handshake
@@ -313,7 +313,7 @@ proptest! {
                     prop_assert!(proved, "{:?}", header.op);
                 }
             }
-            prop_assert_eq!(pair.machine.next_deadline().is_none(), pair.machine.is_ended());
+            prop_assert_eq!(pair.machine.next_deadline().is_none(), pair.machine.link().is_ended());
         }
     }
 }

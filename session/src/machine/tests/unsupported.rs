@@ -124,13 +124,16 @@ fn watches_end_when_eight_connections_in_a_row_have_ended_on_them() {
         let next = pair.machine.watch_nodes(["/a"])[0];
         pair.pump();
         assert_eq!(pair.fired(), [(next, over())]);
-        assert_eq!((pair.requests().len(), pair.machine.watch_count()), (0, 0));
+        assert_eq!(
+            (pair.requests().len(), pair.machine.metrics().watches),
+            (0, 0)
+        );
         // Servers may have been upgraded.
         let later = pair.watch(get("/a", true), ErrorCode::OK);
         pair.cut();
         pair.connect();
         pair.serve();
-        assert_eq!((pair.fired(), pair.machine.watch_count()), (vec![], 1));
+        assert_eq!((pair.fired(), pair.machine.metrics().watches), (vec![], 1));
         let _ = later;
     }
 }
@@ -149,7 +152,7 @@ fn watches_that_a_server_has_set_have_eight_attempts_again() {
         pair.submit(sync("/"));
         pair.cut();
     }
-    assert_eq!((pair.fired(), pair.machine.watch_count()), (vec![], 1));
+    assert_eq!((pair.fired(), pair.machine.metrics().watches), (vec![], 1));
 }
 
 /// Of several requests that restore watches, the server answers the first one on each connection.
@@ -168,5 +171,5 @@ fn watches_end_although_a_server_sets_some_of_them() {
         pair.reply(*xid, 1, Ok(sound_reply(first)));
         pair.cut();
     }
-    assert_eq!((pair.fired().len(), pair.machine.watch_count()), (2, 0));
+    assert_eq!((pair.fired().len(), pair.machine.metrics().watches), (2, 0));
 }

@@ -42,7 +42,7 @@ fn one_event_reaches_every_listener_of_the_node_once() {
     assert_eq!(ids(&pair.fired()), [third, list]);
     pair.event(EventType::NODE_DELETED, "/a");
     assert_eq!(pair.fired(), []);
-    assert_eq!(pair.machine.watch_count(), 0);
+    assert_eq!(pair.machine.metrics().watches, 0);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn listeners_hear_of_nothing_before_their_watches_are_set() {
     assert_eq!(ids(&pair.fired()), watches, "in the order of the paths");
     serve(&mut pair);
     assert_eq!(ids(&pair.fired()), later[..1]);
-    assert_eq!(pair.machine.watch_count(), 1);
+    assert_eq!(pair.machine.metrics().watches, 1);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn the_last_listener_of_a_kind_removes_the_watch_from_the_server() {
         pair.pump();
         assert_eq!(sent(&mut pair), Vec::from_iter(request));
     }
-    assert_eq!(pair.machine.watch_count(), 0);
+    assert_eq!(pair.machine.metrics().watches, 0);
     pair.event(CHANGED, "/a");
     assert_eq!(pair.fired(), []);
 }
@@ -220,7 +220,7 @@ fn watches_end_with_the_session() {
     let told = [listed, read, armed].map(|id| (id, over.clone()));
     assert_eq!(pair.fired(), told);
     assert!(pair.error(coming).effect() == Effect::NotApplied);
-    assert_eq!(pair.machine.watch_count(), 0);
+    assert_eq!(pair.machine.metrics().watches, 0);
     pair.connect();
     assert_eq!(pair.requests(), []);
 }
