@@ -153,7 +153,7 @@ impl<T> Machine<T> {
         true
     }
 
-    /// When [`Input::Tick`](super::Input::Tick) is due; `None` when the machine waits for the world
+    /// When [`Input::Tick`] is due; `None` when the machine waits for the world
     /// alone.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
@@ -288,7 +288,7 @@ impl<T> Machine<T> {
     }
 
     /// Ends all watches of a type on a path, and returns how many there were. Their listeners get
-    /// [`Error::WatchRemoved`](crate::Error::WatchRemoved). A watch whose request is not answered
+    /// [`Error::WatchRemoved`]. A watch whose request is not answered
     /// yet goes on.
     pub fn remove_watches(&mut self, path: &str, watcher_type: WatcherType) -> usize {
         let (watches, mut voice) = self.watches();

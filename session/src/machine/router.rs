@@ -74,13 +74,15 @@ impl<T> Machine<T> {
             self.end_watches(Kinds::ONE_SHOT, &error);
         }
         let (newest, config) = (self.link.newest_zxid(), self.link.config());
-        let identities = config.auth.iter();
-        let identities =
-            identities.map(|auth| (packet(auth), ReplyTo::Identity(None, auth.scheme.clone())));
         let watches = self.watches.restore(newest, config.max_request);
-        let watches = watches.into_iter();
-        let watches = watches.map(|(request, ask)| (request.into(), ReplyTo::Watches(ask)));
-        self.requests.put_first(identities.chain(watches).collect());
+        for (request, ask) in watches.into_iter().rev() {
+            let reply_to = ReplyTo::Watches(ask);
+            self.requests.push_front(request.into(), reply_to);
+        }
+        for auth in config.auth.iter().rev() {
+            let reply_to = ReplyTo::Identity(None, auth.scheme.clone());
+            self.requests.push_front(packet(auth), reply_to);
+        }
     }
 
     /// The connection is gone. Requests that were not sent stay, except for those of the machine

@@ -21,7 +21,6 @@ mod support;
 
 use std::{
     collections::{BTreeSet, VecDeque},
-    mem,
     time::Instant,
 };
 
@@ -174,16 +173,14 @@ impl<R> Requests<R> {
         number
     }
 
-    /// Puts requests of the machine itself at the front, in this order.
-    pub(crate) fn put_first(&mut self, requests: Vec<(Encoded, R)>) {
-        for (request, reply_to) in requests.into_iter().rev() {
-            self.waiting.push_front(Queued {
-                request,
-                reply_to,
-                options: None,
-                number: 0,
-            });
-        }
+    /// Puts a request of the machine itself at the front.
+    pub(crate) fn push_front(&mut self, request: Encoded, reply_to: R) {
+        self.waiting.push_front(Queued {
+            request,
+            reply_to,
+            options: None,
+            number: 0,
+        });
     }
 
     // To the transport.
@@ -270,25 +267,30 @@ impl<R> Requests<R> {
             self.settle(sent.options, sent.number);
             failed.push((sent.op, sent.reply_to));
         }
-        failed.extend(self.take(|queued| queued.options.is_none()));
+        failed.extend(self.take(&|queued| queued.options.is_none()));
         failed
     }
 
     /// Takes out the waiting requests for which this holds.
-    fn take(&mut self, goes: impl Fn(&Queued<R>) -> bool) -> Vec<Failed<R>> {
-        if !self.waiting.iter().any(&goes) {
-            return Vec::new();
+    fn take(&mut self, goes: &dyn Fn(&Queued<R>) -> bool) -> Vec<Failed<R>> {
+        let mut failed = Vec::new();
+        for _ in 0..self.waiting.len() {
+            let Some(queued) = self.waiting.pop_front() else {
+                break;
+            };
+            if goes(&queued) {
+                self.bytes -= queued.bytes();
+                failed.push(self.fail(queued));
+            } else {
+                self.waiting.push_back(queued);
+            }
         }
-        let all = mem::take(&mut self.waiting);
-        let (go, stay): (VecDeque<_>, VecDeque<_>) = all.into_iter().partition(goes);
-        self.waiting = stay;
-        self.bytes -= go.iter().map(Queued::bytes).sum::<usize>();
-        go.into_iter().map(|queued| self.fail(queued)).collect()
+        failed
     }
 
     /// Takes out all requests that wait.
     pub(crate) fn take_all(&mut self) -> Vec<Failed<R>> {
-        self.take(|_| true)
+        self.take(&|_| true)
     }
 
     /// A server does not know this operation, on the connection of this number. Takes out the
@@ -300,7 +302,7 @@ impl<R> Requests<R> {
         peer: &Peer,
     ) -> Vec<Failed<R>> {
         self.support.is_unknown(op, connection, peer);
-        self.take(|queued| queued.request.op() == op)
+        self.take(&|queued| queued.request.op() == op)
     }
 
     /// The error of a request with an operation that servers do not know.
