@@ -62,6 +62,7 @@ pub use watches::WatchId;
 
 use crate::{Cause, Effect, Error};
 use lease::Lease;
+use link::earlier;
 use outbox::Outbox;
 use reply_to::ReplyTo;
 use requests::Requests;
@@ -119,7 +120,8 @@ impl<T> Machine<T> {
     /// write, and a request that was never asked for was never sent.
     pub fn transmit(&mut self, now: Instant, out: &mut BytesMut) {
         let before = out.len();
-        while self.link.transmit(out) || out.len() - before < BURST && self.send_next(now, out) {}
+        self.link.transmit(out);
+        while out.len() - before < BURST && self.send_next(now, out) {}
         if out.len() > before {
             self.out.metrics_mut().bytes_sent += metrics::bytes(out.len() - before);
         }
@@ -157,14 +159,11 @@ impl<T> Machine<T> {
     /// alone.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        let deadlines = [
-            self.link.next_deadline(self.lease.is_urgent()),
-            self.requests.next_deadline(),
-            self.unsent_deadline(),
-            self.unanswered_deadline(),
-            self.proof_deadline(),
-        ];
-        deadlines.into_iter().flatten().min()
+        let next = self.link.next_deadline(self.lease.is_urgent())?;
+        let next = earlier(next, self.requests.next_deadline());
+        let next = earlier(next, self.unsent_deadline());
+        let next = earlier(next, self.unanswered_deadline());
+        Some(earlier(next, self.proof_deadline()))
     }
 
     // From the user.

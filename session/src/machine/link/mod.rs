@@ -51,6 +51,7 @@ use attempt::Attempt;
 use connection::Connection;
 use servers::Servers;
 use session::Session;
+pub(crate) use timers::earlier;
 
 /// What has happened to the link.
 #[derive(Debug)]
@@ -299,10 +300,8 @@ impl Link {
         }
     }
 
-    /// Appends what the link itself has to send: the handshake, or a ping. Returns whether there was
-    /// something.
-    pub(crate) fn transmit(&mut self, out: &mut BytesMut) -> bool {
-        let before = out.len();
+    /// Appends what the link itself has to send: the handshake, or a ping.
+    pub(crate) fn transmit(&mut self, out: &mut BytesMut) {
         match &mut self.stage {
             Stage::Trying(attempt) => out.extend_from_slice(&attempt.take_unsent()),
             Stage::Open(open) => {
@@ -313,7 +312,6 @@ impl Link {
             }
             Stage::Paused { .. } | Stage::Ended(_) => {}
         }
-        out.len() > before
     }
 
     /// A whole message has come. Returns it if it is for the requests.

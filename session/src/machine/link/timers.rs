@@ -6,23 +6,28 @@ use std::time::Instant;
 use super::{Change, Connection, Link, Stage, State};
 use crate::Cause;
 
+/// The earlier of two deadlines, of which the second one may be unset.
+pub(crate) fn earlier(deadline: Instant, other: Option<Instant>) -> Instant {
+    other.map_or(deadline, |other| deadline.min(other))
+}
+
 impl Link {
     /// When [`tick_session`](Self::tick_session) or [`tick`](Self::tick) is due. `is_urgent` says
     /// that somebody waits for the answer to the next ping.
     pub(crate) fn next_deadline(&self, is_urgent: bool) -> Option<Instant> {
-        let (first, second) = match &self.stage {
+        let next = match &self.stage {
             Stage::Ended(_) => return None,
-            Stage::Paused { until } => (self.session_end(), Some(*until)),
-            Stage::Trying(attempt) => (self.session_end(), Some(attempt.deadline())),
-            Stage::Open(open) => (
-                open.closing().into_iter().chain(self.silence()).min(),
-                Some(match open.pinged() {
+            Stage::Paused { until } => earlier(*until, self.session_end()),
+            Stage::Trying(attempt) => earlier(attempt.deadline(), self.session_end()),
+            Stage::Open(open) => {
+                let ping = match open.pinged() {
                     Some(since) => since + self.timing().read,
                     None => self.ping_due(open, is_urgent),
-                }),
-            ),
+                };
+                earlier(earlier(ping, self.silence()), open.closing())
+            }
         };
-        first.into_iter().chain(second).min()
+        Some(next)
     }
 
     /// When the server will have been silent for too long.

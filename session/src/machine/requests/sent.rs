@@ -99,7 +99,12 @@ impl<R> InFlight<R> {
             self.last_answered = now;
             at
         };
-        self.sent.remove(at).ok_or(None)
+        // Mostly it is the oldest of all.
+        let sent = match at {
+            0 => self.sent.pop_front(),
+            at => self.sent.remove(at),
+        };
+        sent.ok_or(None)
     }
 
     /// The request with this number.
