@@ -210,7 +210,8 @@ async fn round(
     }
     let (_, changes) = client.get_data_and_watch(&path).await?;
     let (_, dropped) = client.get_children_and_watch("/").await?;
-    let armed = client.raw().watch_nodes(&[&path])?;
+    let armed = client.raw().watch_group();
+    armed.watch("/", vec![path[1..].into()]);
     let mut lasting = client
         .add_watch(&path, AddWatchMode::PERSISTENT_RECURSIVE)
         .await?;

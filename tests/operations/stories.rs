@@ -16,6 +16,7 @@ use std::{
 use lockkeeper::{
     Client, Error,
     proto::path,
+    raw::WatchGroup,
     watch::{EventType, PersistentWatcher, WatchNotice, Watcher, WatcherType},
 };
 use lockkeeper_sim::Rng;
@@ -56,7 +57,16 @@ enum Kind {
 
 enum Ear {
     Once(Pin<Box<Watcher>>),
+    Group(WatchGroup),
     Always(PersistentWatcher),
+}
+
+/// Watches a node as locks do.
+fn watch_alone(client: &Client, path: &str) -> WatchGroup {
+    let group = client.raw().watch_group();
+    let path = client.raw().server_path(path);
+    group.watch(path::parent(&path).unwrap(), vec![path::name(&path).into()]);
+    group
 }
 
 /// A listener, and the events that it must have received since the last check.
@@ -96,6 +106,11 @@ impl Listener {
                 if let Some(event) = poll_once(watcher.as_mut()) {
                     let event = event.unwrap();
                     told.push(Some((event.event_type, event.path)));
+                }
+            }
+            Ear::Group(group) => {
+                if let Some(event) = group.try_next() {
+                    told.push(Some((event.unwrap().event_type, self.path.clone())));
                 }
             }
             Ear::Always(watcher) => {
@@ -212,7 +227,7 @@ impl Story {
             }
             let (kind, path) = (listener.kind, &listener.path);
             assert_eq!(told, due, "{kind:?} on {path}: {self}");
-            if matches!(listener.ear, Ear::Once(_)) && !due.is_empty() {
+            if !matches!(listener.ear, Ear::Always(_)) && !due.is_empty() {
                 self.log.push(format!("{kind:?} on {path} has fired"));
                 listener.path.clear();
             }
@@ -235,10 +250,7 @@ impl Story {
                 Kind::Data,
                 once(client.get_data_and_watch(&path).await.unwrap().1),
             ),
-            2 if there => (
-                Kind::Data,
-                once(client.raw().watch_nodes(&[&path]).unwrap().remove(0)),
-            ),
+            2 if there => (Kind::Data, Ear::Group(watch_alone(client, &path))),
             3 if there => {
                 let list = client.get_children_and_watch(&path).await;
                 (Kind::Children, once(list.unwrap().1))
@@ -259,7 +271,7 @@ impl Story {
             }
             _ => return,
         };
-        if let Ear::Once(_) = ear {
+        if !matches!(ear, Ear::Always(_)) {
             for listener in self.listeners.values_mut() {
                 if let Ear::Always(watcher) = &mut listener.ear
                     && listener.path == path

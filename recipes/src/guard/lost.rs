@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{EventType, SessionId};
+use lockkeeper_proto::{EventType, SessionId, path};
 use lockkeeper_session::{
     Client,
     sync::select::{Either, select},
@@ -49,7 +49,7 @@ impl LockState {
 
 /// Waits for the deletion of a node, the end of its session, or the end of the session's lease.
 pub(crate) async fn lost(client: &Client, path: &str, session_id: SessionId) -> Loss {
-    let mut watcher = None;
+    let (mut watches, server_path) = (None, client.raw().server_path(path));
     // Not earlier: somebody may change the data of the node all the time, or the server may set no
     // watch.
     let (mut rounds, mut watch_at) = (Rounds::default(), client.now());
@@ -64,16 +64,13 @@ pub(crate) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
             return Loss::Elapsed;
         };
         let now = client.now();
-        if watcher.is_none() && watch_at <= now {
-            let set = raw.watch_nodes(&[path]).ok();
-            watcher = set.and_then(|mut watchers| watchers.pop());
+        if watches.is_none()
+            && watch_at <= now
+            && let Some(parent) = path::parent(&server_path)
+        {
+            let group = watches.insert(raw.watch_group());
+            group.watch(parent, vec![path::name(&server_path).into()]);
         }
-        let event = async {
-            match watcher.as_mut() {
-                Some(watcher) => watcher.await,
-                None => std::future::pending().await,
-            }
-        };
         // Timers stand still while the computer sleeps; the client's clock does not.
         let left = until.saturating_duration_since(now);
         let pause = watch_at.saturating_duration_since(now);
@@ -82,16 +79,24 @@ pub(crate) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
         } else {
             pause
         };
-        let elapsed = raw.sleep(left.min(longest));
-        let (event, changed, elapsed) = (pin!(event), pin!(changed), pin!(elapsed));
-        let other = select(changed, elapsed);
-        match select(event, other).await {
+        let happened = {
+            let event = async {
+                match &watches {
+                    Some(group) => group.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let elapsed = raw.sleep(left.min(longest));
+            let (event, changed, elapsed) = (pin!(event), pin!(changed), pin!(elapsed));
+            select(event, select(changed, elapsed)).await
+        };
+        match happened {
             Either::Left(Ok(event)) if event.event_type == EventType::NODE_DELETED => {
                 return session_loss(client, session_id).unwrap_or(Loss::Deleted);
             }
             // The data changed, or the watch has ended: look again.
             Either::Left(_) => {
-                watcher = None;
+                watches = None;
                 watch_at = client.now();
                 watch_at += rounds.begin(watch_at);
             }

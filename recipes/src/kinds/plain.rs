@@ -4,7 +4,7 @@
 
 use std::{mem, sync::Arc, time::Duration};
 
-use lockkeeper_proto::path::{self, PathError};
+use lockkeeper_proto::path::PathError;
 use lockkeeper_session::{
     Client, Error as SessionError,
     sync::select::{Either, select},
@@ -184,13 +184,12 @@ impl PlainMutex {
     /// Waits until the node of the other contender was deleted or changed, or its watch has ended.
     async fn wait_for_event(&self) -> Result<(), LockError> {
         self.directory.count_request();
-        let node = path::join(self.path(), name::PLAIN);
         // The watch begins at the reply that said that the node exists, so nothing is missed.
-        for watcher in self.client.raw().watch_nodes(&[&node])? {
-            match watcher.await {
-                Err(SessionError::SessionExpired { .. }) if !self.client.is_closed() => {}
-                event => drop(event.map_err(LockError::from)?),
-            }
+        let group = self.client.raw().watch_group();
+        group.watch(&self.directory.server_path, vec![name::PLAIN.into()]);
+        match group.next().await {
+            Err(SessionError::SessionExpired { .. }) if !self.client.is_closed() => {}
+            event => drop(event.map_err(LockError::from)?),
         }
         Ok(())
     }

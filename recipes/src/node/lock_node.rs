@@ -267,7 +267,7 @@ impl LockNode {
         let (node, identity) = (self.own()?, &self.task.identity);
         let raw = identity.client.raw().within(node.tag.session_id);
         let request = identity.check_request(&node.name);
-        let read = raw.submit_with_backpressure(request).await;
+        let [read] = raw.submit_with_backpressure([request]).await;
         match read.await {
             Ok(Response::GetData(read)) if read.stat.czxid == node.tag.czxid => {
                 let data = read.data.map(|data| identity.unmarked(data));

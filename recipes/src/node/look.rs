@@ -87,7 +87,7 @@ impl Look {
         identity.client.raw().run_in_background(async move {
             let raw = client.raw();
             let raw = within.map_or(raw, |session_id| raw.within(session_id));
-            let [barrier, list] = raw.submit_both_with_backpressure(barrier, list).await;
+            let [barrier, list] = raw.submit_with_backpressure([barrier, list]).await;
             let names = async {
                 match barrier.await {
                     Err(error) if !error.is_no_node() => return Err(Some(error)),

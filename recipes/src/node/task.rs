@@ -153,13 +153,13 @@ impl NodeTask {
             }
         };
         let raw = bound_to(identity, within);
-        let (reply, listing) = match list {
+        let (reply, listing) = if let Some(list) = list {
             // In one write: the listing shows the new node.
-            Some(list) => {
-                let [reply, list] = raw.submit_both_with_backpressure(request, list).await;
-                (reply, Some(list))
-            }
-            None => (raw.submit_with_backpressure(request).await, None),
+            let [reply, list] = raw.submit_with_backpressure([request, list]).await;
+            (reply, Some(list))
+        } else {
+            let [reply] = raw.submit_with_backpressure([request]).await;
+            (reply, None)
         };
         (self.pending, self.listing) = (Pending::Reply(reply), listing);
         self.life.sent();

@@ -327,7 +327,8 @@ impl Waiter {
         let client = self.node.client();
         self.turn.asked(client.snapshot().connections);
         let request = self.node.directory().list_request();
-        client.raw().submit_with_backpressure(request).await
+        let [listing] = client.raw().submit_with_backpressure([request]).await;
+        listing
     }
 
     fn watch_only_own(&mut self) {

@@ -6,6 +6,7 @@
 use std::{
     future::{Future, Ready, ready},
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
@@ -14,6 +15,7 @@ use super::{
     Client,
     capacity_queue::Waiting,
     shared::{Core, Shared},
+    sleep::Sleep,
     sync::BoxFuture,
 };
 use crate::machine::RequestOptions;
@@ -41,6 +43,10 @@ impl<R, F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Unpin> Future for A
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
+        // At its deadline the caller need not wait any longer.
+        if let Some(deadline) = &mut self.until {
+            let _ = Pin::new(deadline).poll(cx);
+        }
         let done = self.run(Some(cx.waker()));
         done.map_or(Poll::Pending, Poll::Ready)
     }
@@ -48,12 +54,13 @@ impl<R, F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Unpin> Future for A
 
 /// Runs `act` on the core when there is capacity for this many bytes of requests.
 pub(crate) struct Attempt<'a, F> {
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     deadline: Option<Duration>,
     bytes: usize,
     act: Option<F>,
     options: Option<RequestOptions>,
     ticket: Option<u64>,
+    until: Option<Sleep>,
 }
 
 /// The options of a request made at `now` by a handle with this deadline.
@@ -80,8 +87,7 @@ impl<F> Attempt<'_, F> {
                 .options
                 .get_or_insert_with(|| options(self.deadline, now));
             // A request that fails immediately need not wait for its turn.
-            let is_answered = core.machine.link().is_closing()
-                || options.deadline.is_some_and(|deadline| deadline <= now);
+            let is_answered = core.machine.link().is_closing() || options.is_over(now);
             let is_next = is_answered || core.capacity_queue.is_first(self.ticket);
             if !(is_next && core.machine.has_capacity(now, self.bytes, &options)) {
                 let waiting = Waiting {
@@ -197,11 +203,14 @@ impl Client {
             act: Some(act),
             options,
             ticket: None,
+            until: None,
         };
-        match attempt.run(None) {
-            Some(done) => WhenCapacity::Done(ready(done)),
-            None => WhenCapacity::Waiting(Box::pin(attempt)),
+        if let Some(done) = attempt.run(None) {
+            return WhenCapacity::Done(ready(done));
         }
+        let deadline = attempt.options.and_then(|options| options.deadline);
+        attempt.until = deadline.map(|deadline| Sleep::until(&self.shared, deadline));
+        WhenCapacity::Waiting(Box::pin(attempt))
     }
 }
 

@@ -4,11 +4,7 @@
 //! one may go. Not here: how much capacity there is (`Machine::has_capacity`), and the futures that
 //! wait (`capacity`).
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    task::Waker,
-    time::Instant,
-};
+use std::{collections::BTreeMap, task::Waker, time::Instant};
 
 use crate::machine::{Machine, RequestOptions};
 
@@ -16,7 +12,6 @@ use crate::machine::{Machine, RequestOptions};
 #[derive(Debug, Default)]
 pub(crate) struct CapacityQueue {
     waiting: BTreeMap<u64, Waiting>,
-    deadlines: BTreeSet<(Instant, u64)>,
     last_ticket: u64,
 }
 
@@ -33,31 +28,18 @@ impl CapacityQueue {
         self.waiting.len()
     }
 
-    /// The earliest deadline of the waiting callers.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
-    }
-
     /// Adds a caller at the end of the queue, or puts it back into the place of its ticket.
     pub(crate) fn wait(&mut self, ticket: Option<u64>, waiting: Waiting) -> u64 {
         let ticket = ticket.unwrap_or_else(|| {
             self.last_ticket += 1;
             self.last_ticket
         });
-        self.leave(ticket);
-        if let Some(deadline) = waiting.options.deadline {
-            self.deadlines.insert((deadline, ticket));
-        }
         self.waiting.insert(ticket, waiting);
         ticket
     }
 
-    pub(crate) fn leave(&mut self, ticket: u64) -> Option<Waiting> {
-        let waiting = self.waiting.remove(&ticket)?;
-        if let Some(deadline) = waiting.options.deadline {
-            self.deadlines.remove(&(deadline, ticket));
-        }
-        Some(waiting)
+    pub(crate) fn leave(&mut self, ticket: u64) {
+        self.waiting.remove(&ticket);
     }
 
     pub(crate) fn is_first(&self, ticket: Option<u64>) -> bool {
@@ -65,30 +47,19 @@ impl CapacityQueue {
         first.is_none_or(|(first, _)| ticket == Some(*first))
     }
 
-    /// The callers that should check again: the first in the queue when there is capacity, and
-    /// every caller that need not wait any longer.
+    /// The callers that should check again: the first in the queue when there is capacity; all when
+    /// the client ends.
     ///
     /// A caller that gets capacity calls this again and so wakes the next one.
-    pub(crate) fn woken<T>(&mut self, now: Instant, machine: &Machine<T>) -> Vec<Waker> {
-        if self.waiting.is_empty() {
-            return Vec::new();
-        }
+    pub(crate) fn woken<T>(&mut self, now: Instant, machine: &Machine<T>, woken: &mut Vec<Waker>) {
+        let Some((_, first)) = self.waiting.first_key_value() else {
+            return;
+        };
         if machine.link().is_closing() {
-            self.deadlines.clear();
             let all = std::mem::take(&mut self.waiting);
-            return all.into_values().map(|waiting| waiting.waker).collect();
-        }
-        let mut woken = Vec::new();
-        while let Some((_, ticket)) =
-            (self.deadlines.first().copied()).filter(|(due, _)| *due <= now)
-        {
-            woken.extend(self.leave(ticket).map(|waiting| waiting.waker));
-        }
-        if let Some((_, first)) = self.waiting.first_key_value()
-            && machine.has_capacity(now, first.bytes, &first.options)
-        {
+            woken.extend(all.into_values().map(|waiting| waiting.waker));
+        } else if machine.has_capacity(now, first.bytes, &first.options) {
             woken.push(first.waker.clone());
         }
-        woken
     }
 }

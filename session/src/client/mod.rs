@@ -302,9 +302,9 @@ impl Client {
         node: &str,
         request: Request,
     ) -> impl Future<Output = Result<Response, Error>> + Send {
-        let submitted = self.raw().submit_with_backpressure(request);
+        let submitted = self.raw().submit_with_backpressure([request]);
         async move {
-            let reply = submitted.await;
+            let [reply] = submitted.await;
             reply.await.map_err(|error| error.on(node))
         }
     }

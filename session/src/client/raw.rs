@@ -14,8 +14,8 @@ use std::{
 use lockkeeper_proto::{Request, SessionId, WatcherType, Zxid};
 
 use super::{
-    Client, Clock, PendingReply, Watcher, capacity::options, shared::Core, sleep::Sleep,
-    sync::BoxFuture, watches::group::WatchGroup,
+    Client, Clock, PendingReply, capacity::options, shared::Core, sleep::Sleep, sync::BoxFuture,
+    watches::group::WatchGroup,
 };
 use crate::{
     Error,
@@ -95,27 +95,12 @@ impl Raw<'_> {
     ///
     /// # Ordering
     /// Callers get capacity in the order in which they started to wait. Requests of `submit` go
-    /// ahead of all waiting callers.
-    pub fn submit_with_backpressure(
+    /// ahead of all waiting callers. No other request comes between the requests of one call.
+    pub fn submit_with_backpressure<const N: usize>(
         self,
-        request: Request,
-    ) -> impl Future<Output = PendingReply> + Send {
-        let request = Encoded::from(request);
-        let bytes = request.len();
-        let submit = move |core: &mut Core, now: Instant, options: RequestOptions| {
-            core.submit(self.within, now, request, options)
-        };
-        self.client.when_capacity(bytes, submit)
-    }
-
-    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for two requests, between
-    /// which no other comes.
-    pub fn submit_both_with_backpressure(
-        self,
-        first: Request,
-        second: Request,
-    ) -> impl Future<Output = [PendingReply; 2]> + Send {
-        let requests = [first, second].map(Encoded::from);
+        requests: [Request; N],
+    ) -> impl Future<Output = [PendingReply; N]> + Send {
+        let requests = requests.map(Encoded::from);
         let bytes = requests.iter().map(Encoded::len).sum();
         self.client.when_capacity(bytes, move |core, now, options| {
             requests.map(|request| core.submit(self.within, now, request, options))
@@ -128,9 +113,6 @@ impl Raw<'_> {
     /// It is asked right before the requests are queued, under the lock of the client, so it must
     /// not use the client. A request that another thread queues after it has changed the answer is
     /// behind these requests, or these are not sent.
-    ///
-    /// # Cancel safety
-    /// As [`submit_with_backpressure`](Self::submit_with_backpressure).
     #[doc(hidden)]
     pub async fn submit_if<const N: usize>(
         self,
@@ -256,76 +238,6 @@ impl Raw<'_> {
     #[must_use]
     pub fn is_same(self, other: &Client) -> bool {
         Arc::ptr_eq(&self.client.shared, &other.shared)
-    }
-
-    /// Watches existing nodes with one request. Each watcher gets one event.
-    ///
-    /// The client sends the request immediately. For very many nodes it sends several requests.
-    ///
-    /// The guarantee holds for each node by itself. Let the *mark* be the newest zxid that a reply
-    /// of this session contained when this method was called. The watcher's event is the first of
-    /// these that is true when the server handles the request, or becomes true later:
-    ///
-    /// - "node deleted": the node does not exist. It may have been deleted just before, or may
-    ///   never have existed.
-    /// - "node data changed": the data were set, or the node was created, in a transaction newer
-    ///   than the mark, and the watcher was not yet told.
-    /// - "node data changed" or "node deleted": the next change of the data, or the deletion of the
-    ///   node.
-    ///
-    /// So the watcher misses no change of a node that the caller read in this session before the
-    /// call: every later change is newer than the mark. If you know the node from elsewhere, or
-    /// from a reply that came after the call, a change before the mark is not reported: read the
-    /// node then. The watcher may report a change between the mark and the request that the caller
-    /// has already seen.
-    ///
-    /// The request is the one with which clients restore their watches (`setWatches`). The caller
-    /// needs no reply: the server handles all later requests after this one. No watcher gets its
-    /// event before the server has set all of them. Without a connection, the client sets the
-    /// watches on the next connection, with the same guarantee. The watches outlive reconnects and
-    /// end with the session.
-    ///
-    /// # Errors
-    /// [`Error::BadPath`] for the first invalid path; nothing is watched then. If the client has
-    /// ended, the watchers return that error.
-    ///
-    /// # Cancel safety
-    /// The method does not wait. Dropping a watcher ends its watch.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = lockkeeper_server::Server::start().await?;
-    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// # mod lockkeeper {
-    /// #     pub use lockkeeper_proto::{CreateMode, Version};
-    /// #     pub mod watch { pub use lockkeeper_proto::EventType; }
-    /// # }
-    /// use lockkeeper::{CreateMode, Version, watch::EventType};
-    ///
-    /// for path in ["/a", "/b"] {
-    ///     client.create(path, "", CreateMode::Persistent).await?;
-    /// }
-    /// let watchers = client.raw().watch_nodes(&["/a", "/b"])?;
-    /// client.delete("/b", Version::ANY).await?;
-    /// let [a, b] = <[_; 2]>::try_from(watchers).unwrap();
-    /// assert_eq!(b.await?.event_type, EventType::NODE_DELETED);
-    /// drop(a); // removes the watch on /a from the server
-    /// # Ok(()) }
-    /// ```
-    pub fn watch_nodes(self, paths: &[&str]) -> Result<Vec<Watcher>, Error> {
-        let server_paths = paths
-            .iter()
-            .map(|path| self.client.resolve(path))
-            .collect::<Result<Vec<_>, _>>()?;
-        let watches = self
-            .client
-            .shared
-            .act(|core| core.watch_nodes(server_paths));
-        Ok(watches
-            .into_iter()
-            .map(|(id, events)| Watcher::new(self.client.shared.clone(), id, events))
-            .collect())
     }
 
     /// An empty group of watches, whose events come in the order in which the server sent them.

@@ -296,24 +296,51 @@ impl Core {
         PendingReply { op, receiver }
     }
 
-    /// Like `submit`, for a request that leaves a watch. `None` when the machine refused the
-    /// request.
+    /// Like `submit`, for a request that leaves a watch. Its id is `None` when the machine refused
+    /// the request.
+    fn submit_watching(
+        &mut self,
+        now: Instant,
+        request: Encoded,
+        options: RequestOptions,
+    ) -> (PendingReply, Option<WatchId>) {
+        let (sender, receiver) = oneshot::channel();
+        let op = request.op();
+        let id = self.machine.submit(now, sender, request, options);
+        (PendingReply { op, receiver }, id)
+    }
+
+    /// Submits a request that leaves a one-shot watch.
     pub(crate) fn reply_and_watch(
         &mut self,
         now: Instant,
         request: Encoded,
         options: RequestOptions,
     ) -> (PendingReply, Option<(WatchId, EventReceiver)>) {
-        let (sender, receiver) = oneshot::channel();
-        let op = request.op();
-        let id = self.machine.submit(now, sender, request, options);
-        let watch = id.map(|id| (id, self.listen(id)));
-        (PendingReply { op, receiver }, watch)
+        let (reply, id) = self.submit_watching(now, request, options);
+        let watch = id.map(|id| {
+            let (sender, receiver) = oneshot::channel();
+            self.listeners.insert(id, Listener::Once(sender));
+            (id, receiver)
+        });
+        (reply, watch)
     }
 
-    pub(crate) fn watch_nodes(&mut self, paths: Vec<String>) -> Vec<(WatchId, EventReceiver)> {
-        let ids = self.machine.watch_nodes(paths);
-        ids.into_iter().map(|id| (id, self.listen(id))).collect()
+    /// Submits a request that leaves a persistent watch.
+    pub(crate) fn add_watch(
+        &mut self,
+        now: Instant,
+        request: Encoded,
+        options: RequestOptions,
+        capacity: usize,
+    ) -> (PendingReply, Option<(WatchId, Arc<EventQueue>)>) {
+        let (reply, id) = self.submit_watching(now, request, options);
+        let listener = id.map(|id| {
+            let queue = Arc::new(EventQueue::new(capacity));
+            self.listeners.insert(id, Listener::Always(queue.clone()));
+            (id, queue)
+        });
+        (reply, listener)
     }
 
     /// Watches nodes with one request. The events of all of them go to one queue.
@@ -334,31 +361,6 @@ impl Core {
         self.is_closing || self.machine.link().is_closing()
     }
 
-    fn listen(&mut self, id: WatchId) -> EventReceiver {
-        let (sender, receiver) = oneshot::channel();
-        self.listeners.insert(id, Listener::Once(sender));
-        receiver
-    }
-
-    /// Like `reply_and_watch`, for a request that leaves a persistent watch.
-    pub(crate) fn add_watch(
-        &mut self,
-        now: Instant,
-        request: Encoded,
-        options: RequestOptions,
-        capacity: usize,
-    ) -> (PendingReply, Option<(WatchId, Arc<EventQueue>)>) {
-        let (sender, receiver) = oneshot::channel();
-        let op = request.op();
-        let id = self.machine.submit(now, sender, request, options);
-        let listener = id.map(|id| {
-            let queue = Arc::new(EventQueue::new(capacity));
-            self.listeners.insert(id, Listener::Always(queue.clone()));
-            (id, queue)
-        });
-        (PendingReply { op, receiver }, listener)
-    }
-
     pub(crate) fn add_auth(&mut self, auth: Auth) -> ReplyReceiver {
         let (sender, receiver) = oneshot::channel();
         self.machine.add_auth(self.clock.now(), sender, auth);
@@ -377,7 +379,8 @@ impl Core {
     /// The callers that should check again whether there is request capacity for them, and those
     /// whose time has come.
     pub(crate) fn woken(&mut self, now: Instant) -> Vec<Waker> {
-        let mut woken = self.capacity_queue.woken(now, &self.machine);
+        let mut woken = Vec::new();
+        self.capacity_queue.woken(now, &self.machine, &mut woken);
         if !self.timers.is_empty() {
             let all = self.machine.link().is_ended();
             self.timers.fire(|due| all || due <= now, &mut woken);
@@ -387,11 +390,7 @@ impl Core {
 
     /// When the client's task has to run next if nothing else happens.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let deadlines = [
-            self.machine.next_deadline(),
-            self.capacity_queue.next_deadline(),
-            self.timers.next(),
-        ];
+        let deadlines = [self.machine.next_deadline(), self.timers.next()];
         deadlines.into_iter().flatten().min()
     }
 

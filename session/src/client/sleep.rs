@@ -28,9 +28,13 @@ pub struct Sleep {
 impl Sleep {
     pub(super) fn new(shared: &Arc<Shared>, duration: Duration) -> Self {
         let now = shared.lock().clock.now();
+        Self::until(shared, now.checked_add(duration).unwrap_or(now + YEARS_30))
+    }
+
+    pub(super) fn until(shared: &Arc<Shared>, until: Instant) -> Self {
         Self {
             shared: shared.clone(),
-            until: now.checked_add(duration).unwrap_or(now + YEARS_30),
+            until,
             number: None,
         }
     }

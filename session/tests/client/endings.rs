@@ -194,7 +194,9 @@ fn waiting_callers_get_an_error_when_the_drivers_runtime_is_dropped() {
     client
         .raw()
         .run_in_background(async { panic!("no runtime is left to run this") });
-    assert!(block_on(client.raw().watch_nodes(&["/"]).unwrap().remove(0)).is_err());
+    let group = client.raw().watch_group();
+    group.watch("/", vec!["a".into()]);
+    assert!(block_on(group.next()).is_err());
     block_on(client.close());
 }
 

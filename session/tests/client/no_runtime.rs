@@ -65,7 +65,7 @@ fn every_request_is_answered() {
             let sync = || Request::Sync(SyncRequest { path: "/".into() });
             let [reply] = one.raw().submit([sync()]);
             reply.await?;
-            let reply = one.raw().submit_with_backpressure(sync()).await;
+            let [reply] = one.raw().submit_with_backpressure([sync()]).await;
             reply.await?;
             for reply in one.raw().submit_all_with_backpressure(vec![sync()]).await {
                 reply.await?;

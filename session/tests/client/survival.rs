@@ -63,9 +63,10 @@ async fn events_carry_the_paths_that_the_client_uses() {
     let (_, missing) = client.exists_and_watch("/a").await.unwrap();
     server.faults().cut(client.snapshot().session_id);
     follow(&client, |now| now.connections == 2).await;
-    let armed = client.raw().watch_nodes(&["/a"]).unwrap().remove(0);
-    // There is no such node, so the watcher reports a deletion.
-    assert_eq!(soon(armed).await.unwrap().path, "/a");
+    let armed = client.raw().watch_group();
+    armed.watch("/app", vec!["a".into()]);
+    // There is no such node, so the group reports a deletion.
+    assert_eq!(&*soon(armed.next()).await.unwrap().name, "a");
     let mode = CreateMode::Persistent;
     root.create("/app/a", "", mode).await.unwrap();
     assert_eq!(soon(own_root).await.unwrap().path, "/");

@@ -158,10 +158,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn who_am_i(&self) -> Result<Vec<ClientInfo>, Error> {
-        let reply = self
-            .raw()
-            .submit_with_backpressure(Request::WhoAmI(Empty {}))
-            .await;
-        record_of!(reply.await?, WhoAmI).map(|me| me.client_info)
+        let reply = self.ask("", Request::WhoAmI(Empty {})).await?;
+        record_of!(reply, WhoAmI).map(|me| me.client_info)
     }
 }

@@ -201,11 +201,8 @@ impl Client {
     }
 
     async fn ask_to_reconfigure(&self, request: ReconfigRequest) -> Result<GetDataResponse, Error> {
-        let reply = self
-            .raw()
-            .submit_with_backpressure(Request::Reconfig(request))
-            .await;
-        record_of!(reply.await?, Reconfig)
+        let reply = self.ask("", Request::Reconfig(request)).await?;
+        record_of!(reply, Reconfig)
     }
 }
 

@@ -102,11 +102,7 @@ impl ReadTransaction {
         }
         let ops: Vec<_> = self.request.ops.iter().map(Request::op).collect();
         let before = self.client.snapshot().connections;
-        let reply = self
-            .client
-            .raw()
-            .submit_with_backpressure(Request::MultiRead(self.request))
-            .await;
+        let reply = self.client.ask("", Request::MultiRead(self.request));
         let results = record_of!(reply.await?, MultiRead)?.results;
         if results.len() != ops.len() {
             return Err(unexpected(OpCode::MULTI_READ));

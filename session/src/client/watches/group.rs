@@ -36,9 +36,15 @@ impl WatchGroup {
         }
     }
 
-    /// Watches existing nodes of a directory with one request, as
-    /// [`Raw::watch_nodes`](crate::Raw::watch_nodes) does. `directory` is the path with which the
-    /// server names it.
+    /// Watches existing nodes of a directory with one request, which is sent immediately; for very
+    /// many nodes with several. `directory` is the path with which the server names it.
+    ///
+    /// Each watch gets one event, by the rule of
+    /// [`Machine::watch_nodes`](crate::machine::Machine::watch_nodes). So no change of a node is
+    /// missed that was read in this session before the call. If you know the node from elsewhere,
+    /// or from a reply that came after the call, read it then.
+    ///
+    /// The watches outlive reconnects and end with the session.
     pub fn watch(&self, directory: &str, names: Vec<Arc<str>>) {
         self.shared.act(|core| {
             let paths = names.iter().map(|name| path::join(directory, name));
@@ -82,8 +88,8 @@ impl WatchGroup {
     ///
     /// # Cancel safety
     /// No event is lost when the future is dropped.
-    pub async fn next(&self) -> Result<GroupEvent, Error> {
-        poll_fn(|cx| self.events.poll(cx, Events::pop)).await
+    pub fn next(&self) -> impl Future<Output = Result<GroupEvent, Error>> + Send {
+        poll_fn(|cx| self.events.poll(cx, Events::pop))
     }
 }
 

@@ -37,12 +37,8 @@ use crate::{Error, machine::WatchId};
 /// # Ordering
 /// An event is in the queue before the client returns the reply to any request that shows the
 /// change. The stream normally returns each change once. It may return a change twice if the change
-/// happens at the moment when this client
-/// - calls [`Raw::watch_nodes`](crate::Raw::watch_nodes) for the node, or
-/// - drops a persistent watch on the node while one-shot watches on it remain.
-///
-/// In both cases the server may repeat an event because it cannot know that the client already has
-/// it.
+/// happens at the moment when this client calls [`WatchGroup::watch`](crate::WatchGroup::watch) for a node below: the
+/// server may repeat an event because it cannot know that the client already has it.
 ///
 /// # Cancel safety
 /// Dropping the stream ends the watch. With the last watch of its mode on a node, the client also
