@@ -11,7 +11,7 @@ use alloc::{borrow::Cow, string::String, vec::Vec};
 
 use bytes::Bytes;
 
-use crate::{DecodeError, DecodeErrorKind, Reader, Sink, Writer, writer::Count};
+use crate::{DecodeError, DecodeErrorKind, Names, Reader, Sink, Writer, writer::Count};
 
 /// A value that can be encoded as jute.
 pub trait Encode {
@@ -178,6 +178,7 @@ macro_rules! nullable {
 nullable! {
     Bytes => Reader::take_buffer;
     String => Reader::take_string;
+    Names => Reader::take_names;
     Cow<'static, str> => |reader: &mut Reader| Ok(reader.take_string()?.map(Cow::Owned));
     Vec<T> where T => take_vector;
     Cow<'static, [T]> where T => |reader: &mut Reader| Ok(take_vector(reader)?.map(Cow::Owned));

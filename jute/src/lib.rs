@@ -67,6 +67,7 @@ extern crate alloc;
 
 mod codec;
 mod error;
+mod names;
 mod reader;
 mod record;
 mod trace;
@@ -77,6 +78,7 @@ use lockkeeper_test_support::cases;
 
 pub use codec::{Decode, Encode};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
+pub use names::Names;
 pub use reader::Reader;
 #[cfg(feature = "trace")]
 pub use trace::{Traced, TracedValue};

@@ -17,7 +17,7 @@ use bytes::{Buf, Bytes};
 
 #[cfg(feature = "trace")]
 use crate::Traced;
-use crate::{DecodeError, DecodeErrorKind, trace::TracedValue};
+use crate::{Decode, DecodeError, DecodeErrorKind, Names, names, trace::TracedValue};
 
 /// Reads jute values from the front of a buffer.
 #[derive(Clone, Debug)]
@@ -215,6 +215,42 @@ impl Reader {
         };
         self.pass(end, || TracedValue::Text(Some(text.clone())));
         Ok(Some(text))
+    }
+
+    /// Reads a `vector` of `ustring`. Returns `None` for null.
+    ///
+    /// The names share the memory of the input, unless one of them is not UTF-8 there, or the reader
+    /// notes what it reads.
+    pub(crate) fn take_names(&mut self) -> Result<Option<Names>, DecodeError> {
+        let Some(count) = self.take_count(LENGTH)? else {
+            return Ok(None);
+        };
+        if let Some(length) = self.peek_names(count) {
+            return Ok(Some(Names::checked(count, self.rest.split_to(length))));
+        }
+        (0..count)
+            .map(|_| String::decode(self))
+            .collect::<Result<_, _>>()
+            .map(Some)
+    }
+
+    /// The length of so many strings in front, if they are all UTF-8.
+    fn peek_names(&self, count: usize) -> Option<usize> {
+        #[cfg(feature = "trace")]
+        if self.trace.is_some() {
+            return None;
+        }
+        let mut rest = &self.rest[..];
+        for _ in 0..count {
+            (_, rest) = names::split_first(rest)?;
+        }
+        let all = self.rest.get(..self.left().saturating_sub(rest.len()))?;
+        // Where everything is ASCII, with each length below 128, no name has to be checked alone.
+        let is_text = all.is_ascii() || {
+            let mut each = names::parts(all);
+            each.all(|(_, name)| core::str::from_utf8(name).is_ok())
+        };
+        is_text.then_some(all.len())
     }
 
     /// Reads the count of a `vector`. Returns `None` for null.
