@@ -23,7 +23,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use lockkeeper::{Client, CreateMode, Mutex, Version, client::Connector};
+use lockkeeper::{Client, CreateMode, Mutex, Version, client::Connector, proto::Response};
 use lockkeeper_bench::{Failure, loopback, messages};
 use lockkeeper_recipes::rank;
 use tokio::task::JoinSet;
@@ -38,13 +38,14 @@ const FIGURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/cost.txt");
 /// A function that repeats its work for a number of rounds.
 type Scenario = fn(u64) -> Result<(), Failure>;
 
-const SCENARIOS: [(&str, Scenario); 14] = [
+const SCENARIOS: [(&str, Scenario); 15] = [
     ("encode create", encode_create),
     ("decode 32 children", |rounds| decode_children(rounds, 32)),
     ("decode 1000 children", |rounds| {
         decode_children(rounds, 1000)
     }),
     ("rank 32 children", rank_children),
+    ("decode and rank 1000 children", decode_and_rank),
     ("split 100 frames", split_frames),
     ("get", |rounds| one_by_one(rounds, Request::Get)),
     ("create and delete", |rounds| {
@@ -207,6 +208,21 @@ fn rank_children(rounds: u64) -> Result<(), Failure> {
     for _ in 0..rounds {
         let children = black_box(&names).iter().map(String::as_str);
         black_box(rank::rank(rank::Kind::Mutex, children, mine));
+    }
+    Ok(())
+}
+
+/// Ranks a listing straight from its reply, as the last of 1,000 contenders does.
+fn decode_and_rank(rounds: u64) -> Result<(), Failure> {
+    let reply = messages::children_reply(1000)?;
+    let names = messages::lock_nodes(1000);
+    let mine = names.last().ok_or("no names")?;
+    for _ in 0..rounds {
+        let list = messages::decode_children(black_box(&reply).clone())?;
+        let Response::GetChildren(list) = list else {
+            return Err("another reply".into());
+        };
+        black_box(rank::rank(rank::Kind::Mutex, list.children.iter(), mine));
     }
     Ok(())
 }

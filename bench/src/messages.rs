@@ -56,7 +56,7 @@ pub fn lock_nodes(names: usize) -> Vec<String> {
 /// When the reply is too long.
 pub fn children_reply(names: usize) -> Result<Bytes, Failure> {
     let list = GetChildrenResponse {
-        children: lock_nodes(names),
+        children: lock_nodes(names).into_iter().collect(),
     };
     let mut out = BytesMut::new();
     reply(&mut out, &list)?;

@@ -5,6 +5,7 @@
 //!
 //! Not here: the checks of what a message has (`reader`).
 
+use alloc::{string::String, vec::Vec};
 use core::{fmt, iter, ops::Range, str};
 
 use bytes::{Bytes, BytesMut};
@@ -37,7 +38,7 @@ impl Names {
     }
 
     /// The names, in the order of the message.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
+    pub fn iter(&self) -> impl Iterator<Item = &str> + Clone {
         // Lengths below 128 are ASCII, so that one check does for all names.
         let all = str::from_utf8(&self.encoded).ok();
         parts(&self.encoded).map_while(move |(place, name)| match all {
@@ -54,7 +55,7 @@ impl Names {
 
 /// Where each of these strings is, without its length, and its bytes. Ends before one that is null
 /// or not complete.
-pub(crate) fn parts(encoded: &[u8]) -> impl Iterator<Item = (Range<usize>, &[u8])> {
+pub(crate) fn parts(encoded: &[u8]) -> impl Iterator<Item = (Range<usize>, &[u8])> + Clone {
     let mut rest = encoded;
     iter::from_fn(move || {
         let name;
@@ -87,6 +88,14 @@ impl<N: AsRef<str>> FromIterator<N> for Names {
     }
 }
 
+impl From<Names> for Vec<String> {
+    fn from(names: Names) -> Self {
+        let mut strings = Self::with_capacity(names.count.min(names.encoded.len()));
+        strings.extend(names.iter().map(String::from));
+        strings
+    }
+}
+
 impl Encode for Names {
     fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
         writer.put_length(self.count);
@@ -102,11 +111,7 @@ impl fmt::Debug for Names {
 
 #[cfg(test)]
 mod tests {
-    use alloc::{
-        format,
-        string::{String, ToString},
-        vec::Vec,
-    };
+    use alloc::format;
 
     use proptest::{collection::vec, prelude::*};
 
@@ -121,16 +126,12 @@ mod tests {
         out.freeze()
     }
 
-    fn listed(names: &Names) -> Vec<String> {
-        names.iter().map(ToString::to_string).collect()
-    }
-
     /// Decodes the names, and checks that this is as if they were strings one by one, also with the
     /// error and what is left.
     fn decode(reader: &Reader) -> Result<Names, DecodeError> {
         let (mut one, mut other) = (reader.clone(), reader.clone());
         let (names, strings) = (Names::decode(&mut one), Vec::<String>::decode(&mut other));
-        assert_eq!(names.as_ref().map(listed), strings.as_ref().map(Vec::clone));
+        assert_eq!(names.clone().map(Vec::from), strings.clone());
         if let (Ok(names), Ok(strings)) = (&names, &strings) {
             assert_eq!(one.left(), other.left());
             assert_eq!(

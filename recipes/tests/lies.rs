@@ -15,7 +15,7 @@ use bytes::Bytes;
 use lockkeeper_proto::{
     CreateMode, ErrorCode, EventType, OpCode, Request, Response, Stat, Zxid,
     header::ReplyHeader,
-    jute::{Decode, Encode, Reader},
+    jute::{Decode, Encode, Names, Reader},
     multi::MultiResponse,
     path,
     records::{
@@ -110,11 +110,11 @@ impl Memory {
         })
     }
 
-    fn below(&self, directory: &str) -> Vec<String> {
+    fn below(&self, directory: &str) -> Names {
         let nodes = self.nodes.iter();
         nodes
             .filter(|(node, _)| path::parent(node) == Some(directory))
-            .map(|(node, _)| path::name(node).to_owned())
+            .map(|(node, _)| path::name(node))
             .collect()
     }
 }
@@ -199,7 +199,7 @@ async fn ahead_and(event_type: EventType) {
     let (_server, client, memory) = liar(move |memory, request| {
         let mut reply = memory.honest(request);
         if let Ok(Response::GetChildren(list)) = &mut reply {
-            list.children.extend(AHEAD.map(str::to_owned));
+            list.children = list.children.iter().chain(AHEAD).collect();
         }
         let event = |path: &str| AHEAD.contains(&path::name(path)).then_some(event_type);
         Some(Answer(reply, events(request, event)))
@@ -246,7 +246,7 @@ async fn leases_that_are_taken_and_change_all_the_time() {
             _ => None,
         };
         if let Some((_, children)) = children.filter(|(path, _)| path.ends_with("leases")) {
-            children.push("x-lease-0000000001".to_owned());
+            *children = children.iter().chain(["x-lease-0000000001"]).collect();
         }
         let event = |path: &str| {
             let is_directory = path.ends_with("leases");

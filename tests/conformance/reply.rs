@@ -110,7 +110,11 @@ fn response_text(response: &Response, names: &mut Names, more: &mut Vec<String>)
         Response::GetAcl(read) => format!("{} {}", acl(&read.acl), names.stat(&read.stat)),
         Response::GetChildren(list) => children(list),
         Response::GetChildren2(list) => {
-            format!("{} {}", sorted(&list.children), names.stat(&list.stat))
+            format!(
+                "{} {}",
+                sorted(list.children.iter()),
+                names.stat(&list.stat)
+            )
         }
         Response::GetAllChildrenNumber(count) => count.total_number.to_string(),
         Response::GetEphemerals(list) => {
@@ -173,12 +177,12 @@ fn node(read: &GetDataResponse, names: &mut Names) -> String {
 }
 
 fn children(list: &GetChildrenResponse) -> String {
-    sorted(&list.children)
+    sorted(list.children.iter())
 }
 
 /// A list without a defined order, sorted.
-fn sorted(list: &[String]) -> String {
-    let mut list: Vec<_> = list.iter().map(|word| bare(word)).collect();
+fn sorted<N: AsRef<str>>(list: impl IntoIterator<Item = N>) -> String {
+    let mut list: Vec<_> = list.into_iter().map(|word| bare(word.as_ref())).collect();
     list.sort();
     format!("[{}]", list.join(" "))
 }

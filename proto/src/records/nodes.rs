@@ -4,7 +4,10 @@ use alloc::{string::String, vec::Vec};
 
 use bytes::Bytes;
 
-use crate::{Acl, Acls, Stat, Version, jute::record};
+use crate::{
+    Acl, Acls, Stat, Version,
+    jute::{Names, record},
+};
 
 record! {
     /// Creates a node.
@@ -138,14 +141,14 @@ record! {
 
     /// A node's children.
     pub struct GetChildrenResponse {
-        /// The names of the children, in no particular order.
-        pub children: Vec<String>,
+        /// The names of the children, in no particular order. They share the memory of the frame.
+        pub children: Names,
     }
 
     /// A node's children and metadata.
     pub struct GetChildren2Response {
-        /// The names of the children, in no particular order.
-        pub children: Vec<String>,
+        /// The names of the children, in no particular order. They share the memory of the frame.
+        pub children: Names,
         /// The metadata.
         pub stat: Stat,
     }

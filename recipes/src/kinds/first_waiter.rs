@@ -49,7 +49,7 @@ impl Semaphore {
         }
         let (mut turn, mut leases, mut changed) = (LeaseTurn::default(), Vec::new(), None);
         if let Some(first) = first {
-            leases = first.children;
+            leases = first.children.into();
             turn.listed(false);
         }
         let (mut limit_changed, mut backoff) = (None, Backoff::default());
@@ -148,7 +148,7 @@ impl Semaphore {
         };
         match listing.await {
             // A create that was repeated came behind the listing.
-            Ok(Response::GetChildren2(list)) if missing(&nodes, &list.children).is_none() => {
+            Ok(Response::GetChildren2(list)) if missing(&nodes, list.children.iter()).is_none() => {
                 Ok((nodes, Some(list)))
             }
             Err(error) if !(error.is_transient() || error.is_no_node()) => Err(error.into()),
@@ -225,13 +225,14 @@ async fn wait_for_change(
 /// Forgets the first lease whose session is over or whose node this listing does not show. Returns
 /// the error for the caller. The other leases are deleted when they are dropped.
 fn gone(nodes: &mut [LockNode], listed: &[String]) -> Option<LockError> {
-    let gone = missing(nodes, listed)?;
+    let gone = missing(nodes, listed.iter().map(String::as_str))?;
     nodes.get_mut(gone).map(LockNode::gone)
 }
 
 /// The first lease whose session is over or whose node this listing does not show.
-fn missing(nodes: &[LockNode], listed: &[String]) -> Option<usize> {
+fn missing<'a>(nodes: &[LockNode], listed: impl Iterator<Item = &'a str> + Clone) -> Option<usize> {
     nodes.iter().position(|node| {
-        node.session_loss().is_some() || !listed.iter().any(|lease| lease == node.name())
+        let is_listed = || listed.clone().any(|lease| lease == node.name());
+        node.session_loss().is_some() || !is_listed()
     })
 }

@@ -19,10 +19,11 @@ use lockkeeper_proto::{Response, SessionId};
 use lockkeeper_session::{Client, Effect, Error as SessionError, sync::notify::Notify};
 
 use super::identity::NodeIdentity;
+use crate::order::listing::Listed;
 
 /// The names in the directory, in order; or the error of the barrier or of the listing, if the
 /// reply was one.
-type Found = Result<Arc<[String]>, Option<SessionError>>;
+pub(super) type Found = Result<Arc<[(i32, Listed)]>, Option<SessionError>>;
 
 /// The looks of a client that its attempts use, by the paths of the directories.
 #[derive(Debug, Default)]
@@ -94,11 +95,10 @@ impl Look {
                     // The barrier has passed: the listing behind it shows everything.
                     _ => {}
                 }
-                let Response::GetChildren(mut list) = list.await? else {
+                let Response::GetChildren(list) = list.await? else {
                     return Err(None);
                 };
-                list.children.sort_unstable();
-                Ok(list.children.into())
+                Ok(Listed::sorted(&list.children))
             };
             let _ = maker.0.found.set(names.await);
         });

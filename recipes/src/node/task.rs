@@ -11,7 +11,7 @@ use lockkeeper_session::{Error as SessionError, PendingReply, Raw, sync::BoxFutu
 use super::{
     identity::{NodeIdentity, Tag, created_node},
     life::{Answer, Ask, Failure, Next, NodeLife},
-    look::Look,
+    look::{Found, Look},
 };
 use crate::{
     backoff::Backoff,
@@ -236,18 +236,15 @@ impl NodeTask {
     }
 
     /// What a look means to the node's life: the next node that may be ours.
-    fn found(
-        &mut self,
-        found: Result<Arc<[String]>, Option<SessionError>>,
-    ) -> Answer<Arc<str>, Tag> {
+    fn found(&mut self, found: Found) -> Answer<Arc<str>, Tag> {
         Answer::Found(match found {
             Ok(names) => {
                 let (identity, prefix) = (&self.identity, self.identity.prefix());
-                let begin = names.partition_point(|name| *name < prefix);
-                let ours = names.iter().skip(begin);
+                let begin = names.partition_point(|(_, name)| name.as_ref() < &*prefix);
+                let ours = names.iter().skip(begin).map(|(_, name)| name.as_ref());
                 let ours = ours.take_while(|name| name.starts_with(&prefix));
                 let ours = ours.filter(|name| identity.may_be(name));
-                let mut ours: Vec<_> = ours.map(|name| name.as_str().into()).collect();
+                let mut ours: Vec<_> = ours.map(Arc::from).collect();
                 ours.reverse();
                 let first = ours.pop();
                 self.trouble().found = ours;

@@ -16,8 +16,10 @@ use std::{
     },
 };
 
+use lockkeeper_proto::jute::Names;
+
 use super::{
-    listing::Listing,
+    listing::{Listed, Listing},
     name::{self, Kind},
     rank::SEQUENCE_LIMIT,
 };
@@ -66,7 +68,7 @@ struct State {
     /// The nodes of those that have entered, by their numbers.
     entered: VecDeque<(i32, Arc<str>)>,
     /// The newest listing.
-    listed: Listing<Arc<str>>,
+    listed: Listing<Listed>,
 }
 
 impl State {
@@ -144,7 +146,6 @@ impl Member {
         let mut state = self.crowd.lock();
         let index = state.index(number);
         state.entered.insert(index, (number, own.clone()));
-        state.listed.share(number, own);
         self.ahead(&state, index.checked_sub(1)?, number)
     }
 
@@ -179,15 +180,11 @@ impl Member {
     }
 
     /// The queue was listed. The listing was asked for on this connection.
-    pub(crate) fn listed(&self, kind: Kind, connection: u64, children: Vec<String>) {
+    pub(crate) fn listed(&self, kind: Kind, connection: u64, children: &Names) {
         if self.crowd.is_above(PART) {
-            let children = children.into_iter().map(Arc::<str>::from);
-            let mut listed = Listing::new(kind, connection, children);
+            let listed = Listing::new(kind, connection, Listed::all(children));
             let mut state = self.crowd.lock();
             state.unlisted = 0;
-            for (number, own) in &state.entered {
-                listed.share(*number, own);
-            }
             state.listed = listed;
         }
     }
@@ -209,7 +206,8 @@ impl Member {
     /// The few that may be ahead of this contender, if the newest listing tells.
     pub(crate) fn few_ahead(&self, own: &str) -> Option<Vec<Arc<str>>> {
         let is_kept = self.crowd.is_above(PART);
-        is_kept.then(|| self.crowd.lock().listed.few_ahead(own))?
+        let few = is_kept.then(|| self.crowd.lock().listed.few_ahead(own))??;
+        Some(few.iter().map(|name| name.as_ref().into()).collect())
     }
 }
 
@@ -258,8 +256,8 @@ mod tests {
                     let last = numbers(ours).take_while(|other| *other < number).last();
                     assert_eq!(named.map(|(name, _)| name), last.map(node));
                 }
-                let children = (0..NODES).map(|number| node(number).to_string());
-                members[0].listed(Kind::Mutex, 7, children.collect());
+                let children = (0..NODES).map(node).collect();
+                members[0].listed(Kind::Mutex, 7, &children);
                 numbers(gone).for_each(|number| members[0].event(&node(number), true));
                 for (member, number) in members.iter().zip(numbers(ours)) {
                     let own = node(number);

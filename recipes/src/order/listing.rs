@@ -10,7 +10,10 @@
 //!
 //! Not here: who keeps the listing (`crowd`), when it may be used (`queue::turn`).
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::Bytes;
+use lockkeeper_proto::jute::Names;
 
 use super::{
     name::{self, Kind, may_be_ahead},
@@ -41,7 +44,7 @@ impl<N> Default for Listing<N> {
     }
 }
 
-impl<N: AsRef<str>> Listing<N> {
+impl<N: AsRef<str> + Ord> Listing<N> {
     /// The queue of a contender of this kind was listed. The listing was asked for on this
     /// connection.
     pub fn new(kind: Kind, connection: u64, children: impl IntoIterator<Item = N>) -> Self {
@@ -96,19 +99,6 @@ impl<N: AsRef<str>> Listing<N> {
         (is_few && shown.as_ref() == own).then(|| ahead.map(|(_, name)| name.clone()).collect())
     }
 
-    /// If it has this node, it uses this name of it: a name that is shared is in memory only once.
-    pub(crate) fn share(&mut self, number: i32, node: &N)
-    where
-        N: Clone,
-    {
-        let index = self.ahead(number);
-        if let Some((_, name)) = self.contenders.get_mut(index)
-            && name.as_ref() == node.as_ref()
-        {
-            name.clone_from(node);
-        }
-    }
-
     /// The nodes that are left. The model keeps them.
     #[doc(hidden)]
     pub fn nodes(&self) -> impl Iterator<Item = &N> {
@@ -117,7 +107,7 @@ impl<N: AsRef<str>> Listing<N> {
 }
 
 /// The contenders among these children, by their numbers; `None` if the listing proves nothing.
-fn in_order<N: AsRef<str>>(
+fn in_order<N: AsRef<str> + Ord>(
     kind: Kind,
     children: impl IntoIterator<Item = N>,
 ) -> Option<Vec<(i32, N)>> {
@@ -134,9 +124,33 @@ fn in_order<N: AsRef<str>>(
         }
     }
     contenders.shrink_to_fit();
-    contenders.sort_unstable_by_key(|(number, _)| *number);
+    contenders.sort_unstable();
     let is_unique = contenders.is_sorted_by(|(one, _), (next, _)| one < next);
     is_unique.then_some(contenders)
+}
+
+/// A name that shares the memory of its listing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Listed(Bytes);
+
+impl Listed {
+    pub(crate) fn all(names: &Names) -> impl Iterator<Item = Self> {
+        names.slices().map(Self)
+    }
+
+    /// All of them, in the order of their text.
+    pub(crate) fn sorted(names: &Names) -> Arc<[(i32, Self)]> {
+        // With a number in front, so that a program has the code for this sort once.
+        let mut names: Vec<_> = Self::all(names).map(|name| (0, name)).collect();
+        names.sort_unstable();
+        names.into()
+    }
+}
+
+impl AsRef<str> for Listed {
+    fn as_ref(&self) -> &str {
+        str::from_utf8(&self.0).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]

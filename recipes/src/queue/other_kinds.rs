@@ -64,9 +64,8 @@ pub(crate) async fn refuse(
                 Ok(Response::Exists(stat)) => stat.stat.ephemeral_owner != SessionId::NONE,
                 // An application's node has had no child, or has others.
                 Ok(Response::GetChildren2(list)) => {
-                    let children = list.children.iter().map(String::as_str);
                     let is_empty = list.children.is_empty() && list.stat.next_sequence() > 0;
-                    is_empty || rank::leases(children) > 0
+                    is_empty || rank::leases(list.children.iter()) > 0
                 }
                 // A repeated read does no harm. The client itself pauses between connections.
                 Err(error) if error.is_transient() => {

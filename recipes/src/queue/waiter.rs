@@ -230,7 +230,7 @@ impl Waiter {
         };
         let shows = |node: &str| children.iter().any(|child| child == node);
         self.patience.listed(self.node.client(), shows);
-        match self.turn.listed(children.iter().map(String::as_str), &own) {
+        match self.turn.listed(children.iter(), &own) {
             Ok(listed) => {
                 if !listed.suspects.is_empty() {
                     let (client, directory) = (self.node.client(), self.node.directory());
@@ -245,7 +245,7 @@ impl Waiter {
             Err(out) => return Err(self.out(out)),
         }
         if let Some(member) = self.node.member() {
-            member.listed(self.kind, self.turn.connection(), children);
+            member.listed(self.kind, self.turn.connection(), &children);
         }
         Ok(())
     }

@@ -8,6 +8,7 @@
 use bytes::Bytes;
 use lockkeeper_proto::{
     AddWatchMode, ErrorCode, Id, Perms, Request, Response, SessionId, Stat, WatcherType,
+    jute::Names,
     multi::{MultiReadRequest, MultiResponse},
     records::{
         AddWatchRequest, Empty, ErrorResponse, ExistsRequest, GetAclResponse,
@@ -109,7 +110,7 @@ impl Reader<'_> {
         Ok(GetAclResponse { acl, stat })
     }
 
-    fn children(&mut self, request: &GetChildrenRequest) -> Result<(Vec<String>, Stat), ErrorCode> {
+    fn children(&mut self, request: &GetChildrenRequest) -> Result<(Names, Stat), ErrorCode> {
         let node = self.readable(&request.path)?;
         let children = (names(node), node.stat());
         self.watch(&request.path, Modes::CHILD, request.watch);
@@ -127,7 +128,7 @@ impl Reader<'_> {
             }
             Request::GetChildren(it) => {
                 let children = names(self.readable(&it.path)?);
-                let length = |name: &String| name.len().saturating_add(size_of::<String>());
+                let length = |name: &str| name.len().saturating_add(size_of::<String>());
                 let length = children.iter().map(length).sum();
                 Ok((
                     Response::GetChildren(GetChildrenResponse { children }),
@@ -182,8 +183,8 @@ fn data_of(node: &Node) -> GetDataResponse {
     GetDataResponse { data, stat }
 }
 
-fn names(node: &Node) -> Vec<String> {
-    node.children.iter().map(ToString::to_string).collect()
+fn names(node: &Node) -> Names {
+    node.children.iter().collect()
 }
 
 fn modes(watcher_type: WatcherType) -> Result<Modes, ErrorCode> {

@@ -299,9 +299,10 @@ impl Peer {
 
     pub async fn children(&mut self, path: &str) -> Result<Vec<String>, ErrorCode> {
         match self.call(&get_children(path, false)).await? {
-            Response::GetChildren(mut response) => {
-                response.children.sort();
-                Ok(response.children)
+            Response::GetChildren(response) => {
+                let mut children = Vec::from(response.children);
+                children.sort();
+                Ok(children)
             }
             other => panic!("{other:?}"),
         }

@@ -45,7 +45,7 @@ impl Client {
             self.ask(path, Request::GetChildren(request)).await?,
             GetChildren
         )
-        .map(|list| list.children)
+        .map(|list| list.children.into())
     }
 
     /// Lists the names of a node's children, in no order, and reads the node's metadata.

@@ -111,7 +111,7 @@ impl ReadTransaction {
         let read = |((op, path), result)| match result {
             Ok(Response::GetData(node)) if op == OpCode::GET_DATA => Ok(Ok(ReadResult::Data(node))),
             Ok(Response::GetChildren(list)) if op == OpCode::GET_CHILDREN => {
-                Ok(Ok(ReadResult::Children(list.children)))
+                Ok(Ok(ReadResult::Children(list.children.into())))
             }
             Err(code) => Ok(Err(Error::Refused {
                 op,

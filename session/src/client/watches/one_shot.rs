@@ -138,7 +138,7 @@ impl Client {
         };
         let (reply, watcher) = self.submit_watching(Request::GetChildren(request)).await;
         let list = record_of!(reply.await.map_err(|error| error.on(path))?, GetChildren)?;
-        Ok((list.children, watcher?))
+        Ok((list.children.into(), watcher?))
     }
 
     /// Sends a request that leaves a watch. The watcher is an error only when the request was

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use lockkeeper_proto::{
     AddWatchMode, CreateMode, ErrorCode, Request, Response, SessionId, Stat, Version, Zxid,
-    jute::{Decode, Reader},
+    jute::{Decode, Names, Reader},
     records::{
         AddWatchRequest, CreateRequest, DeleteRequest, Empty, ErrorResponse, ExistsRequest,
         GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse, SetWatches,
@@ -24,7 +24,7 @@ pub(super) fn sound_reply(request: &Request) -> Response {
         Request::GetData(_) => Response::GetData(GetDataResponse { data: None, stat }),
         Request::Exists(_) => Response::Exists(StatResponse { stat }),
         Request::GetChildren(_) => Response::GetChildren(GetChildrenResponse {
-            children: Vec::new(),
+            children: Names::default(),
         }),
         Request::Sync(SyncRequest { path }) => Response::Sync(SyncResponse { path: path.clone() }),
         Request::Delete(_) => Response::Delete(Empty {}),
