@@ -125,26 +125,33 @@ pub(crate) fn may_be_ahead(child: &str, own: i32) -> bool {
 /// that the server gave to it. It is negative after the directory's counter has overflowed. `None`
 /// for a name without a marker or number.
 pub(crate) fn parse(name: &str) -> Option<(Kind, i32)> {
-    // The digits are counted first, because the marker ends where they begin.
-    let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
-    let before = name.get(..name.len() - digits)?;
-    let kind_of = |text: &str| {
-        let of_text = |(marker, _): &&(&str, Kind)| text.ends_with(marker);
+    let (before, last) = name.as_bytes().split_last_chunk::<SEQUENCE_DIGITS>()?;
+    let kind_of = |text: &[u8]| {
+        let of_text = |(marker, _): &&(&str, Kind)| text.ends_with(marker.as_bytes());
         MARKERS.iter().find(of_text).map(|(_, kind)| *kind)
     };
     // The server formats the number with `%010d`: a minus sign takes one of the ten places, unless
     // the number has ten digits.
-    let (kind, start, shortest) = if let Some(kind) = kind_of(before) {
-        (kind, before, SEQUENCE_DIGITS)
-    } else {
-        let unsigned = before.strip_suffix('-')?;
-        (kind_of(unsigned)?, unsigned, SEQUENCE_DIGITS - 1)
+    let (kind, number) = match (last, value(last)) {
+        (_, Some(number)) => match kind_of(before) {
+            Some(kind) => (kind, number),
+            None => (kind_of(before.strip_suffix(b"-")?)?, -number),
+        },
+        ([b'-', digits @ ..], None) => (kind_of(before)?, -value(digits)?),
+        _ => return None,
     };
-    if !(shortest..=SEQUENCE_DIGITS).contains(&digits) {
-        return None;
+    Some((kind, i32::try_from(number).ok()?))
+}
+
+/// The number that these digits say; `None` if one of them is no digit.
+fn value(digits: &[u8]) -> Option<i64> {
+    let (mut value, mut highest) = (0, 0);
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        highest = digit.max(highest);
+        value = value * 10 + i64::from(digit);
     }
-    let number = name.get(start.len()..)?.parse().ok()?;
-    Some((kind, number))
+    (highest <= 9).then_some(value)
 }
 
 /// The number of a node, of any kind.

@@ -71,14 +71,14 @@ pub(crate) fn rank_and_note<'a>(
     let mut nearest: Option<((i32, bool), &str)> = None;
     let mut second: Option<((i32, bool), &str)> = None;
     for child in children {
-        if child == mine {
-            present = true;
-            continue;
-        }
         let Some(other) = place(kind, child) else {
             stranger(child, own.0);
             continue;
         };
+        if other == own && child == mine {
+            present = true;
+            continue;
+        }
         exhausted |= other.0 < 0 || other == own;
         if other > own || !conflicts(kind, other.1) {
             continue;
