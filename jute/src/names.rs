@@ -10,7 +10,7 @@ use core::{fmt, iter, ops::Range, str};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::{Encode, Sink, Writer};
+use crate::{Encode, Sink, Writer, reader::LENGTH};
 
 /// A list of names. It shares the memory of the message from which it was decoded.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -40,10 +40,22 @@ impl Names {
     /// The names, in the order of the message.
     pub fn iter(&self) -> impl Iterator<Item = &str> + Clone {
         // Lengths below 128 are ASCII, so that one check does for all names.
-        let all = str::from_utf8(&self.encoded).ok();
-        parts(&self.encoded).map_while(move |(place, name)| match all {
-            Some(all) => all.get(place),
-            None => str::from_utf8(name).ok(),
+        let mut rest = str::from_utf8(&self.encoded).map_err(|_| &self.encoded[..]);
+        iter::from_fn(move || {
+            let name;
+            match &mut rest {
+                Ok(text) => {
+                    let (length, behind) = text.split_at_checked(LENGTH)?;
+                    let length = length_of(length.as_bytes().first_chunk()?)?;
+                    (name, *text) = behind.split_at_checked(length)?;
+                }
+                Err(encoded) => {
+                    let bytes;
+                    (bytes, *encoded) = split_first(encoded)?;
+                    name = str::from_utf8(bytes).ok()?;
+                }
+            }
+            Some(name)
         })
     }
 
@@ -69,7 +81,12 @@ pub(crate) fn parts(encoded: &[u8]) -> impl Iterator<Item = (Range<usize>, &[u8]
 #[inline]
 pub(crate) fn split_first(encoded: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = encoded.split_first_chunk()?;
-    rest.split_at_checked(usize::try_from(i32::from_be_bytes(*length)).ok()?)
+    rest.split_at_checked(length_of(length)?)
+}
+
+#[inline]
+fn length_of(encoded: &[u8; LENGTH]) -> Option<usize> {
+    usize::try_from(i32::from_be_bytes(*encoded)).ok()
 }
 
 /// Names that are too long for a message make a list that cannot be encoded.

@@ -268,7 +268,7 @@ impl Reader {
 }
 
 /// The bytes of a length or count.
-const LENGTH: usize = 4;
+pub(crate) const LENGTH: usize = 4;
 
 /// Decodes UTF-8 in which a character above U+FFFF may be written as two encoded surrogates
 /// (CESU-8).

@@ -94,6 +94,7 @@ impl Kind {
 
     /// The kind and the number of another contender in this queue, from its name. `None` for a child
     /// that is not in this queue.
+    #[inline]
     pub(crate) fn contender(self, child: &str) -> Option<(Self, i32)> {
         parse(child).filter(|(kind, _)| self.excludes(*kind))
     }
@@ -137,21 +138,33 @@ pub(crate) fn parse(name: &str) -> Option<(Kind, i32)> {
             Some(kind) => (kind, number),
             None => (kind_of(before.strip_suffix(b"-")?)?, -number),
         },
-        ([b'-', digits @ ..], None) => (kind_of(before)?, -value(digits)?),
+        ([b'-', digits @ ..], None) => {
+            let mut padded = [b'0'; SEQUENCE_DIGITS];
+            *padded.last_chunk_mut()? = *digits;
+            (kind_of(before)?, -value(&padded)?)
+        }
         _ => return None,
     };
     Some((kind, i32::try_from(number).ok()?))
 }
 
 /// The number that these digits say; `None` if one of them is no digit.
-fn value(digits: &[u8]) -> Option<i64> {
-    let (mut value, mut highest) = (0, 0);
-    for byte in digits {
-        let digit = byte.wrapping_sub(b'0');
-        highest = digit.max(highest);
-        value = value * 10 + i64::from(digit);
+fn value(digits: &[u8; SEQUENCE_DIGITS]) -> Option<i64> {
+    // Each name of a listing is read, so eight digits are read at once: pairs of neighbours become
+    // one number, then pairs of these. The first digit is in the lowest byte.
+    let (two, eight) = digits.split_last_chunk::<8>()?;
+    let each = u64::from_le_bytes(*eight) ^ 0x3030_3030_3030_3030;
+    let is_above_nine = (each.wrapping_add(0x7676_7676_7676_7676) | each) & 0x8080_8080_8080_8080;
+    if is_above_nine != 0 || !two.iter().all(u8::is_ascii_digit) {
+        return None;
     }
-    (highest <= 9).then_some(value)
+    let twos = (each * 10 + (each >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (twos * 100 + (twos >> 16)) & 0x0000_ffff_0000_ffff;
+    let low = (fours * 10_000 + (fours >> 32)) & 0xffff_ffff;
+    let high = two
+        .iter()
+        .fold(0, |high, digit| high * 10 + i64::from(digit - b'0'));
+    Some(high * 100_000_000 + i64::try_from(low).ok()?)
 }
 
 /// The number of a node, of any kind.
@@ -232,6 +245,8 @@ impl fmt::Debug for Protection {
 mod tests {
     use std::collections::HashSet;
 
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -274,6 +289,20 @@ mod tests {
         ] {
             let parsed = Kind::Mutex.contender(name).map(|(_, number)| number);
             assert_eq!(parsed, number, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_number_is_read_as_the_server_writes_it(number: i32, last in "[ -~é]{9,11}", digits in "[/-:]{10}") {
+            let read = |text: &str| parse(&format!("x-lock-{text}"));
+            prop_assert_eq!(read(&format!("{number:010}")), Some((Kind::Mutex, number)));
+            for text in [last, digits] {
+                let longest = SEQUENCE_DIGITS + usize::from(text.starts_with('-'));
+                let is_number = (SEQUENCE_DIGITS..=longest).contains(&text.len()) && !text.starts_with('+');
+                let number = text.parse().ok().filter(|_| is_number);
+                prop_assert_eq!(read(&text), number.map(|number| (Kind::Mutex, number)), "{}", text);
+            }
         }
     }
 

@@ -64,23 +64,25 @@ pub(crate) fn rank_and_note<'a>(
     mine: &str,
     mut stranger: impl FnMut(&'a str, i32),
 ) -> Rank<'a> {
-    let Some(own) = place(kind, mine) else {
+    let Some((role, number)) = kind.contender(mine) else {
         return Rank::Gone;
     };
-    let (mut present, mut exhausted, mut ahead) = (false, own.0 > SEQUENCE_LIMIT, 0);
-    let mut nearest: Option<((i32, bool), &str)> = None;
-    let mut second: Option<((i32, bool), &str)> = None;
+    let own = place(role, number);
+    let (mut present, mut exhausted, mut ahead) = (false, number > SEQUENCE_LIMIT, 0);
+    let mut nearest: Option<(i64, &str)> = None;
+    let mut second: Option<(i64, &str)> = None;
     for child in children {
-        let Some(other) = place(kind, child) else {
-            stranger(child, own.0);
+        let Some((role, other)) = kind.contender(child) else {
+            stranger(child, number);
             continue;
         };
+        let other = place(role, other);
         if other == own && child == mine {
             present = true;
             continue;
         }
-        exhausted |= other.0 < 0 || other == own;
-        if other > own || !conflicts(kind, other.1) {
+        exhausted |= other < 0 || other == own;
+        if other > own || !conflicts(kind, role == Kind::Read) {
             continue;
         }
         ahead += 1;
@@ -95,7 +97,7 @@ pub(crate) fn rank_and_note<'a>(
     }
     match nearest {
         _ if !present => Rank::Gone,
-        _ if exhausted || own.0 < 0 => Rank::Exhausted,
+        _ if exhausted || own < 0 => Rank::Exhausted,
         None => Rank::First,
         Some((_, nearest)) => {
             // A writer may become a reader with the same number. For a contender that waits for the
@@ -114,9 +116,9 @@ pub(crate) fn rank_and_note<'a>(
 
 /// The place of a contender in the queue: at equal numbers, who shares the lock is behind who does
 /// not.
-fn place(kind: Kind, child: &str) -> Option<(i32, bool)> {
-    let (kind, number) = kind.contender(child)?;
-    Some((number, kind == Kind::Read))
+fn place(role: Kind, number: i32) -> i64 {
+    // One number is compared faster than two values.
+    i64::from(number) * 2 + i64::from(role == Kind::Read)
 }
 
 /// Whether a contender of this kind waits for one ahead that shares the lock, or does not.
@@ -157,7 +159,10 @@ pub(crate) fn leases<'a>(children: impl IntoIterator<Item = &'a str>) -> usize {
 pub(crate) fn in_order(kind: Kind, children: Vec<String>) -> Vec<String> {
     let mut contenders: Vec<_> = children
         .into_iter()
-        .filter_map(|child| place(kind, &child).map(|place| (place, child)))
+        .filter_map(|child| {
+            let (role, number) = kind.contender(&child)?;
+            Some((place(role, number), child))
+        })
         .collect();
     contenders.sort();
     contenders.into_iter().map(|(_, child)| child).collect()
