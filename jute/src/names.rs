@@ -6,7 +6,7 @@
 //! Not here: the checks of what a message has (`reader`).
 
 use alloc::{string::String, vec::Vec};
-use core::{fmt, iter, ops::Range, str};
+use core::{fmt, iter, str};
 
 use bytes::{Bytes, BytesMut};
 
@@ -58,22 +58,14 @@ impl Names {
             Some(name)
         })
     }
-
-    /// The UTF-8 of the names, in the order of the message. Each shares the memory of the message.
-    pub fn slices(&self) -> impl Iterator<Item = Bytes> {
-        parts(&self.encoded).map(|(place, _)| self.encoded.slice(place))
-    }
 }
 
-/// Where each of these strings is, without its length, and its bytes. Ends before one that is null
-/// or not complete.
-pub(crate) fn parts(encoded: &[u8]) -> impl Iterator<Item = (Range<usize>, &[u8])> + Clone {
-    let mut rest = encoded;
+/// The bytes of each of these strings. Ends before one that is null or not complete.
+pub(crate) fn each(mut encoded: &[u8]) -> impl Iterator<Item = &[u8]> {
     iter::from_fn(move || {
         let name;
-        (name, rest) = split_first(rest)?;
-        let end = encoded.len().saturating_sub(rest.len());
-        Some((end.saturating_sub(name.len())..end, name))
+        (name, encoded) = split_first(encoded)?;
+        Some(name)
     })
 }
 
@@ -157,11 +149,6 @@ mod tests {
             );
             assert_eq!(encoded(names), encoded(strings));
             assert_eq!(*names, strings.iter().collect());
-            assert!(
-                names
-                    .slices()
-                    .eq(strings.iter().map(|it| it.as_bytes().to_vec()))
-            );
             assert_eq!(format!("{names:?}"), format!("{strings:?}"));
         }
         names
@@ -186,7 +173,7 @@ mod tests {
             let decoded = decode(&Reader::new(message.clone())).unwrap();
             assert_eq!(decoded.encoded.as_ptr(), message[4..].as_ptr());
             assert_eq!(
-                decoded.slices().next().unwrap().as_ptr(),
+                decoded.iter().next().unwrap().as_ptr(),
                 message[8..].as_ptr()
             );
         }

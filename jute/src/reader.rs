@@ -246,10 +246,8 @@ impl Reader {
         }
         let all = self.rest.get(..self.left().saturating_sub(rest.len()))?;
         // Where everything is ASCII, with each length below 128, no name has to be checked alone.
-        let is_text = all.is_ascii() || {
-            let mut each = names::parts(all);
-            each.all(|(_, name)| core::str::from_utf8(name).is_ok())
-        };
+        let is_text =
+            all.is_ascii() || names::each(all).all(|name| core::str::from_utf8(name).is_ok());
         is_text.then_some(all.len())
     }
 

@@ -77,6 +77,12 @@ impl State {
         self.entered.partition_point(|(other, _)| *other < number)
     }
 
+    /// This name, if it is that of a contender of this client.
+    fn noted(&self, name: &str) -> Option<Arc<str>> {
+        let (_, own) = self.entered.get(self.index(name::number(name)?))?;
+        (**own == *name).then(|| own.clone())
+    }
+
     /// The index of the last one of them.
     fn last_ahead_of(&self, number: i32) -> Option<usize> {
         self.index(number).checked_sub(1)
@@ -182,10 +188,10 @@ impl Member {
     /// The queue was listed. The listing was asked for on this connection.
     pub(crate) fn listed(&self, kind: Kind, connection: u64, children: &Names) {
         if self.crowd.is_above(PART) {
-            let listed = Listing::new(kind, connection, Listed::all(children));
             let mut state = self.crowd.lock();
             state.unlisted = 0;
-            state.listed = listed;
+            let children = Listed::all(children, |name| state.noted(name));
+            state.listed = Listing::new(kind, connection, children);
         }
     }
 

@@ -12,7 +12,6 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use bytes::Bytes;
 use lockkeeper_proto::jute::Names;
 
 use super::{
@@ -44,7 +43,7 @@ impl<N> Default for Listing<N> {
     }
 }
 
-impl<N: AsRef<str> + Ord> Listing<N> {
+impl<N: AsRef<str>> Listing<N> {
     /// The queue of a contender of this kind was listed. The listing was asked for on this
     /// connection.
     pub fn new(kind: Kind, connection: u64, children: impl IntoIterator<Item = N>) -> Self {
@@ -107,7 +106,7 @@ impl<N: AsRef<str> + Ord> Listing<N> {
 }
 
 /// The contenders among these children, by their numbers; `None` if the listing proves nothing.
-fn in_order<N: AsRef<str> + Ord>(
+fn in_order<N: AsRef<str>>(
     kind: Kind,
     children: impl IntoIterator<Item = N>,
 ) -> Option<Vec<(i32, N)>> {
@@ -124,32 +123,70 @@ fn in_order<N: AsRef<str> + Ord>(
         }
     }
     contenders.shrink_to_fit();
-    contenders.sort_unstable();
+    sort(&mut contenders);
     let is_unique = contenders.is_sorted_by(|(one, _), (next, _)| one < next);
     is_unique.then_some(contenders)
 }
 
-/// A name that shares the memory of its listing.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Listed(Bytes);
+/// Sorts contenders by their numbers, and those of one number by their names.
+fn sort<N: AsRef<str>>(contenders: &mut [(i32, N)]) {
+    contenders.sort_unstable_by(|(one, name), (next, other)| {
+        let by_name = || name.as_ref().cmp(other.as_ref());
+        one.cmp(next).then_with(by_name)
+    });
+}
+
+/// A name in a listing that is kept. All names of a listing are in one piece of memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Listed {
+    text: Arc<str>,
+    start: u32,
+    end: u32,
+}
 
 impl Listed {
-    pub(crate) fn all(names: &Names) -> impl Iterator<Item = Self> {
-        names.slices().map(Self)
+    /// The names of a listing. One that is in memory already, as `shared` tells, is not copied.
+    pub(crate) fn all(
+        names: &Names,
+        shared: impl Fn(&str) -> Option<Arc<str>>,
+    ) -> impl Iterator<Item = Self> {
+        let end = |text: &str| u32::try_from(text.len()).unwrap_or(u32::MAX);
+        let (mut text, mut found) = (String::new(), Vec::with_capacity(names.len()));
+        for name in names.iter() {
+            let shared = shared(name);
+            if shared.is_none() {
+                text.push_str(name);
+            }
+            found.push((shared, end(&text)));
+        }
+        let (text, mut start): (Arc<str>, _) = (text.into(), 0);
+        found.into_iter().map(move |(shared, next)| match shared {
+            Some(text) => Self {
+                start: 0,
+                end: end(&text),
+                text,
+            },
+            None => Self {
+                text: text.clone(),
+                start: std::mem::replace(&mut start, next),
+                end: next,
+            },
+        })
     }
 
     /// All of them, in the order of their text.
     pub(crate) fn sorted(names: &Names) -> Arc<[(i32, Self)]> {
         // With a number in front, so that a program has the code for this sort once.
-        let mut names: Vec<_> = Self::all(names).map(|name| (0, name)).collect();
-        names.sort_unstable();
+        let mut names: Vec<_> = Self::all(names, |_| None).map(|name| (0, name)).collect();
+        sort(&mut names);
         names.into()
     }
 }
 
 impl AsRef<str> for Listed {
     fn as_ref(&self) -> &str {
-        str::from_utf8(&self.0).unwrap_or_default()
+        let [start, end] = [self.start, self.end].map(|at| at as usize);
+        self.text.get(start..end).unwrap_or_default()
     }
 }
 
