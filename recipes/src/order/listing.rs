@@ -10,7 +10,7 @@
 //!
 //! Not here: who keeps the listing (`crowd`), when it may be used (`queue::turn`).
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{cmp::Ordering, collections::VecDeque, sync::Arc};
 
 use lockkeeper_proto::jute::Names;
 
@@ -123,17 +123,16 @@ fn in_order<N: AsRef<str>>(
         }
     }
     contenders.shrink_to_fit();
-    sort(&mut contenders);
+    contenders.sort_unstable_by(by_number);
     let is_unique = contenders.is_sorted_by(|(one, _), (next, _)| one < next);
     is_unique.then_some(contenders)
 }
 
-/// Sorts contenders by their numbers, and those of one number by their names.
-fn sort<N: AsRef<str>>(contenders: &mut [(i32, N)]) {
-    contenders.sort_unstable_by(|(one, name), (next, other)| {
-        let by_name = || name.as_ref().cmp(other.as_ref());
-        one.cmp(next).then_with(by_name)
-    });
+/// The order by number, and by name at one number.
+#[inline(never)] // The code of a sort compares at many places.
+fn by_number<N: AsRef<str>>(one: &(i32, N), other: &(i32, N)) -> Ordering {
+    let by_name = || one.1.as_ref().cmp(other.1.as_ref());
+    one.0.cmp(&other.0).then_with(by_name)
 }
 
 /// A name in a listing that is kept. All names of a listing are in one piece of memory.
@@ -178,7 +177,7 @@ impl Listed {
     pub(crate) fn sorted(names: &Names) -> Arc<[(i32, Self)]> {
         // With a number in front, so that a program has the code for this sort once.
         let mut names: Vec<_> = Self::all(names, |_| None).map(|name| (0, name)).collect();
-        sort(&mut names);
+        names.sort_unstable_by(by_number);
         names.into()
     }
 }
