@@ -46,7 +46,7 @@ impl Names {
             match &mut rest {
                 Ok(text) => {
                     let (length, behind) = text.split_at_checked(LENGTH)?;
-                    let length = length_of(length.as_bytes().first_chunk()?)?;
+                    let length = length_of(*length.as_bytes().first_chunk()?)?;
                     (name, *text) = behind.split_at_checked(length)?;
                 }
                 Err(encoded) => {
@@ -73,12 +73,12 @@ pub(crate) fn each(mut encoded: &[u8]) -> impl Iterator<Item = &[u8]> {
 #[inline]
 pub(crate) fn split_first(encoded: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = encoded.split_first_chunk()?;
-    rest.split_at_checked(length_of(length)?)
+    rest.split_at_checked(length_of(*length)?)
 }
 
 #[inline]
-fn length_of(encoded: &[u8; LENGTH]) -> Option<usize> {
-    usize::try_from(i32::from_be_bytes(*encoded)).ok()
+fn length_of(encoded: [u8; LENGTH]) -> Option<usize> {
+    usize::try_from(i32::from_be_bytes(encoded)).ok()
 }
 
 /// Names that are too long for a message make a list that cannot be encoded.

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    ErrorCode, Request, Response, SessionId, Stat, path, records::GetDataRequest,
+    ErrorCode, Request, Response, SessionId, Stat, jute::Names, path, records::GetDataRequest,
 };
 use lockkeeper_session::Client;
 
@@ -83,16 +83,16 @@ pub async fn inspect(client: &Client, path: &str) -> Result<Vec<QueueEntry>, Loc
 }
 
 /// The children of a node; none when the node does not exist.
-pub(crate) async fn children(client: &Client, path: &str) -> Result<Vec<String>, LockError> {
-    match client.get_children(path).await {
-        Err(error) if error.is_no_node() => Ok(Vec::new()),
+pub(crate) async fn children(client: &Client, path: &str) -> Result<Names, LockError> {
+    match client.raw().get_children(path).await {
+        Err(error) if error.is_no_node() => Ok(Names::default()),
         children => Ok(children?),
     }
 }
 
-fn those(children: &[String], are_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+fn those(children: &Names, are_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let wanted = children.iter().filter(|child| are_wanted(child));
-    wanted.cloned().collect()
+    wanted.map(String::from).collect()
 }
 
 /// The contenders in the queue of this kind.
@@ -100,9 +100,9 @@ async fn queue(
     client: &Client,
     path: &str,
     kind: Kind,
-    children: &[String],
+    children: &Names,
 ) -> Result<Vec<QueueEntry>, LockError> {
-    let names = rank::in_order(kind, children.to_vec());
+    let names = rank::in_order(kind, children.iter());
     let mut present = contenders(client, path, kind, names).await?;
     let names = present.iter().map(|it| path::name(&it.path));
     let ahead: Vec<usize> = rank::ahead(kind, names).collect();
@@ -123,14 +123,14 @@ fn of_sessions(contenders: Vec<QueueEntry>) -> impl Iterator<Item = QueueEntry> 
 async fn semaphore(
     client: &Client,
     path: &str,
-    children: &[String],
+    children: &Names,
 ) -> Result<Vec<QueueEntry>, LockError> {
     let has = |name: &str| children.iter().any(|child| child == name);
     let (mut holders, mut waiting) = (Vec::new(), Vec::new());
     if has(name::LEASES) {
         let directory = path::join(path, name::LEASES);
         let names = self::children(client, &directory).await?;
-        let names = rank::in_order(Kind::Semaphore, names);
+        let names = rank::in_order(Kind::Semaphore, names.iter());
         holders = contenders(client, &directory, Kind::Semaphore, names).await?;
     }
     if has(name::LOCKS) {

@@ -149,8 +149,7 @@ impl PlainMutex {
             if children.iter().any(|child| child == name::PLAIN) {
                 return Ok(None);
             }
-            let children = children.iter().map(String::as_str);
-            other_kinds::refuse(client, directory, Kind::Plain, children).await?;
+            other_kinds::refuse(client, directory, Kind::Plain, children.iter()).await?;
         }
         let new_node = || LockNode::new(client, directory.clone(), Kind::Plain);
         let (mut turn, mut node, mut rounds) =

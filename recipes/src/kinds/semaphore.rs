@@ -241,7 +241,7 @@ impl Semaphore {
         let (limit, _) = self.limit.read(self.client(), &self.leases).await?;
         self.leases.count_listing();
         let children = children(self.client(), &self.leases.parent).await?;
-        let taken = rank::leases(children.iter().map(String::as_str));
+        let taken = rank::leases(children.iter());
         Ok(limit.saturating_sub(taken))
     }
 

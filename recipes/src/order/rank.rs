@@ -156,16 +156,15 @@ pub(crate) fn leases<'a>(children: impl IntoIterator<Item = &'a str>) -> usize {
 }
 
 /// The contenders among a directory's children, in the order of their numbers.
-pub(crate) fn in_order(kind: Kind, children: Vec<String>) -> Vec<String> {
-    let mut contenders: Vec<_> = children
-        .into_iter()
-        .filter_map(|child| {
-            let (role, number) = kind.contender(&child)?;
-            Some((place(role, number), child))
-        })
-        .collect();
-    contenders.sort();
-    contenders.into_iter().map(|(_, child)| child).collect()
+pub(crate) fn in_order<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let placed = |child| {
+        let (role, number) = kind.contender(child)?;
+        Some((place(role, number), child))
+    };
+    let mut contenders: Vec<_> = children.into_iter().filter_map(placed).collect();
+    contenders.sort_unstable();
+    let names = contenders.into_iter().map(|(_, child)| child.to_owned());
+    names.collect()
 }
 
 /// For each of these contenders of one queue, in the order of their numbers: how many contenders
@@ -292,7 +291,7 @@ mod tests {
                 })
                 .collect();
             for kind in [Kind::Mutex, Kind::Latch] {
-                let ordered = in_order(kind, children.iter().rev().cloned().collect());
+                let ordered = in_order(kind, children.iter().rev().map(String::as_str));
                 let seen = ahead(kind, ordered.iter().map(String::as_str));
                 for (mine, seen) in ordered.iter().zip(seen) {
                     let itself = if mine.contains("__READ__") { Kind::Read } else { kind };

@@ -137,7 +137,7 @@ impl LockQueue {
     pub(crate) async fn try_turn(&self) -> Result<Option<LockNode>, LockError> {
         self.directory.count_listing();
         let children = children(&self.client, &self.directory.parent).await?;
-        if rank::is_contended(self.kind, children.iter().map(String::as_str)) {
+        if rank::is_contended(self.kind, children.iter()) {
             return Ok(None);
         }
         // Only a listing says whether somebody is ahead: members of the crowd may have lost their

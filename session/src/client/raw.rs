@@ -32,7 +32,7 @@ use crate::{
 ///   the session.
 #[derive(Clone, Copy, Debug)]
 pub struct Raw<'a> {
-    client: &'a Client,
+    pub(super) client: &'a Client,
     within: Option<SessionId>,
 }
 

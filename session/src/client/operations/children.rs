@@ -3,14 +3,34 @@
 //! Not here: the data of a node (`nodes`), watches (`watches`).
 
 use lockkeeper_proto::{
-    Request, path,
+    Request,
+    jute::Names,
+    path,
     records::{
         GetAllChildrenNumberRequest, GetChildren2Response, GetChildrenRequest, GetEphemeralsRequest,
     },
 };
 
 use crate::Error;
-use crate::client::{Client, operations::reply::record_of};
+use crate::client::{Client, Raw, operations::reply::record_of};
+
+impl Raw<'_> {
+    /// As [`Client::get_children`], with a path of this client. The names stay in the memory of the
+    /// reply.
+    ///
+    /// # Errors
+    /// Same as [`Client::get_children`].
+    pub async fn get_children(self, path: &str) -> Result<Names, Error> {
+        let request = GetChildrenRequest {
+            path: self.client.resolve(path)?,
+            watch: false,
+        };
+        let request = [Request::GetChildren(request)];
+        let [reply] = self.submit_with_backpressure(request).await;
+        let reply = reply.await.map_err(|error| error.on(path))?;
+        record_of!(reply, GetChildren).map(|list| list.children)
+    }
+}
 
 impl Client {
     /// Lists the names of a node's children, in no order.
@@ -37,15 +57,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn get_children(&self, path: &str) -> Result<Vec<String>, Error> {
-        let request = GetChildrenRequest {
-            path: self.resolve(path)?,
-            watch: false,
-        };
-        record_of!(
-            self.ask(path, Request::GetChildren(request)).await?,
-            GetChildren
-        )
-        .map(|list| list.children.into())
+        self.raw().get_children(path).await.map(Vec::from)
     }
 
     /// Lists the names of a node's children, in no order, and reads the node's metadata.
