@@ -38,7 +38,7 @@ impl Names {
     }
 
     /// The names, in the order of the message.
-    pub fn iter(&self) -> impl Iterator<Item = &str> + Clone {
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
         // Lengths below 128 are ASCII, so that one check does for all names.
         let mut rest = str::from_utf8(&self.encoded).map_err(|_| &self.encoded[..]);
         iter::from_fn(move || {

@@ -148,7 +148,7 @@ impl Semaphore {
         };
         match listing.await {
             // A create that was repeated came behind the listing.
-            Ok(Response::GetChildren2(list)) if missing(&nodes, list.children.iter()).is_none() => {
+            Ok(Response::GetChildren2(list)) if missing(&nodes, shown_by(&list)).is_none() => {
                 Ok((nodes, Some(list)))
             }
             Err(error) if !(error.is_transient() || error.is_no_node()) => Err(error.into()),
@@ -225,14 +225,17 @@ async fn wait_for_change(
 /// Forgets the first lease whose session is over or whose node this listing does not show. Returns
 /// the error for the caller. The other leases are deleted when they are dropped.
 fn gone(nodes: &mut [LockNode], listed: &[String]) -> Option<LockError> {
-    let gone = missing(nodes, listed.iter().map(String::as_str))?;
+    let gone = missing(nodes, |name| listed.iter().any(|lease| lease == name))?;
     nodes.get_mut(gone).map(LockNode::gone)
 }
 
+/// Whether this listing shows a node.
+fn shown_by(list: &GetChildren2Response) -> impl Fn(&str) -> bool {
+    |name| list.children.iter().any(|lease| lease == name)
+}
+
 /// The first lease whose session is over or whose node this listing does not show.
-fn missing<'a>(nodes: &[LockNode], listed: impl Iterator<Item = &'a str> + Clone) -> Option<usize> {
-    nodes.iter().position(|node| {
-        let is_listed = || listed.clone().any(|lease| lease == node.name());
-        node.session_loss().is_some() || !is_listed()
-    })
+fn missing(nodes: &[LockNode], shows: impl Fn(&str) -> bool) -> Option<usize> {
+    let is_missing = |node: &LockNode| node.session_loss().is_some() || !shows(node.name());
+    nodes.iter().position(is_missing)
 }
