@@ -5,6 +5,7 @@
 //!
 //! - encodes and decodes each primitive type ([`Encode`], [`Decode`]);
 //! - reads values from an untrusted buffer ([`Reader`]);
+//! - keeps a list of names in the memory of its message ([`Names`]);
 //! - appends values to a buffer ([`Writer`]);
 //! - declares a record from one list of its fields ([`record!`]).
 //!
