@@ -127,7 +127,7 @@ fn of_table(table: &Table) -> Vec<(String, Scenario)> {
 /// One digit for each kind of fault, in the order of the columns.
 fn faults(digits: &str) -> Faults {
     let digits: Vec<u8> = digits.bytes().map(|digit| digit - b'0').collect();
-    Faults::of(&digits).expect("six digits")
+    Faults::of(&digits).expect("at most eight digits")
 }
 
 fn title(scenario: &str, faults: Faults) -> String {
