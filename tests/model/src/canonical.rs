@@ -78,7 +78,7 @@ impl State {
             self.forget_listing(scenario, client);
             self.forget_session(scenario, client);
             let mut tasks = scenario.tasks(client);
-            let is_over = |task| self.contenders[task].phase == Phase::Done;
+            let is_over = |task: usize| self.contenders[task].phase == Phase::Done;
             if self.faults.again == 0 && tasks.all(is_over) {
                 self.lay_ghosts(client);
             }

@@ -18,7 +18,7 @@ use crate::{
     name::Name,
     scenario::{CONTENDERS, Scenario},
     server::{change_of_leases, first_event, is_restoring},
-    state::{Decider, Phase, Read, Reply, Request, State, Watch},
+    state::{Decider, Node, Phase, Read, Reply, Request, State, Watch},
 };
 
 /// All that may come of a long wait.
@@ -70,7 +70,8 @@ fn gone(state: &State, scenario: &Scenario, i: usize) -> Option<Name> {
         Decider::Plain(_) => Some(Name::PLAIN).filter(is_gone),
         Decider::Lease(_) => {
             let listed = state.shown_to(scenario.clients[i], contender.leases_at);
-            listed.map(|node| node.name).find(is_gone)
+            let listed = listed.map(|node| node.name);
+            listed.chain(contender.phantom).find(is_gone)
         }
     }
 }
@@ -88,7 +89,8 @@ fn is_up_to_date(state: &State, scenario: &Scenario, i: usize) -> bool {
     let is_told = first_event(state, scenario, i) == NEVER;
     let is_answered = !contender.watches.iter().any(|watch| watch.is_requested());
     let is_connected = session.is_up && session.lives() && !is_restoring(state, scenario, i);
-    is_connected && is_told && is_answered && change_of_leases(state, scenario, i).is_none()
+    let change = change_of_leases(state, scenario, i);
+    is_connected && is_told && is_answered && change.is_none_or(|change| change == NEVER)
 }
 
 /// It looks at the queue, or tries again to create the plain node, although no event has come.
@@ -117,11 +119,16 @@ fn look_again(after: &mut State, scenario: &Scenario, i: usize) {
 
 /// It has listed the queue, or the leases.
 pub(crate) fn listed(after: &mut State, scenario: &Scenario, i: usize) {
-    let contender = &mut after.contenders[i];
-    if let Some((Read::Look | Read::WatchedLeases, Reply::At(view))) = contender.read
-        && let Some(gone) = contender.gone.take()
-        && after.node_shown(scenario.clients[i], gone, view).is_some()
+    let client = scenario.clients[i];
+    let Some((Read::Look | Read::WatchedLeases, Reply::At(view))) = after.contenders[i].read else {
+        return;
+    };
+    let is_ghost = |node: &&Node| node.is_ghost(client);
+    let ghost = after.shown_to(client, view).find(is_ghost).copied();
+    after.contenders[i].phantom = ghost.map(|node| node.name);
+    if let Some(gone) = after.contenders[i].gone.take()
+        && after.node_shown(client, gone, view).is_some()
     {
-        after.sessions[scenario.clients[i]].is_leaving = true;
+        after.sessions[client].is_leaving = true;
     }
 }

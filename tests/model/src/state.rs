@@ -253,6 +253,8 @@ pub(crate) struct Contender {
     pub(crate) is_change_told: bool,
     /// The node that is gone, as the leader says, until a listing was made.
     pub(crate) gone: Option<Name>,
+    /// The ghost that the last listing of the leases showed.
+    pub(crate) phantom: Option<Name>,
     /// What is under way was sent before the lease ended: its reply does not renew the lease.
     pub(crate) is_stale: bool,
     /// What is under way was sent in a session that was over by then: nobody will answer.
@@ -283,6 +285,7 @@ impl Contender {
             limit_since: NEVER,
             is_change_told: false,
             gone: None,
+            phantom: None,
             is_stale: false,
             is_mute: false,
         }
@@ -330,6 +333,7 @@ impl Contender {
             limit_since: NEVER,
             is_change_told: false,
             gone: None,
+            phantom: None,
             ..*self
         };
     }
@@ -345,6 +349,7 @@ impl Contender {
         visit(&mut self.created);
         self.place.iter_mut().for_each(&mut visit);
         self.gone.iter_mut().for_each(&mut visit);
+        self.phantom.iter_mut().for_each(&mut visit);
         let watched = self.watches.iter_mut().filter_map(Watch::name_mut);
         watched.for_each(&mut visit);
         let events = self.events.iter_mut().flatten();
@@ -468,7 +473,7 @@ impl State {
         nodes.filter(move |node| {
             let mut ghosts = ghosts.clone();
             match ghosts.find(|ghost| ghost.name == node.name) {
-                Some(ghost) => ghost == node,
+                Some(ghost) => *ghost == **node,
                 None => node.is_shown(view),
             }
         })
