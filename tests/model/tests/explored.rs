@@ -40,7 +40,12 @@ fn the_plain_lock_does_not_survive_a_deletion_by_hand() {
 /// A loss, or a ghost, matters: a contender that asks nobody waits for ever.
 #[test]
 fn a_contender_that_asks_nobody_waits_for_ever() {
-    let names = ["3 mutexes", "2 writers, 1 reader", "3 plain locks", "semaphore of 1"];
+    let names = [
+        "3 mutexes",
+        "2 writers, 1 reader",
+        "3 plain locks",
+        "semaphore of 1",
+    ];
     for name in names {
         for counts in [&[0, 0, 0, 0, 0, 0, 1][..], &[0, 1, 0, 0, 0, 0, 0, 1]] {
             let faults = Faults::of(counts).expect("counts");
