@@ -14,7 +14,7 @@
 //! Not here: what a contender does then (`waiter`, `kinds`).
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -29,8 +29,8 @@ pub(crate) struct LongWaits(Mutex<HashMap<String, Queue>>);
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// The contenders, in their order.
-    waiting: BTreeSet<u64>,
+    /// The numbers of the contenders, in any order.
+    waiting: Vec<u64>,
     /// How often an event was missing.
     missed: u64,
     obstacle: Option<Obstacle>,
@@ -97,7 +97,10 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut queues = self.waits.lock();
         if let Some(queue) = queues.get_mut(&self.directory.server_path) {
-            queue.waiting.remove(&self.number);
+            let mut waiting = queue.waiting.iter();
+            if let Some(at) = waiting.position(|number| *number == self.number) {
+                queue.waiting.swap_remove(at);
+            }
             if queue.waiting.is_empty() {
                 queues.remove(&self.directory.server_path);
             }
@@ -176,13 +179,17 @@ impl Patience {
                 gone: None,
             };
             place.missed = place.queue(|queue| {
-                queue.waiting.insert(number);
+                queue.waiting.push(number);
                 queue.missed
             });
             Box::new(place)
         });
-        let (missed, is_first) =
-            place.queue(|queue| (queue.missed, queue.waiting.first() == Some(&place.number)));
+        let (missed, is_first) = place.queue(|queue| {
+            (
+                queue.missed,
+                queue.waiting.iter().min() == Some(&place.number),
+            )
+        });
         if missed != place.missed {
             place.missed = missed;
             return true;

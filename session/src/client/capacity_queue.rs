@@ -4,14 +4,15 @@
 //! one may go. Not here: how much capacity there is (`Machine::has_capacity`), and the futures that
 //! wait (`capacity`).
 
-use std::{collections::BTreeMap, task::Waker, time::Instant};
+use std::{collections::VecDeque, task::Waker, time::Instant};
 
 use crate::machine::{Machine, RequestOptions};
 
 /// The waiting callers, in the order in which they came.
 #[derive(Debug, Default)]
 pub(crate) struct CapacityQueue {
-    waiting: BTreeMap<u64, Waiting>,
+    /// Each with its ticket. The tickets grow from front to back.
+    waiting: VecDeque<(u64, Waiting)>,
     last_ticket: u64,
 }
 
@@ -30,20 +31,28 @@ impl CapacityQueue {
 
     /// Adds a caller at the end of the queue, or puts it back into the place of its ticket.
     pub(crate) fn wait(&mut self, ticket: Option<u64>, waiting: Waiting) -> u64 {
-        let ticket = ticket.unwrap_or_else(|| {
-            self.last_ticket += 1;
-            self.last_ticket
-        });
-        self.waiting.insert(ticket, waiting);
-        ticket
+        let place = ticket.and_then(|ticket| self.place(ticket));
+        if let Some((ticket, again)) = place.and_then(|place| self.waiting.get_mut(place)) {
+            *again = waiting;
+            return *ticket;
+        }
+        self.last_ticket += 1;
+        self.waiting.push_back((self.last_ticket, waiting));
+        self.last_ticket
+    }
+
+    fn place(&self, ticket: u64) -> Option<usize> {
+        let place = self.waiting.binary_search_by_key(&ticket, |(it, _)| *it);
+        place.ok()
     }
 
     pub(crate) fn leave(&mut self, ticket: u64) {
-        self.waiting.remove(&ticket);
+        let place = self.place(ticket);
+        drop(place.and_then(|place| self.waiting.remove(place)));
     }
 
     pub(crate) fn is_first(&self, ticket: Option<u64>) -> bool {
-        let first = self.waiting.first_key_value();
+        let first = self.waiting.front();
         first.is_none_or(|(first, _)| ticket == Some(*first))
     }
 
@@ -52,12 +61,12 @@ impl CapacityQueue {
     ///
     /// A caller that gets capacity calls this again and so wakes the next one.
     pub(crate) fn woken<T>(&mut self, now: Instant, machine: &Machine<T>, woken: &mut Vec<Waker>) {
-        let Some((_, first)) = self.waiting.first_key_value() else {
+        let Some((_, first)) = self.waiting.front() else {
             return;
         };
         if machine.link().is_closing() {
             let all = std::mem::take(&mut self.waiting);
-            woken.extend(all.into_values().map(|waiting| waiting.waker));
+            woken.extend(all.into_iter().map(|(_, waiting)| waiting.waker));
         } else if machine.has_capacity(now, first.bytes, &first.options) {
             woken.push(first.waker.clone());
         }

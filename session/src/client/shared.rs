@@ -11,7 +11,6 @@
 
 use std::{
     any::Any,
-    collections::HashMap,
     future::Future,
     pin::Pin,
     sync::Arc,
@@ -37,7 +36,7 @@ use super::{
 };
 use crate::{
     Effect, Endpoint, Error, Peer, Snapshot,
-    machine::{Auth, Encoded, Event, Machine, Notice, Output, RequestOptions, WatchId},
+    machine::{Auth, ById, Encoded, Event, Machine, Notice, Output, RequestOptions, WatchId},
 };
 
 pub(crate) type ReplySender = oneshot::Sender<Result<Response, Error>>;
@@ -94,7 +93,7 @@ pub(crate) struct Core {
     /// Whether the session is being given up. The machine may not know it yet, see
     /// [`Shared::announce_close`].
     is_closing: bool,
-    listeners: HashMap<WatchId, Listener>,
+    listeners: ById<Listener>,
     /// Futures that the driver runs in its task. The driver takes them from here.
     pub(crate) background: Vec<BoxFuture<'static, ()>>,
     /// Callers that wait for request capacity.
@@ -142,7 +141,7 @@ impl Shared {
             machine,
             clock,
             is_closing: false,
-            listeners: HashMap::new(),
+            listeners: ById::default(),
             background: Vec::new(),
             capacity_queue: CapacityQueue::default(),
             timers: Timers::default(),

@@ -58,6 +58,7 @@ pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
 pub use requests::Encoded;
 #[doc(hidden)]
 pub use requests::asked::Asked;
+pub(crate) use watches::ById;
 pub use watches::WatchId;
 
 use crate::{Cause, Effect, Error};

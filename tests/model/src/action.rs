@@ -21,8 +21,16 @@ pub(crate) enum Action {
     Die,
     /// The event of one of its watches arrives.
     Tell(usize, usize),
+    /// The event of one of its watches is lost.
+    Lose(usize, usize),
     /// The event arrives that a waiter for a lease waits for.
     TellChange(usize),
+    /// The event is lost that a waiter for a lease waits for.
+    LoseChange(usize),
+    /// It has waited for long, and asks the leader whether the node ahead is there. It is not.
+    Ask(usize),
+    /// Another task of its client has told it that events are missing.
+    Doubt(usize),
     /// Its future is polled, and does something.
     Poll(usize),
     Release(usize),
@@ -37,6 +45,10 @@ pub(crate) enum Action {
     /// A server closes the connection of a client whose session is over.
     Close(usize),
     Connect(usize),
+    /// The client connects again to the server with a ghost that it came from.
+    ConnectAgain(usize),
+    /// The client leaves a server that shows what its leader does not have.
+    Leave(usize),
     /// The client connects, but its tasks are not polled before. What they submit, they submit in
     /// the new session.
     ConnectLate(usize),
@@ -44,6 +56,8 @@ pub(crate) enum Action {
     Pause(usize),
     /// The servers end the session of a client.
     Expire(usize),
+    /// The same, but the server of the second client keeps the node with this index.
+    ExpireBut(usize, usize, usize),
     /// A ping of a client is answered: its lease is renewed.
     Ping(usize),
     /// An operator deletes the node with this index.
@@ -65,6 +79,8 @@ impl Action {
             | Self::Reply(..)
             | Self::Tell(..)
             | Self::TellChange(_)
+            | Self::Ask(_)
+            | Self::Leave(_)
             | Self::Poll(_)
             | Self::Release(_)
             | Self::LeaveQueue(_)
@@ -74,6 +90,11 @@ impl Action {
             | Self::RaiseLimit(_) => true,
             Self::CommitLate(_)
             | Self::Die
+            | Self::Lose(..)
+            | Self::LoseChange(_)
+            | Self::Doubt(_)
+            | Self::ConnectAgain(_)
+            | Self::ExpireBut(..)
             | Self::Downgrade(_)
             | Self::Cancel(_)
             | Self::Again(_)

@@ -7,7 +7,9 @@ use crate::{
     history::{NEVER, Time, Times},
     name::{Marker, Name},
     scenario::{CONTENDERS, Scenario},
-    state::{Contender, Decider, NODES, Node, Phase, Read, Reply, Request, Session, State, Watch},
+    state::{
+        Contender, Decider, LISTED, NODES, Node, Phase, Read, Reply, Request, Session, State, Watch,
+    },
 };
 
 impl Contender {
@@ -41,6 +43,8 @@ impl Contender {
             Some((Read::Limit, _)) => self.limit_since = NEVER,
             // The room that was found is still to be granted.
             Some((Read::Renew, _)) => {}
+            // A long wait ends with a look at each lease of the listing.
+            None if scenario.has_doubts() => {}
             None => self.leases_at = NEVER,
         }
         if self.is_change_told {
@@ -73,6 +77,11 @@ impl State {
         for client in 0..CONTENDERS {
             self.forget_listing(scenario, client);
             self.forget_session(scenario, client);
+            let mut tasks = scenario.tasks(client);
+            let is_over = |task: usize| self.contenders[task].phase == Phase::Done;
+            if self.faults.again == 0 && tasks.all(is_over) {
+                self.lay_ghosts(client);
+            }
         }
         self.forget_nodes();
         self.forget_limits();
@@ -99,7 +108,7 @@ impl State {
         let committed = tasks().map(|(_, contender)| contender.committed).min();
         let mut session = self.sessions[client];
         session.listed_on = u64::from(session.listed_on == connection);
-        if session.listed == [None; CONTENDERS] {
+        if session.listed == [None; LISTED] {
             session.listed_on = 0;
         }
         session.connection = 1;
@@ -129,7 +138,8 @@ impl State {
         for mut node in old.into_iter().take(count) {
             let is_named = node.name != Name::PLAIN && named.contains(&node.name);
             // Nobody looks back at former places in the queue of a semaphore.
-            let is_shown = node.is_live() || (node.died > earliest && !node.is_place);
+            let is_shown =
+                node.is_live() || node.ghost != 0 || (node.died > earliest && !node.is_place);
             if is_named || is_shown {
                 if node.is_place {
                     node.born = 0;
@@ -225,6 +235,10 @@ impl State {
         for node in self.nodes_mut() {
             let owner = order.iter().position(|i| *i == usize::from(node.owner));
             node.owner = u8::try_from(owner.expect("a permutation")).expect("few contenders");
+            if scenario.has_own_clients() {
+                let clients = order.iter().rev();
+                node.ghost = clients.fold(0, |mask, i| mask << 1 | node.ghost >> i & 1);
+            }
         }
         self
     }

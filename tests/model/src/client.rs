@@ -204,6 +204,7 @@ pub(crate) fn answered(after: &mut State, scenario: &Scenario, i: usize, answer:
 /// The answer to the request under way, as this point of the history shows it.
 pub(crate) fn answer(state: &State, scenario: &Scenario, i: usize, view: Time) -> Answer<Name, ()> {
     let contender = &state.contenders[i];
+    let client = scenario.clients[i];
     let created = life::Node {
         name: contender.created,
         tag: (),
@@ -229,12 +230,14 @@ pub(crate) fn answer(state: &State, scenario: &Scenario, i: usize, view: Time) -
                 let is_marked = usize::from(node.owner) == i && !node.is_former;
                 node.name.marker == marker && (is_marked || scenario.is_plain())
             };
-            let mut found = state.shown(view).filter(may_be).map(|node| node.name);
+            let shown = state.shown_to(client, view);
+            let mut found = shown.filter(may_be).map(|node| node.name);
             Answer::Found(Ok(found.next()))
         }
-        Request::Check(name) => Answer::Checked(match state.node_at(name, view) {
+        Request::Check(name) => Answer::Checked(match state.node_shown(client, name, view) {
             Some(node) => Ok(Seen {
-                is_of_session: scenario.clients[usize::from(node.owner)] == scenario.clients[i],
+                is_of_session: scenario.clients[usize::from(node.owner)] == client
+                    && !node.is_ghost(client),
                 is_marked: usize::from(node.owner) == i && !node.is_former,
                 tag: (),
             }),

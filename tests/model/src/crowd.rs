@@ -102,7 +102,8 @@ pub(crate) fn listed(
     view: Time,
 ) {
     if let Some(kind) = kind(scenario, i) {
-        let children = after.shown(view).map(|node| node.name);
+        let shown = after.shown_to(scenario.clients[i], view);
+        let children = shown.map(|node| node.name);
         let listing = Listing::new(kind, connection, children);
         keep(after, scenario, i, &listing);
     }

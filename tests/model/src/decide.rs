@@ -18,6 +18,7 @@ use lockkeeper_recipes::{
 use crate::{
     client::{done, enter, give_up, gone, leave_queue},
     crowd::{self, Choice},
+    doubt,
     history::{NEVER, Time},
     name::Name,
     scenario::{Role, Scenario},
@@ -95,7 +96,7 @@ pub(crate) fn poll(after: &mut State, scenario: &Scenario, i: usize, choice: Cho
 }
 
 /// What it knows of its session.
-fn facts(after: &State, scenario: &Scenario, i: usize) -> Facts {
+pub(crate) fn facts(after: &State, scenario: &Scenario, i: usize) -> Facts {
     let is_lost = after.contenders[i].is_lost;
     Facts {
         session_loss: is_lost.then_some(Loss::Expired),
@@ -118,7 +119,7 @@ fn look_before(after: &mut State, scenario: &Scenario, i: usize) {
 
 /// Whether somebody, at this point of the history, is in the way of one who comes now.
 pub(crate) fn is_in_the_way(state: &State, scenario: &Scenario, i: usize, view: Time) -> bool {
-    let mut shown = state.shown(view);
+    let mut shown = state.shown_to(scenario.clients[i], view);
     match scenario.roles[i] {
         Role::Queue(kind) => is_contended(kind, shown.map(|node| node.name.as_ref())),
         Role::Plain | Role::Lease => shown.next().is_some(),
@@ -128,6 +129,8 @@ pub(crate) fn is_in_the_way(state: &State, scenario: &Scenario, i: usize, view: 
 /// A waiter in a queue.
 fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>, choice: Choice) {
     let own = after.contenders[i].node().expect("its node");
+    let client = scenario.clients[i];
+    doubt::listed(after, scenario, i);
     let connection = connection(after, scenario, i);
     let is_up = after.sessions[scenario.clients[i]].is_up;
     // The point of the history at which its turn has come.
@@ -138,14 +141,15 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>,
         }
         Some((Read::Renew, Reply::At(view))) => {
             since = view;
-            match after.node_at(own, view) {
+            match after.node_shown(client, own, view) {
                 Some(_) => Ok(false),
                 None => Err(Out::Lost(Loss::Deleted)),
             }
         }
         Some((_, Reply::At(view))) => {
             since = view;
-            let shown = after.shown(view).map(|node| node.name.as_ref());
+            let shown = after.shown_to(client, view);
+            let shown = shown.map(|node| node.name.as_ref());
             turn.listed(shown, &own).map(|listed| {
                 crowd::listed(after, scenario, i, turn.connection(), view);
                 let contender = &mut after.contenders[i];
@@ -250,7 +254,7 @@ pub(crate) fn plain(after: &mut State, scenario: &Scenario, i: usize) {
     match contender.read.take() {
         Some((read, Reply::Lost)) if !contender.is_lost => return ask(after, scenario, i, read),
         Some((_, Reply::At(view))) => {
-            let shown = after.node_at(Name::PLAIN, view);
+            let shown = after.node_shown(scenario.clients[i], Name::PLAIN, view);
             let is_ours = |node: &Node| usize::from(node.owner) == i && !node.is_former;
             if !shown.is_some_and(is_ours) {
                 return gone(after, i);
@@ -276,6 +280,7 @@ pub(crate) fn plain(after: &mut State, scenario: &Scenario, i: usize) {
 /// The first waiter of a semaphore, whose lease exists.
 fn lease(after: &mut State, scenario: &Scenario, i: usize, mut turn: LeaseTurn) {
     let own = after.contenders[i].node().expect("its lease");
+    doubt::listed(after, scenario, i);
     let read = after.contenders[i].read.take();
     if let Some((Read::Renew, Reply::At(view))) = read
         && after.node_at(own, view).is_none()
@@ -296,7 +301,7 @@ fn lease(after: &mut State, scenario: &Scenario, i: usize, mut turn: LeaseTurn) 
         }
         Some((Read::Limit, Reply::At(view))) => {
             contender.limit_since = view;
-            match count(after, &mut turn, i, own, view) {
+            match count(after, scenario, &mut turn, i, own, view) {
                 Ok(()) => {}
                 Err(lease_turn::Out::Lost(_)) => return gone(after, i),
                 Err(lease_turn::Out::OverLimit) => return give_up(after, scenario, i),
@@ -316,7 +321,7 @@ fn lease(after: &mut State, scenario: &Scenario, i: usize, mut turn: LeaseTurn) 
     }
     let mut next = turn.next(&facts(after, scenario, i));
     if next == Ok(lease_turn::Next::ReadLimit) && scenario.limit_changes.is_none() {
-        if count(after, &mut turn, i, own, 0).is_err() {
+        if count(after, scenario, &mut turn, i, own, 0).is_err() {
             return gone(after, i);
         }
         next = turn.next(&facts(after, scenario, i));
@@ -338,12 +343,13 @@ fn lease(after: &mut State, scenario: &Scenario, i: usize, mut turn: LeaseTurn) 
 /// Counts the leases as they were listed, with the limit at this point of the history.
 fn count(
     after: &State,
+    scenario: &Scenario,
     turn: &mut LeaseTurn,
     i: usize,
     own: Name,
     limit_at: Time,
 ) -> Result<(), lease_turn::Out> {
-    let listed = after.shown(after.contenders[i].leases_at);
+    let listed = after.shown_to(scenario.clients[i], after.contenders[i].leases_at);
     let names = listed.map(|node| node.name.as_ref());
     let limit = usize::from(after.limit_at(limit_at));
     turn.counted(names, [own.as_ref()], limit)

@@ -14,7 +14,7 @@ use crate::{
     Violation,
     action::{Action, describe},
     check::check,
-    client,
+    client, doubt,
     scenario::Scenario,
     server,
     state::State,
@@ -107,6 +107,7 @@ impl Scenario {
     fn each_step(&self, state: &State, visit: &mut impl FnMut(Action, State)) {
         client::each_step(state, self, visit);
         server::each_step(state, self, visit);
+        doubt::each_step(state, self, visit);
     }
 
     /// The steps on the path to a state. Each contender keeps its letter in it, in whatever order

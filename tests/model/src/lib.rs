@@ -18,6 +18,7 @@
 //! | `scenario`, [`runs`] | who contends for what, and what may go wrong |
 //! | `state`, `name`, `history` | one state, the names of nodes, the time of the servers |
 //! | `client`, `decide`, `crowd` | what contenders do, driven by the machines of the recipes |
+//! | `doubt` | long waits: whether the node ahead is still there |
 //! | `server` | what the servers, the network and operators do |
 //! | `check`, [`Violation`] | what must hold |
 //! | `canonical` | which states are the same |
@@ -43,6 +44,7 @@ mod check;
 mod client;
 mod crowd;
 mod decide;
+mod doubt;
 mod explore;
 mod history;
 pub mod lease;

@@ -29,9 +29,9 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     println!(
-        "| scenario | cuts | pauses | cancels | by hand | again | deaths | states | steps | depth | seconds |"
+        "| scenario | cuts | pauses | cancels | by hand | again | deaths | losses | ghosts | states | steps | depth | seconds |"
     );
-    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     for (title, scenario) in runs {
         let start = Instant::now();
         let outcome = scenario.explore(MOST);

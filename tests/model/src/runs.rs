@@ -52,7 +52,7 @@ fn scenarios() -> [(&'static str, &'static str, Scenario); 18] {
 }
 
 /// A group or one scenario, and the faults with which it is explored: how many cuts, pauses,
-/// cancels, deletes by hand, starts again and deaths.
+/// cancels, deletes by hand, starts again, deaths, losses and ghosts.
 type Table = [(&'static str, &'static str)];
 
 /// As many faults as a minute allows.
@@ -68,6 +68,19 @@ const ORDINARY: &Table = &[
     ("3 mutexes of 1 client", "000001"),
     ("3 plain locks", "000001"),
     ("semaphore of 1", "000001"),
+    ("queue", "0000001"),
+    ("crowd", "0000001"),
+    ("plain", "0000001 01000001"),
+    ("leases", "0000001 01000001"),
+    ("3 mutexes", "01000001"),
+];
+
+/// Long waits.
+const WAITS: &Table = &[
+    ("queue", "1000001 01000001"),
+    ("crowd", "1000001 01000001"),
+    ("plain", "1000001 01000011"),
+    ("leases", "1000001 01000011"),
 ];
 
 const FULL: &Table = &[
@@ -108,7 +121,7 @@ pub fn ordinary() -> Vec<(String, Scenario)> {
 /// All scenarios.
 #[must_use]
 pub fn full() -> Vec<(String, Scenario)> {
-    of_table(FULL)
+    of_table(&[FULL, WAITS].concat())
 }
 
 fn of_table(table: &Table) -> Vec<(String, Scenario)> {
@@ -127,7 +140,7 @@ fn of_table(table: &Table) -> Vec<(String, Scenario)> {
 /// One digit for each kind of fault, in the order of the columns.
 fn faults(digits: &str) -> Faults {
     let digits: Vec<u8> = digits.bytes().map(|digit| digit - b'0').collect();
-    Faults::of(&digits).expect("six digits")
+    Faults::of(&digits).expect("at most eight digits")
 }
 
 fn title(scenario: &str, faults: Faults) -> String {

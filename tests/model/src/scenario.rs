@@ -35,15 +35,28 @@ pub struct Faults {
     pub again: u8,
     /// A server dies of a request, and with it the connections of all clients.
     pub deaths: u8,
+    /// The event of a watch is lost, or withheld from a client that may not read the node.
+    pub losses: u8,
+    /// A server keeps a node whose session is over, until a client leaves this server.
+    pub ghosts: u8,
 }
 
 impl Faults {
     /// The counts in the order of the fields. Those that are missing at the end are 0.
     #[must_use]
     pub fn of(counts: &[u8]) -> Option<Self> {
-        let mut all = [0; 6];
+        let mut all = [0; 8];
         all.get_mut(..counts.len())?.copy_from_slice(counts);
-        let [cuts, pauses, cancels, by_hand, again, deaths] = all;
+        let [
+            cuts,
+            pauses,
+            cancels,
+            by_hand,
+            again,
+            deaths,
+            losses,
+            ghosts,
+        ] = all;
         Some(Self {
             cuts,
             pauses,
@@ -51,10 +64,12 @@ impl Faults {
             by_hand,
             again,
             deaths,
+            losses,
+            ghosts,
         })
     }
 
-    pub(crate) fn counts(self) -> [u8; 6] {
+    pub(crate) fn counts(self) -> [u8; 8] {
         let Self {
             cuts,
             pauses,
@@ -62,8 +77,12 @@ impl Faults {
             by_hand,
             again,
             deaths,
+            losses,
+            ghosts,
         } = self;
-        [cuts, pauses, cancels, by_hand, again, deaths]
+        [
+            cuts, pauses, cancels, by_hand, again, deaths, losses, ghosts,
+        ]
     }
 }
 
@@ -79,6 +98,8 @@ pub struct Scenario {
     pub(crate) limit: u8,
     pub(crate) limit_changes: Option<u8>,
     pub(crate) faults: Faults,
+    /// Whether a contender that waits for long asks whether the node ahead is there.
+    asks: bool,
 }
 
 impl Scenario {
@@ -92,6 +113,7 @@ impl Scenario {
             limit: 1,
             limit_changes: None,
             faults: Faults::default(),
+            asks: true,
         }
     }
 
@@ -109,6 +131,20 @@ impl Scenario {
     #[must_use]
     pub fn with_faults(self, faults: Faults) -> Self {
         Self { faults, ..self }
+    }
+
+    /// The same scenario, in which nobody asks during a long wait.
+    #[must_use]
+    pub fn without_questions(self) -> Self {
+        Self {
+            asks: false,
+            ..self
+        }
+    }
+
+    /// Whether long waits are modelled: while all events come, they make no difference.
+    pub(crate) fn has_doubts(&self) -> bool {
+        self.asks && self.faults.losses + self.faults.ghosts > 0
     }
 
     /// The same scenario, in which these contenders only try.

@@ -114,7 +114,7 @@ fn read_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>)
     if contender.watches.iter().any(|watch| watch.is_requested()) {
         let seen = state.sessions[scenario.clients[i]].view;
         answers(state, scenario, i, 0, next, move |after, _, i, view| {
-            set_watches(after, i, view, seen);
+            set_watches(after, scenario, i, view, seen);
         });
     } else if let Some((read, Reply::Pending)) = contender.read
         && !is_restoring(state, scenario, i)
@@ -127,7 +127,7 @@ fn read_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>)
 
 /// Whether the first requests of a new connection are not answered, which set the watches of all
 /// tasks of this client again. All other replies come after theirs.
-fn is_restoring(state: &State, scenario: &Scenario, i: usize) -> bool {
+pub(crate) fn is_restoring(state: &State, scenario: &Scenario, i: usize) -> bool {
     let mut tasks = scenario.tasks(scenario.clients[i]);
     tasks.any(|task| {
         let contender = &state.contenders[task];
@@ -170,21 +170,26 @@ fn last_shown(state: &State, session: Session) -> Time {
 }
 
 /// When the first event comes of which a server has to tell the client of this contender.
-fn first_event(state: &State, scenario: &Scenario, i: usize) -> Time {
+pub(crate) fn first_event(state: &State, scenario: &Scenario, i: usize) -> Time {
     let tasks = scenario.tasks(scenario.clients[i]);
     let watches = tasks.flat_map(|task| state.contenders[task].watches);
     let times = watches.map(|watch| match watch {
-        Watch::Armed(name, born) => died(state, name, born),
+        Watch::Armed(name, born) => died(state, scenario.clients[i], name, born),
         Watch::Due(_) => 0,
         _ => NEVER,
     });
     times.min().unwrap_or(NEVER)
 }
 
-/// When the node with this name was deleted that was created at this time.
-fn died(state: &State, name: Name, born: Time) -> Time {
-    let mut nodes = state.nodes().iter().filter(|node| !node.is_place);
-    let node = nodes.find(|node| node.name == name && node.born == born);
+/// When the node with this name was deleted that was created at this time: never, if it is a ghost.
+fn died(state: &State, client: usize, name: Name, born: Time) -> Time {
+    let nodes = state.nodes().iter().filter(|node| !node.is_place);
+    let mut nodes = nodes.filter(|node| node.name == name);
+    if nodes.clone().any(|node| node.is_ghost(client)) {
+        return NEVER;
+    }
+    // A ghost at the server of another client may be as old, as far as anybody can tell.
+    let node = nodes.rfind(|node| node.born == born);
     node.expect("a watched node is kept").died
 }
 
@@ -205,14 +210,14 @@ fn show(after: &mut State, scenario: &Scenario, i: usize, view: Time) {
 /// The server sets the watches. It tells at once of nodes that were deleted or changed since the
 /// session had last seen them: in the order of the request. For the watches of an earlier
 /// connection the order is any.
-fn set_watches(after: &mut State, i: usize, view: Time, seen: Time) {
+fn set_watches(after: &mut State, scenario: &Scenario, i: usize, view: Time, seen: Time) {
     for at in 0..3 {
         let watch = after.contenders[i].watches[at];
         let (Watch::Requested(name) | Watch::Restored(name)) = watch else {
             continue;
         };
         let event = |is_deleted| Event { name, is_deleted };
-        let event = match after.node_at(name, view) {
+        let event = match after.node_shown(scenario.clients[i], name, view) {
             Some(node) if node.born <= seen => {
                 after.contenders[i].watches[at] = Watch::Armed(name, node.born);
                 continue;
@@ -240,7 +245,8 @@ fn event_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>
             Watch::Due(event) => (event, 0),
             Watch::Armed(name, born) => {
                 let is_deleted = true;
-                (Event { name, is_deleted }, died(state, name, born))
+                let died = died(state, scenario.clients[i], name, born);
+                (Event { name, is_deleted }, died)
             }
             _ => continue,
         };
@@ -250,6 +256,12 @@ fn event_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>
                 session.view = session.view.max(time);
                 tell(after, scenario, i, watch, event);
             });
+            if state.faults.losses > 0 {
+                next(Action::Lose(i, at), &|after| {
+                    after.faults.losses -= 1;
+                    lose(after, scenario, i, watch, event.name);
+                });
+            }
         }
     }
     if let Some(change) = change_of_leases(state, scenario, i)
@@ -260,6 +272,28 @@ fn event_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>
             session.view = session.view.max(change);
             after.contenders[i].is_change_told = true;
         });
+        if state.faults.losses > 0 {
+            next(Action::LoseChange(i), &|after| {
+                after.faults.losses -= 1;
+                let is_limit = after.limits().iter().any(|limit| limit.born == change);
+                let contender = &mut after.contenders[i];
+                if is_limit {
+                    contender.limit_since = NEVER;
+                } else {
+                    contender.leases_since = NEVER;
+                }
+            });
+        }
+    }
+}
+
+/// The event of a watch is lost, for all tasks of the client.
+fn lose(after: &mut State, scenario: &Scenario, i: usize, fired: Watch, name: Name) {
+    for task in scenario.tasks(scenario.clients[i]) {
+        let mut watches = after.contenders[task].watches.iter_mut();
+        if let Some(watch) = watches.find(|watch| **watch == fired) {
+            *watch = Watch::Lost(name);
+        }
     }
 }
 
@@ -277,7 +311,7 @@ fn tell(after: &mut State, scenario: &Scenario, i: usize, fired: Watch, event: E
 
 /// The first change of what a waiter for a lease waits for: the leases, the limit, its place in the
 /// queue.
-fn change_of_leases(state: &State, scenario: &Scenario, i: usize) -> Option<Time> {
+pub(crate) fn change_of_leases(state: &State, scenario: &Scenario, i: usize) -> Option<Time> {
     let contender = &state.contenders[i];
     let is_waiting = contender.phase == Phase::Deciding && contender.read.is_none();
     if !scenario.is_semaphore() || !is_waiting || contender.is_change_told || contender.is_lost {
@@ -351,6 +385,14 @@ fn session_steps(state: &State, scenario: &Scenario, client: usize, next: &mut N
         next(Action::Connect(client), &|after| {
             connect(after, scenario, client, false);
         });
+        let mut nodes = state.nodes().iter();
+        if !session.is_leaving && nodes.any(|node| node.is_ghost(client)) {
+            next(Action::ConnectAgain(client), &|after| {
+                let nodes = after.nodes;
+                connect(after, scenario, client, false);
+                after.nodes = nodes;
+            });
+        }
         if !session.lives() {
             next(Action::ConnectLate(client), &|after| {
                 connect(after, scenario, client, true);
@@ -359,6 +401,9 @@ fn session_steps(state: &State, scenario: &Scenario, client: usize, next: &mut N
     } else if !session.lives() {
         next(Action::Close(client), &|after| cut(after, scenario, client));
     } else {
+        if session.is_leaving {
+            next(Action::Leave(client), &|after| cut(after, scenario, client));
+        }
         if !session.has_lease {
             next(Action::Ping(client), &|after| {
                 after.sessions[client].has_lease = true;
@@ -386,6 +431,28 @@ fn session_steps(state: &State, scenario: &Scenario, client: usize, next: &mut N
         next(Action::Expire(client), &|after| {
             expire(after, scenario, client);
         });
+        if state.faults.ghosts > 0 {
+            ghost_steps(state, scenario, client, next);
+        }
+    }
+}
+
+/// The session ends, and the server of a client keeps one of its nodes.
+fn ghost_steps(state: &State, scenario: &Scenario, client: usize, next: &mut Next<'_>) {
+    for (at, node) in state.nodes().iter().enumerate() {
+        let is_own = scenario.clients[usize::from(node.owner)] == client;
+        if !is_own || !node.is_live() || node.is_place {
+            continue;
+        }
+        for other in 0..CONTENDERS {
+            if scenario.tasks(other).next().is_some() {
+                next(Action::ExpireBut(client, other, at), &|after| {
+                    after.faults.ghosts -= 1;
+                    expire(after, scenario, client);
+                    after.nodes[at].ghost = 1 << other;
+                });
+            }
+        }
     }
 }
 
@@ -425,7 +492,9 @@ fn cut(after: &mut State, scenario: &Scenario, client: usize) {
 /// The next connection. The session goes on, or the client learns that it is over.
 fn connect(after: &mut State, scenario: &Scenario, client: usize, is_late: bool) {
     let now = after.now;
+    after.lay_ghosts(client);
     let session = &mut after.sessions[client];
+    session.is_leaving = false;
     let is_over = !session.lives();
     session.is_up = true;
     session.connection += 1;

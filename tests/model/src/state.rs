@@ -28,6 +28,8 @@ use crate::{
 
 /// More nodes than a run of any scenario has at a time.
 pub(crate) const NODES: usize = 12;
+/// As many as a listing of a queue shows: a node of each contender, and a ghost.
+pub(crate) const LISTED: usize = CONTENDERS + 1;
 /// More limits than a run has at a time.
 pub(crate) const LIMITS: usize = 4;
 
@@ -44,6 +46,8 @@ pub(crate) struct Node {
     pub(crate) is_leaving: bool,
     pub(crate) born: Time,
     pub(crate) died: Time,
+    /// The clients, a bit each, whose servers still keep the node although its session is over.
+    pub(crate) ghost: u8,
 }
 
 impl Node {
@@ -55,6 +59,7 @@ impl Node {
         is_leaving: false,
         born: 0,
         died: 0,
+        ghost: 0,
     };
 
     pub(crate) fn is_live(self) -> bool {
@@ -63,6 +68,11 @@ impl Node {
 
     pub(crate) fn is_shown(self, view: Time) -> bool {
         self.born <= view && view < self.died
+    }
+
+    /// Whether it is a ghost at the server of this client.
+    pub(crate) fn is_ghost(self, client: usize) -> bool {
+        self.ghost >> client & 1 == 1
     }
 }
 
@@ -76,6 +86,8 @@ pub(crate) enum Watch {
     Restored(Name),
     /// Set on the node with this name that was created at this time.
     Armed(Name, Time),
+    /// Its event was lost. The client does not know.
+    Lost(Name),
     /// The server found that the node was deleted, or changed, when it set the watch again. Such
     /// events come in any order.
     Due(Event),
@@ -85,7 +97,10 @@ impl Watch {
     pub(crate) fn name(self) -> Option<Name> {
         match self {
             Self::Empty => None,
-            Self::Requested(name) | Self::Restored(name) | Self::Armed(name, _) => Some(name),
+            Self::Requested(name)
+            | Self::Restored(name)
+            | Self::Armed(name, _)
+            | Self::Lost(name) => Some(name),
             Self::Due(event) => Some(event.name),
         }
     }
@@ -98,7 +113,10 @@ impl Watch {
     fn name_mut(&mut self) -> Option<&mut Name> {
         match self {
             Self::Empty => None,
-            Self::Requested(name) | Self::Restored(name) | Self::Armed(name, _) => Some(name),
+            Self::Requested(name)
+            | Self::Restored(name)
+            | Self::Armed(name, _)
+            | Self::Lost(name) => Some(name),
             Self::Due(event) => Some(&mut event.name),
         }
     }
@@ -233,6 +251,10 @@ pub(crate) struct Contender {
     pub(crate) limit_since: Time,
     /// The change that a waiter for a lease waits for has been told.
     pub(crate) is_change_told: bool,
+    /// The node that is gone, as the leader says, until a listing was made.
+    pub(crate) gone: Option<Name>,
+    /// The ghost that the last listing of the leases showed.
+    pub(crate) phantom: Option<Name>,
     /// What is under way was sent before the lease ended: its reply does not renew the lease.
     pub(crate) is_stale: bool,
     /// What is under way was sent in a session that was over by then: nobody will answer.
@@ -262,6 +284,8 @@ impl Contender {
             leases_since: NEVER,
             limit_since: NEVER,
             is_change_told: false,
+            gone: None,
+            phantom: None,
             is_stale: false,
             is_mute: false,
         }
@@ -308,6 +332,8 @@ impl Contender {
             leases_since: NEVER,
             limit_since: NEVER,
             is_change_told: false,
+            gone: None,
+            phantom: None,
             ..*self
         };
     }
@@ -322,6 +348,8 @@ impl Contender {
         self.floating.name().into_iter().for_each(&mut visit);
         visit(&mut self.created);
         self.place.iter_mut().for_each(&mut visit);
+        self.gone.iter_mut().for_each(&mut visit);
+        self.phantom.iter_mut().for_each(&mut visit);
         let watched = self.watches.iter_mut().filter_map(Watch::name_mut);
         watched.for_each(&mut visit);
         let events = self.events.iter_mut().flatten();
@@ -349,9 +377,11 @@ pub(crate) struct Session {
     pub(crate) has_lease: bool,
     /// When the servers ended it, unknown to the client.
     pub(crate) expired: Time,
+    /// The client is about to leave its server.
+    pub(crate) is_leaving: bool,
     /// What the newest listing of the client's tasks shows in the queue, without the nodes whose
     /// deletion was reported.
-    pub(crate) listed: [Option<Name>; CONTENDERS],
+    pub(crate) listed: [Option<Name>; LISTED],
     /// The connection on which that listing was asked for.
     pub(crate) listed_on: u64,
 }
@@ -363,7 +393,8 @@ impl Session {
         view: 0,
         has_lease: true,
         expired: NEVER,
-        listed: [None; CONTENDERS],
+        is_leaving: false,
+        listed: [None; LISTED],
         listed_on: 0,
     };
 
@@ -427,6 +458,37 @@ impl State {
     pub(crate) fn shown(&self, view: Time) -> impl Iterator<Item = &Node> + Clone {
         let nodes = self.nodes().iter();
         nodes.filter(move |node| !node.is_place && node.is_shown(view))
+    }
+
+    /// The nodes of the lock that the server of this client shows from this point of the history.
+    /// A ghost hides a later node with its name.
+    pub(crate) fn shown_to(
+        &self,
+        client: usize,
+        view: Time,
+    ) -> impl Iterator<Item = &Node> + Clone {
+        let nodes = self.nodes().iter().filter(|node| !node.is_place);
+        let is_ghost = move |node: &&Node| node.is_ghost(client) && node.born <= view;
+        let ghosts = nodes.clone().filter(is_ghost);
+        nodes.filter(move |node| {
+            let mut ghosts = ghosts.clone();
+            match ghosts.find(|ghost| ghost.name == node.name) {
+                Some(ghost) => *ghost == **node,
+                None => node.is_shown(view),
+            }
+        })
+    }
+
+    /// The node with this name that the server of this client shows from this point of the history.
+    pub(crate) fn node_shown(&self, client: usize, name: Name, view: Time) -> Option<&Node> {
+        let mut shown = self.shown_to(client, view);
+        shown.find(|node| node.name == name)
+    }
+
+    /// The server of this client has no ghosts, or the client has left it.
+    pub(crate) fn lay_ghosts(&mut self, client: usize) {
+        let nodes = self.nodes_mut().iter_mut();
+        nodes.for_each(|node| node.ghost &= !(1 << client));
     }
 
     /// The node with this name that this point of the history shows.

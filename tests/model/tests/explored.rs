@@ -3,7 +3,7 @@
 //! Not here: the larger ones (`cargo run --release -p lockkeeper-model`); whether the model finds
 //! faults (`cargo run -p lockkeeper-mutations`).
 
-use lockkeeper_model::{Violation, runs};
+use lockkeeper_model::{Faults, Violation, runs};
 
 /// Several times what any scenario here has. To reach it is a mistake in the model.
 const MOST: usize = 4_000_000;
@@ -35,4 +35,24 @@ fn the_plain_lock_does_not_survive_a_deletion_by_hand() {
     let found = found.expect("a violation");
     assert_eq!(found.violation, Violation::DeletedAnothers, "{found}");
     println!("{found}");
+}
+
+/// A loss, or a ghost, matters: a contender that asks nobody waits for ever.
+#[test]
+fn a_contender_that_asks_nobody_waits_for_ever() {
+    let names = [
+        "3 mutexes",
+        "2 writers, 1 reader",
+        "3 plain locks",
+        "semaphore of 1",
+    ];
+    for name in names {
+        for counts in [&[0, 0, 0, 0, 0, 0, 1][..], &[0, 1, 0, 0, 0, 0, 0, 1]] {
+            let faults = Faults::of(counts).expect("counts");
+            let (title, scenario) = runs::named(name, faults).expect("a scenario");
+            let found = scenario.without_questions().explore(MOST).found;
+            let violation = found.map(|found| found.violation);
+            assert_eq!(violation, Some(Violation::Stuck), "{title}");
+        }
+    }
 }

@@ -1,11 +1,40 @@
 //! The five kinds of watch, and the id of a listener. Two kinds last: they stay until they are
 //! removed.
 
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+};
+
 use lockkeeper_proto::{AddWatchMode, WatcherType};
 
 /// A listener to a watch. The id is unique for the life of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WatchId(pub(super) u64);
+
+/// A value for each listener.
+pub(crate) type ById<V> = HashMap<WatchId, V, BuildHasherDefault<IdHasher>>;
+
+/// The ids are numbers that the machine counts, so no peer can choose them: a product is enough.
+#[derive(Default)]
+pub(crate) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // 2^64 by the golden ratio: it spreads the numbers over the high bits, too.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// Kinds of watch, one bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -24,7 +24,7 @@ mod table;
 mod watched;
 
 pub(crate) use batches::restored_len;
-pub(crate) use kinds::Kinds;
 pub use kinds::WatchId;
+pub(crate) use kinds::{ById, Kinds};
 pub(crate) use pending::{Leaves, PendingWatch};
 pub(crate) use table::{Ask, Tell, Watches};

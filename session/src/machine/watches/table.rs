@@ -7,18 +7,14 @@
 //! Paths include the chroot. Iteration is in the order of the paths, so that one seed gives one
 //! history.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    iter,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, iter, sync::Arc};
 
 use lockkeeper_proto::{ErrorCode, EventType, Request, WatcherType, Zxid, path};
 
 use super::{
     arrivals::{Arrivals, Bounds},
     batches::{Batches, restored_len},
-    kinds::{Kinds, WatchId},
+    kinds::{ById, Kinds, WatchId},
     pending::{Leaves, PendingWatch},
     watched::{Watched, remove},
 };
@@ -79,7 +75,7 @@ pub(crate) trait Tell {
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     paths: BTreeMap<Arc<str>, Watched>,
-    listeners: HashMap<WatchId, Listener>,
+    listeners: ById<Listener>,
     last_id: u64,
     /// How many listeners have lasting watches.
     lasting: usize,
@@ -126,22 +122,6 @@ impl Watches {
         WatchId(self.last_id)
     }
 
-    fn entry(&mut self, path: &str) -> (Arc<str>, &mut Watched) {
-        let path = match self.paths.get_key_value(path) {
-            Some((known, _)) => known.clone(),
-            None => Arc::from(path),
-        };
-        let watched = self.paths.entry(path.clone()).or_default();
-        (path, watched)
-    }
-
-    fn register(&mut self, id: WatchId, path: &str, kind: Kinds) {
-        let (path, watched) = self.entry(path);
-        watched.add(kind, id);
-        self.listeners.insert(id, Listener::Registered(path));
-        self.lasting += usize::from(kind.has(Kinds::LASTING));
-    }
-
     /// Takes out the listeners to these kinds on a path, and tells them why. Returns how many there
     /// were.
     fn end_at(&mut self, path: &str, kinds: Kinds, error: &Error, out: &mut dyn Tell) -> usize {
@@ -158,39 +138,45 @@ impl Watches {
         one_shot + lasting
     }
 
-    fn forget_if_empty(&mut self, path: &str) {
-        if self.paths.get(path).is_some_and(Watched::is_empty) {
-            self.paths.remove(path);
-        }
-    }
-
     /// Removes what nobody wants on a path any more.
     fn tidy(&mut self, path: &str, out: &mut dyn Tell) {
         if let Some(watched) = self.paths.get_mut(path) {
             watched.tidy(path, out);
-            self.forget_if_empty(path);
+            if watched.is_empty() {
+                self.paths.remove(path);
+            }
         }
     }
 
-    /// Makes room on a path for a watch of this kind: see the module.
+    /// Makes room on a path for a watch of this kind, see the module, and enters it by `enter`.
+    /// Returns the path.
     ///
     /// # Errors
     /// [`Error::WatchConflict`] if the path has watches of a class that stays.
-    fn claim(&mut self, path: &str, kind: Kinds, out: &mut dyn Tell) -> Result<(), Error> {
-        let watched = self.entry(path).1;
-        let Some(had) = watched.claim(kind.class()) else {
-            return Ok(());
-        };
-        if kind.has(Kinds::LASTING) {
+    fn claim(
+        &mut self,
+        path: Arc<str>,
+        kind: Kinds,
+        out: &mut dyn Tell,
+        enter: impl FnOnce(&mut Watched),
+    ) -> Result<Arc<str>, Error> {
+        let entry = self.paths.entry(path);
+        let path = entry.key().clone();
+        let watched = entry.or_default();
+        let had = watched.claim(kind.class());
+        if let Some(had) = had.filter(|_| kind.has(Kinds::LASTING)) {
             watched.claim(had);
             return Err(Error::WatchConflict);
         }
-        watched.is_unset(Kinds::LASTING);
-        self.end_at(path, Kinds::LASTING, &Error::WatchConflict, out);
-        if self.arrivals.is_some() {
-            remove(path, WatcherType::ANY, out);
+        enter(watched);
+        if had.is_some() {
+            watched.is_unset(Kinds::LASTING);
+            self.end_at(&path, Kinds::LASTING, &Error::WatchConflict, out);
+            if self.arrivals.is_some() {
+                remove(&path, WatcherType::ANY, out);
+            }
         }
-        Ok(())
+        Ok(path)
     }
 
     // Watches that requests of callers leave.
@@ -205,10 +191,8 @@ impl Watches {
         out: &mut dyn Tell,
     ) -> Result<PendingWatch, Error> {
         let Leaves { path, kind } = leaves;
-        self.claim(&path, kind, out)?;
+        let path = self.claim(path, kind, out, Watched::announced)?;
         let id = self.new_id();
-        let (path, watched) = self.entry(&path);
-        watched.announced();
         self.listeners.insert(id, Listener::Pending);
         Ok(PendingWatch { id, path, kind })
     }
@@ -220,9 +204,8 @@ impl Watches {
         code: Option<ErrorCode>,
         out: &mut dyn Tell,
     ) {
-        let path = &*pending.path;
         let listener = self.listeners.remove(&pending.id);
-        let Some(watched) = self.paths.get_mut(path) else {
+        let Some(watched) = self.paths.get_mut(&pending.path) else {
             return;
         };
         watched.settled();
@@ -232,13 +215,18 @@ impl Watches {
                 watched.is_set(kind);
             }
             match listener {
-                Some(Listener::Pending) if is_kept => self.register(pending.id, path, kind),
+                Some(Listener::Pending) if is_kept => {
+                    watched.add(kind, pending.id);
+                    let registered = Listener::Registered(pending.path.clone());
+                    self.listeners.insert(pending.id, registered);
+                    self.lasting += usize::from(kind.has(Kinds::LASTING));
+                }
                 // A one-shot watch was asked for behind it.
                 Some(Listener::Pending) => out.tell(pending.id, Err(Error::WatchConflict)),
                 _ => {}
             }
         }
-        self.tidy(path, out);
+        self.tidy(&pending.path, out);
     }
 
     // Watches that a list of paths sets.
@@ -261,11 +249,18 @@ impl Watches {
                 out.tell(id, Err(Error::TooLarge { length, limit }));
                 return id;
             }
+            let is_sent = self.arrivals.is_some();
+            let enter = |watched: &mut Watched| {
+                watched.add(Kinds::DATA, id);
+                if is_sent {
+                    watched.is_set(Kinds::DATA);
+                }
+            };
             // One-shot watches are never refused.
-            let _ = self.claim(&path, Kinds::DATA, out);
-            self.register(id, &path, Kinds::DATA);
-            if self.arrivals.is_some() {
-                self.entry(&path).1.is_set(Kinds::DATA);
+            if let Ok(known) = self.claim(path.as_str().into(), Kinds::DATA, out, enter) {
+                self.listeners.insert(id, Listener::Registered(known));
+            }
+            if is_sent {
                 batches.add(Kinds::DATA, path);
             }
             id
@@ -318,7 +313,9 @@ impl Watches {
     pub(crate) fn end(&mut self, kinds: Kinds, error: &Error, out: &mut dyn Tell) {
         for path in self.paths.keys().cloned().collect::<Vec<_>>() {
             self.end_at(&path, kinds, error, out);
-            self.forget_if_empty(&path);
+            if self.paths.get(&path).is_some_and(Watched::is_empty) {
+                self.paths.remove(&path);
+            }
         }
         if kinds == Kinds::ALL {
             // A new session has seen nothing.
@@ -386,7 +383,9 @@ impl Watches {
                 once.push(id);
             });
             lasting.extend(watched.of(Kinds::PERSISTENT));
-            self.forget_if_empty(&event.path);
+            if watched.is_empty() {
+                self.paths.remove(event.path.as_str());
+            }
         }
         let mut above = Some(event.path.as_str()).filter(|_| self.has_lasting() && !of_children);
         while let Some(ancestor) = above {
