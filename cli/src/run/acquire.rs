@@ -105,7 +105,8 @@ pub(super) async fn in_time<T>(
     let Some(left) = wait.left() else {
         return work.await;
     };
-    if let Ok(done) = timeout(left, work).await {
+    // In a box, so that this future does not have the room for it twice.
+    if let Ok(done) = timeout(left, Box::pin(work)).await {
         return done;
     }
     let waited = Human(wait.began.elapsed());

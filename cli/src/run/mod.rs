@@ -163,7 +163,7 @@ impl Run {
             }
             self.notify.say(&format!("STATUS=waiting for {path}"));
             let began = Instant::now();
-            let guard = pin!(acquire::acquire(client, args, self.who(), wait));
+            let guard = acquire::acquire(client, args, self.who(), wait);
             let guard = acquire::in_time(client, path, wait, guard).await?;
             let (waited, token) = (Human(began.elapsed()), guard.fencing_token());
             tell!("{path}: granted after {waited}, token {token}");
