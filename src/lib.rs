@@ -86,8 +86,8 @@ pub mod client {
     #[doc(inline)]
     pub use lockkeeper_session::{
         Builder, Changes, Clock, ConnectString, Connector, DurationHistogram, Endpoint, Lease,
-        LeasePolicy, Metrics, OnExpiry, OpResult, Peer, ReadResult, ReadTransaction, Snapshot,
-        State, Transaction, Transport, sasl,
+        LeasePolicy, Metrics, OnExpiry, OpResult, ReadResult, ReadTransaction, Snapshot, State,
+        Transaction, Transport, sasl,
     };
 
     /// TLS with rustls: encrypts the byte stream of a connector. Start with
@@ -148,7 +148,7 @@ pub mod error {
     pub use lockkeeper_recipes::{Loss, Obstacle};
     #[doc(inline)]
     pub use lockkeeper_session::{
-        AuthFailure, Cause, ConnectStringError, Effect, Lost, TlsFailure,
+        AuthFailure, Cause, ConnectStringError, Effect, ErrorKind, Lost, Peer, TlsFailure,
     };
 }
 

@@ -11,7 +11,10 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-use lockkeeper::{Error, LockError, error::Loss};
+use lockkeeper::{
+    Error, LockError,
+    error::{ErrorKind, Loss},
+};
 use rustix::process::Signal;
 
 use crate::refusal::{self, Plain};
@@ -182,7 +185,10 @@ impl Failure {
         };
         let message = match &error {
             LockError::Lost { loss, .. } => format!("place in the queue lost: {loss}"),
-            LockError::Session(Error::Refused { op, code, .. }) => refusal::reason(*op, *code),
+            LockError::Session(error) => match error.kind() {
+                ErrorKind::Refused { op, code, .. } => refusal::reason(*op, *code),
+                _ => error.to_string(),
+            },
             error => error.to_string(),
         };
         let mut failure = Self::new(status, format_args!("{path}: {message}"));
@@ -195,7 +201,7 @@ impl Failure {
 
     /// With the client's error, which says more if a server refused something.
     pub(crate) fn because(self, error: Error) -> Self {
-        let is_of_outage = error.is_transient() || matches!(error, Error::SessionExpired { .. });
+        let is_of_outage = error.is_transient() || error.is_session_expired();
         Self {
             error: Some(error).filter(|error| error.code().is_some()),
             is_of_outage,
@@ -228,10 +234,9 @@ impl fmt::Display for Failure {
 /// A server refused the request, or did not answer.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let status = match &error {
-            Error::BadPath(_) | Error::TooLarge { .. } => USAGE,
-            Error::Unsupported { .. } => REFUSED,
-            error if error.code().is_some() => REFUSED,
+        let status = match error.kind() {
+            ErrorKind::BadPath(_) | ErrorKind::TooLarge { .. } => USAGE,
+            _ if error.code().is_some() => REFUSED,
             _ => UNAVAILABLE,
         };
         Self::new(status, Plain(&error)).because(error)

@@ -6,6 +6,7 @@ use std::fmt;
 
 use lockkeeper::{
     Error,
+    error::ErrorKind,
     proto::{ErrorCode, OpCode},
 };
 
@@ -22,8 +23,8 @@ pub(crate) struct Plain<'a>(pub(crate) &'a Error);
 
 impl fmt::Display for Plain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Error::Refused { op, path, code, .. } => {
+        match self.0.kind() {
+            ErrorKind::Refused { op, path, code } => {
                 let reason = reason(*op, *code);
                 match (path.as_str(), op.name()) {
                     ("", Some(op)) => write!(f, "{op}: {reason}"),
@@ -31,7 +32,7 @@ impl fmt::Display for Plain<'_> {
                     (path, _) => write!(f, "{path}: {reason}"),
                 }
             }
-            other => other.fmt(f),
+            _ => self.0.fmt(f),
         }
     }
 }

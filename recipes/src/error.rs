@@ -5,7 +5,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use lockkeeper_proto::path::PathError;
-use lockkeeper_session::{self as session, Effect, Endpoint, Exact, Outcome};
+use lockkeeper_session::{self as session, Effect, Endpoint, ErrorKind, Exact, Outcome};
 
 use crate::order::name::Kind;
 
@@ -105,7 +105,7 @@ pub enum Obstacle {
         /// The server.
         server: Option<Arc<Endpoint>>,
     },
-    /// No server was connected at the end: [`Unreachable`](session::Error::Unreachable) says since
+    /// No server was connected at the end: [`Unreachable`](ErrorKind::Unreachable) says since
     /// when, and why each server failed.
     Servers(session::Error),
 }
@@ -208,10 +208,11 @@ impl LockError {
     /// Whether a deadline of the caller has come.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        matches!(
-            self,
-            Self::TimedOut { .. } | Self::Session(session::Error::DeadlineExceeded { .. })
-        )
+        match self {
+            Self::TimedOut { .. } => true,
+            Self::Session(error) => matches!(error.kind(), ErrorKind::DeadlineExceeded { .. }),
+            _ => false,
+        }
     }
 
     /// Whether what was to be written under the lock may have been written.
@@ -229,19 +230,20 @@ impl LockError {
     /// The path that the error is about, if it names one.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
-        match self {
+        let path = match self {
             Self::TimedOut { path, .. }
             | Self::SequenceExhausted { path }
             | Self::FixedLimit { path }
             | Self::OtherKind { path, .. }
-            | Self::SelfDeadlock { path } => Some(path),
-            Self::Lost { path, .. } | Self::Session(session::Error::Refused { path, .. })
-                if !path.is_empty() =>
-            {
-                Some(path)
-            }
-            _ => None,
-        }
+            | Self::SelfDeadlock { path }
+            | Self::Lost { path, .. } => path,
+            Self::Session(error) => match error.kind() {
+                ErrorKind::Refused { path, .. } => path,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(&**path).filter(|path| !path.is_empty())
     }
 }
 
@@ -254,10 +256,10 @@ impl From<PathError> for LockError {
 /// The end of the session means the loss of the lock or of the place in the queue.
 impl From<session::Error> for LockError {
     fn from(error: session::Error) -> Self {
-        match error {
-            session::Error::SessionExpired { .. } => Self::lost(Loss::Expired),
-            session::Error::Closed(_) => Self::lost(Loss::Closed),
-            error => Self::Session(error),
+        match error.kind() {
+            ErrorKind::SessionExpired => Self::lost(Loss::Expired),
+            ErrorKind::Closed => Self::lost(Loss::Closed),
+            _ => Self::Session(error),
         }
     }
 }
@@ -367,20 +369,19 @@ mod tests {
         let closed = LockError::lost(Loss::Closed);
         assert!(closed.loss().is_some() && !closed.is_timeout());
         assert_eq!(closed.effect(), Effect::Unknown);
-        let lost = session::Error::Unreachable {
+        let unreachable = ErrorKind::Unreachable {
             waited: Duration::ZERO,
             tried: Arc::default(),
             servers: 1,
         };
-        assert!(LockError::Session(lost).is_transient());
+        assert!(LockError::Session(unreachable.into()).is_transient());
         let path = "/s".to_owned();
         assert_eq!(LockError::FixedLimit { path }.path(), Some("/s"));
         assert_eq!(closed.path(), None);
         let bad = LockError::from(lockkeeper_proto::path::check("a").unwrap_err());
-        assert!(matches!(
-            bad,
-            LockError::Session(session::Error::BadPath(_))
-        ));
+        assert!(
+            matches!(&bad, LockError::Session(it) if matches!(it.kind(), ErrorKind::BadPath(_)))
+        );
     }
 
     #[test]

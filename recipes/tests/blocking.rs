@@ -15,7 +15,7 @@ use std::{
 use lockkeeper_proto::{AddWatchMode, CreateMode, EventType, Version};
 use lockkeeper_recipes::{Election, LockError, Loss, Mutex};
 use lockkeeper_server::Server;
-use lockkeeper_session::{Builder, Client, Error, Wait};
+use lockkeeper_session::{Builder, Client, ErrorKind, Wait};
 use tokio::runtime::{self, Runtime};
 
 /// No wait of a test gets as long, unless something is wrong.
@@ -102,7 +102,7 @@ fn every_kind_of_future_can_be_waited_for() {
 /// Nothing is sent, and what takes a value is given up: the release goes on in the background.
 #[test]
 fn a_wait_on_a_thread_of_a_runtime_is_an_error() {
-    const REFUSED: LockError = LockError::Session(Error::InsideRuntime);
+    let refused = LockError::Session(ErrorKind::InsideRuntime.into());
     let ensemble = Ensemble::start();
     let client = ensemble.client();
     let mutex = Mutex::new(&client, "/mutex").unwrap();
@@ -111,12 +111,18 @@ fn a_wait_on_a_thread_of_a_runtime_is_an_error() {
     ensemble.runtime.block_on(async {
         assert_eq!(
             ensemble.builder().connect().wait().unwrap_err(),
-            Error::InsideRuntime
+            ErrorKind::InsideRuntime.into()
         );
-        assert_eq!(client.exists("/").wait(), Err(Error::InsideRuntime));
-        assert_eq!(client.exists("/").wait_for(LONG), Err(Error::InsideRuntime));
-        assert_eq!(mutex.lock().wait().unwrap_err(), REFUSED);
-        assert_eq!(guard.lost().wait(), Err(REFUSED));
+        assert_eq!(
+            client.exists("/").wait(),
+            Err(ErrorKind::InsideRuntime.into())
+        );
+        assert_eq!(
+            client.exists("/").wait_for(LONG),
+            Err(ErrorKind::InsideRuntime.into())
+        );
+        assert_eq!(mutex.lock().wait().unwrap_err(), refused.clone());
+        assert_eq!(guard.lost().wait(), Err(refused.clone()));
     });
     assert_eq!(ensemble.server.counters(), before, "nothing was sent");
     // `spawn_blocking` cannot be told from the others.
@@ -124,10 +130,13 @@ fn a_wait_on_a_thread_of_a_runtime_is_an_error() {
     let spawned = ensemble
         .runtime
         .spawn_blocking(move || blocking.try_lock().wait().map(drop));
-    assert_eq!(ensemble.runtime.block_on(spawned).unwrap(), Err(REFUSED));
+    assert_eq!(
+        ensemble.runtime.block_on(spawned).unwrap(),
+        Err(refused.clone())
+    );
     assert_eq!(
         ensemble.runtime.block_on(async { guard.release().wait() }),
-        Err(REFUSED)
+        Err(refused.clone())
     );
     drop(mutex.lock_timeout(LONG).wait().unwrap());
 }

@@ -12,7 +12,7 @@ use lockkeeper_recipes::{
     Semaphore, inspect, revoke,
 };
 use lockkeeper_server::When;
-use lockkeeper_session::{Client, Error as SessionError, Peer};
+use lockkeeper_session::{Client, Effect, Error as SessionError, ErrorKind, Peer};
 
 use support::{
     below, client, server,
@@ -461,7 +461,8 @@ async fn a_transaction_under_several_locks_checks_each_of_them() {
         server: Some(Arc::new(server.local_addr().into())),
         session: one.snapshot().session_id,
     };
-    let refused = SessionError::TransactionRefused { index, code, peer };
+    let refused = ErrorKind::TransactionRefused { index, code };
+    let refused = SessionError::new(refused, peer, Effect::NotApplied);
     assert_eq!(bad.commit().await, Err(LockError::Session(refused)));
     let good = held.transaction().set_data("/data", "1", Version::ANY);
     assert_eq!(good.commit().await.unwrap().len(), 1);

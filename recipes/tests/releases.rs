@@ -13,7 +13,7 @@ use lockkeeper_recipes::{
     Guard, LockError, LockMeter, Loss, Mutex, PlainMutex, Semaphore, break_lock,
 };
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::{Client, Effect, Error as SessionError};
+use lockkeeper_session::{Client, Effect, ErrorKind};
 
 use support::{
     below, server_and_two,
@@ -196,7 +196,7 @@ async fn a_look_for_a_lost_create_ends_when_the_listing_is_too_long() {
         panic!("{error:?}");
     };
     assert!(
-        matches!(error, SessionError::ReplyTooLarge { .. }),
+        matches!(error.kind(), ErrorKind::ReplyTooLarge { .. }),
         "{error:?}"
     );
     let listings = || server.counters().requests_of(OpCode::GET_CHILDREN);

@@ -8,9 +8,9 @@ mod exact;
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
-use lockkeeper_proto::{Class, ErrorCode, OpCode, SessionId, jute::DecodeError, path::PathError};
+use lockkeeper_proto::{Class, ErrorCode, OpCode, jute::DecodeError, path::PathError};
 
-use crate::{AuthFailure, ConnectStringError, Endpoint, Peer, peer::Bracketed};
+use crate::{AuthFailure, ConnectStringError, Peer, peer::Bracketed};
 
 pub use cause::{Cause, Lost};
 pub use exact::Exact;
@@ -29,10 +29,21 @@ pub enum Effect {
     Unknown,
 }
 
+/// Why a request failed, the server and the session, and whether the request may have been applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(Box<Inner>); // One word: results are moved several times on their way to the caller.
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Inner {
+    kind: ErrorKind,
+    peer: Peer,
+    effect: Effect,
+}
+
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ErrorKind {
     /// The server refused the request.
     Refused {
         /// The operation.
@@ -41,10 +52,8 @@ pub enum Error {
         path: String,
         /// The server's reason.
         code: ErrorCode,
-        /// The server and the session.
-        peer: Peer,
     },
-    /// The server does not support the operation.
+    /// The server does not support this operation.
     ///
     /// Such a server closes the connection on the operation. So the client does not send it again
     /// on this connection and the next one. After that it may be sent again, because servers are
@@ -52,25 +61,19 @@ pub enum Error {
     ///
     /// Watches end with this error, too, after eight connections in a row that ended on the request
     /// that sets them.
-    Unsupported {
-        /// The operation.
-        op: OpCode,
-        /// The server that does not support the operation, and the session at that time.
-        peer: Peer,
-    },
+    Unsupported(OpCode),
     /// The server refused a transaction because of one of its operations. It applied none of them.
     TransactionRefused {
         /// The index of the operation, counted from 0.
         index: usize,
         /// The server's reason.
         code: ErrorCode,
-        /// The server and the session.
-        peer: Peer,
     },
     /// The connection was lost after the request was sent and before its reply came. The effect of
     /// a read is [`Effect::NotApplied`].
-    ConnectionLost(Lost, Effect),
-    /// No server could be reached in time. The request was never sent.
+    ConnectionLost(Cause),
+    /// No server could be reached in time. The request was never sent. The server of the error is
+    /// the one that was tried last.
     ///
     /// The error comes earlier when no server can be reached until somebody changes a setting.
     Unreachable {
@@ -83,13 +86,10 @@ pub enum Error {
         servers: usize,
     },
     /// The session has expired. The servers have deleted its ephemeral nodes, or will do so.
-    SessionExpired {
-        /// The expired session, and the server that reported it. There is no server when the client
-        /// itself concluded the expiry, or when the request belongs to an earlier session.
-        peer: Peer,
-        /// Whether the request may have been applied before the expiry.
-        effect: Effect,
-    },
+    ///
+    /// There is no server when the client itself concluded the expiry, or when the request belongs
+    /// to an earlier session.
+    SessionExpired,
     /// The watch was removed with [`remove_watches`](crate::machine::Machine::remove_watches).
     WatchRemoved,
     /// The client has a watch of another kind on the node.
@@ -100,14 +100,9 @@ pub enum Error {
     /// A second client may watch the node in another way.
     WatchConflict,
     /// Authentication failed. The client has ended.
-    AuthFailed {
-        /// The server, and the session.
-        peer: Peer,
-        /// The reason.
-        reason: AuthFailure,
-    },
+    AuthFailed(AuthFailure),
     /// The client was closed.
-    Closed(Effect),
+    Closed,
     /// The path is invalid. The request was not sent.
     BadPath(PathError),
     /// The list of servers is invalid. There is no client.
@@ -130,8 +125,6 @@ pub enum Error {
         length: usize,
         /// The longest reply that the client accepts, in bytes.
         limit: usize,
-        /// The server and the session.
-        peer: Peer,
     },
     /// Too many requests are pending, and the reserve for requests that cannot wait is used up,
     /// too. The request was not sent.
@@ -141,16 +134,13 @@ pub enum Error {
         /// The bytes of the requests that wait to be sent.
         bytes: usize,
     },
-    /// The deadline that the caller has set has passed.
+    /// The deadline that the caller has set has passed. The error has a server if there was a
+    /// connection.
     DeadlineExceeded {
         /// The operation.
         op: OpCode,
         /// How long the caller was willing to wait.
         waited: Duration,
-        /// The server of the connection, if there is one, and the session.
-        peer: Peer,
-        /// Whether the request may have been applied, or may still be.
-        effect: Effect,
     },
     /// The reply could not be decoded. The client closes the connection.
     Malformed {
@@ -158,8 +148,6 @@ pub enum Error {
         op: OpCode,
         /// What is wrong with the reply.
         error: DecodeError,
-        /// The server and the session.
-        peer: Peer,
     },
     /// [`Wait`](crate::Wait) was used on a thread of a tokio runtime, which must not block. Nothing
     /// was sent. Use `.await` there.
@@ -169,74 +157,40 @@ pub enum Error {
 }
 
 impl Error {
+    /// An error of this kind, with this server and session.
+    #[must_use]
+    pub fn new(kind: ErrorKind, peer: Peer, effect: Effect) -> Self {
+        Self(Box::new(Inner { kind, peer, effect }))
+    }
+
+    /// Returns why the request failed.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// Returns the server and the session that the error concerns, as far as there are any.
+    #[must_use]
+    pub fn peer(&self) -> &Peer {
+        &self.0.peer
+    }
+
     /// Returns whether the request may have been applied. Reads change nothing, so their effect is
     /// always [`Effect::NotApplied`].
     #[must_use]
     pub fn effect(&self) -> Effect {
-        match self {
-            Self::Malformed { op, .. } | Self::ReplyTooLarge { op, .. } => of_unanswered(*op),
-            Self::ConnectionLost(_, effect)
-            | Self::SessionExpired { effect, .. }
-            | Self::DeadlineExceeded { effect, .. }
-            | Self::Closed(effect) => *effect,
-            _ => Effect::NotApplied,
-        }
+        self.0.effect
     }
 
     /// Returns the server's reason, if a server refused the request.
     #[must_use]
     pub fn code(&self) -> Option<ErrorCode> {
-        match self {
-            Self::Refused { code, .. } | Self::TransactionRefused { code, .. } => Some(*code),
-            Self::Unsupported { .. } => Some(ErrorCode::UNIMPLEMENTED),
-            _ => None,
-        }
-    }
-
-    /// Returns the server that the error concerns, if there is one.
-    #[must_use]
-    pub fn server(&self) -> Option<&Endpoint> {
-        match self {
-            Self::Unreachable { tried, .. } => tried.last().map(|lost| &*lost.endpoint),
-            Self::ConnectionLost(lost, _) => Some(&lost.endpoint),
-            _ => self.peer().and_then(|peer| peer.server.as_deref()),
-        }
-    }
-
-    /// Returns the session that the error concerns, or [`SessionId::NONE`].
-    #[must_use]
-    pub fn session(&self) -> SessionId {
-        match self {
-            Self::Unreachable { tried, .. } => {
-                tried.last().map_or(SessionId::NONE, |lost| lost.session)
+        match self.kind() {
+            ErrorKind::Refused { code, .. } | ErrorKind::TransactionRefused { code, .. } => {
+                Some(*code)
             }
-            Self::ConnectionLost(lost, _) => lost.session,
-            _ => self.peer().map_or(SessionId::NONE, |peer| peer.session),
-        }
-    }
-
-    fn peer(&self) -> Option<&Peer> {
-        match self {
-            Self::Refused { peer, .. }
-            | Self::Unsupported { peer, .. }
-            | Self::TransactionRefused { peer, .. }
-            | Self::SessionExpired { peer, .. }
-            | Self::AuthFailed { peer, .. }
-            | Self::ReplyTooLarge { peer, .. }
-            | Self::DeadlineExceeded { peer, .. }
-            | Self::Malformed { peer, .. } => Some(peer),
-            // The variants after these two concern only the client or the request.
-            Self::ConnectionLost(..)
-            | Self::Unreachable { .. }
-            | Self::WatchRemoved
-            | Self::WatchConflict
-            | Self::Closed(_)
-            | Self::BadPath(_)
-            | Self::BadConnectString(_)
-            | Self::TooLarge { .. }
-            | Self::TooManyRequests { .. }
-            | Self::InsideRuntime
-            | Self::NoThread(_) => None,
+            ErrorKind::Unsupported(_) => Some(ErrorCode::UNIMPLEMENTED),
+            _ => None,
         }
     }
 
@@ -252,94 +206,115 @@ impl Error {
         self.code() == Some(ErrorCode::NODE_EXISTS)
     }
 
+    /// Whether the session has expired.
+    #[must_use]
+    pub fn is_session_expired(&self) -> bool {
+        matches!(self.kind(), ErrorKind::SessionExpired)
+    }
+
     /// Whether the same request may succeed later: the connection or the server was at fault, not
     /// the request.
     ///
     /// It does not say whether repeating the request is safe: see [`effect`](Self::effect).
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        match self {
-            Self::ConnectionLost(..) | Self::DeadlineExceeded { .. } => true,
-            Self::Unreachable { tried, .. } => {
+        match self.kind() {
+            ErrorKind::ConnectionLost(_) | ErrorKind::DeadlineExceeded { .. } => true,
+            ErrorKind::Unreachable { tried, .. } => {
                 tried.is_empty() || !tried.iter().all(|lost| lost.cause.is_permanent())
             }
             _ => self.code() == Some(ErrorCode::THROTTLED_OP),
         }
     }
 
+    pub(crate) fn lost(lost: Lost) -> Self {
+        let peer = Peer::from(&lost);
+        Self::new(ErrorKind::ConnectionLost(lost.cause), peer, Effect::Unknown)
+    }
+
+    pub(crate) fn expired(peer: Peer) -> Self {
+        Self::new(ErrorKind::SessionExpired, peer, Effect::NotApplied)
+    }
+
+    pub(crate) fn unsupported(op: OpCode, peer: Peer) -> Self {
+        Self::new(ErrorKind::Unsupported(op), peer, Effect::NotApplied)
+    }
+
+    pub(crate) fn closed(effect: Effect) -> Self {
+        Self::new(ErrorKind::Closed, Peer::default(), effect)
+    }
+
     /// Whether the request was sent, and the client has no usable reply to it. Asked before
     /// [`of`](Self::of) tells reads apart.
     pub(crate) fn is_unanswered(&self) -> bool {
-        let is_unusable = matches!(self, Self::Malformed { .. } | Self::ReplyTooLarge { .. });
-        is_unusable || self.effect() == Effect::Unknown
+        self.effect() == Effect::Unknown
     }
 
     /// The same error for a request of this operation. A read has changed nothing.
     pub(crate) fn of(mut self, op: OpCode) -> Self {
-        if let Self::ConnectionLost(_, effect)
-        | Self::SessionExpired { effect, .. }
-        | Self::DeadlineExceeded { effect, .. }
-        | Self::Closed(effect) = &mut self
-            && *effect == Effect::Unknown
-        {
-            *effect = of_unanswered(op);
+        if op.class() == Some(Class::Read) {
+            self.0.effect = Effect::NotApplied;
         }
         self
     }
 
     /// The same error with the path of the node. For errors made where the path was not known.
-    #[cfg(feature = "thread")]
-    pub(crate) fn on(mut self, node: &str) -> Self {
-        if let Self::Refused { path, .. } = &mut self {
+    #[must_use]
+    pub fn on(mut self, node: &str) -> Self {
+        if let ErrorKind::Refused { path, .. } = &mut self.0.kind {
             node.clone_into(path);
         }
         self
     }
 }
 
+/// An error that concerns no server. Nothing was sent.
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self::new(kind, Peer::default(), Effect::NotApplied)
+    }
+}
+
 impl From<PathError> for Error {
     fn from(error: PathError) -> Self {
-        Self::BadPath(error)
+        ErrorKind::BadPath(error).into()
     }
 }
 
 impl From<ConnectStringError> for Error {
     fn from(error: ConnectStringError) -> Self {
-        Self::BadConnectString(error)
+        ErrorKind::BadConnectString(error).into()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let effect = match self.effect() {
+        let Inner { kind, peer, effect } = &*self.0;
+        let effect = match effect {
             Effect::NotApplied => "",
             Effect::Unknown => "; the request may have been applied",
         };
-        match self {
-            Self::Refused {
-                op,
-                path,
-                code,
-                peer,
-            } => {
-                let op = op.name().unwrap_or("request");
+        let name = |op: &OpCode| op.name().unwrap_or("request");
+        let at = Bracketed(peer);
+        match kind {
+            ErrorKind::Refused { op, path, code } => {
                 let space = if path.is_empty() { "" } else { " " };
-                write!(f, "{op}{space}{path} refused: {code}{}", Bracketed(peer))
+                write!(f, "{}{space}{path} refused: {code}{at}", name(op))
             }
-            Self::Unsupported { op, peer } => {
-                let name = op.name().unwrap_or("request");
-                write!(f, "the server does not support {name}")?;
+            ErrorKind::Unsupported(op) => {
+                write!(f, "the server does not support {}", name(op))?;
                 if let Some(release) = op.since() {
                     write!(f, ", which needs ZooKeeper {release} or later")?;
                 }
-                write!(f, "{}", Bracketed(peer))
+                write!(f, "{at}")
             }
-            Self::TransactionRefused { index, code, peer } => {
-                let peer = Bracketed(peer);
-                write!(f, "transaction refused: operation {index}: {code}{peer}")
+            ErrorKind::TransactionRefused { index, code } => {
+                write!(f, "transaction refused: operation {index}: {code}{at}")
             }
-            Self::ConnectionLost(lost, _) => write!(f, "connection lost: {lost}{effect}"),
-            Self::Unreachable {
+            ErrorKind::ConnectionLost(cause) => {
+                write!(f, "connection lost: {peer}: {cause}{effect}")
+            }
+            ErrorKind::Unreachable {
                 waited,
                 tried,
                 servers,
@@ -347,73 +322,49 @@ impl fmt::Display for Error {
                 write!(f, "no server reached in {}", Exact(*waited))?;
                 list(f, tried, *servers)
             }
-            Self::SessionExpired { peer, .. } => {
+            ErrorKind::SessionExpired => {
                 write!(f, "session {} expired", peer.session)?;
                 if let Some(server) = &peer.server {
                     write!(f, " (reported by {server})")?;
                 }
                 f.write_str(effect)
             }
-            Self::WatchRemoved => f.write_str("the watch was removed with remove_watches"),
-            Self::WatchConflict => f.write_str(
+            ErrorKind::WatchRemoved => f.write_str("the watch was removed with remove_watches"),
+            ErrorKind::WatchConflict => f.write_str(
                 "this client has a watch of another kind on the node, and keeps one kind on each; \
                  watch with a second client",
             ),
-            Self::AuthFailed { peer, reason } => {
-                write!(f, "authentication failed: {peer}: {reason}")
+            ErrorKind::AuthFailed(reason) => write!(f, "authentication failed: {peer}: {reason}"),
+            ErrorKind::Closed => write!(f, "client closed{effect}"),
+            ErrorKind::BadPath(error) => error.fmt(f),
+            ErrorKind::BadConnectString(error) => error.fmt(f),
+            ErrorKind::TooLarge { length, limit } => write!(
+                f,
+                "request too large: {length} bytes, limit {limit} (max_request, jute.maxbuffer)"
+            ),
+            ErrorKind::ReplyTooLarge { op, length, limit } => {
+                let op = name(op);
+                write!(f, "the reply to {op} has {length} bytes, limit {limit}{at}")
             }
-            Self::Closed(_) => write!(f, "client closed{effect}"),
-            Self::BadPath(error) => error.fmt(f),
-            Self::BadConnectString(error) => error.fmt(f),
-            Self::TooLarge { length, limit } => {
-                write!(
-                    f,
-                    "request too large: {length} bytes, limit {limit} (max_request, jute.maxbuffer)"
-                )
-            }
-            Self::ReplyTooLarge {
-                op,
-                length,
-                limit,
-                peer,
-            } => {
-                let (op, peer) = (op.name().unwrap_or("request"), Bracketed(peer));
-                write!(
-                    f,
-                    "the reply to {op} has {length} bytes, limit {limit}{peer}"
-                )
-            }
-            Self::TooManyRequests { requests, bytes } => {
-                write!(
-                    f,
-                    "too many pending requests: {requests} ({bytes} bytes); wait for capacity"
-                )
-            }
-            Self::DeadlineExceeded {
-                op, waited, peer, ..
-            } => {
-                let op = op.name().unwrap_or("request");
-                write!(f, "{op} not answered within {}", Exact(*waited))?;
+            ErrorKind::TooManyRequests { requests, bytes } => write!(
+                f,
+                "too many pending requests: {requests} ({bytes} bytes); wait for capacity"
+            ),
+            ErrorKind::DeadlineExceeded { op, waited } => {
+                write!(f, "{} not answered within {}", name(op), Exact(*waited))?;
                 match peer.server {
                     Some(_) => write!(f, " by {peer}{effect}"),
-                    None => write!(f, ", not connected{}{effect}", Bracketed(peer)),
+                    None => write!(f, ", not connected{at}{effect}"),
                 }
             }
-            Self::Malformed { op, peer, .. } => {
-                let (op, peer) = (op.name().unwrap_or("request"), Bracketed(peer));
-                write!(f, "the reply to {op} cannot be read{peer}{effect}")
+            ErrorKind::Malformed { op, .. } => {
+                write!(f, "the reply to {} cannot be read{at}{effect}", name(op))
             }
-            Self::InsideRuntime => f.write_str("wait in a runtime: use .await there"),
-            Self::NoThread(kind) => write!(f, "cannot start the thread of the client: {kind}"),
+            ErrorKind::InsideRuntime => f.write_str("wait in a runtime: use .await there"),
+            ErrorKind::NoThread(kind) => {
+                write!(f, "cannot start the thread of the client: {kind}")
+            }
         }
-    }
-}
-
-/// The effect of a request that was sent, and has no usable reply.
-fn of_unanswered(op: OpCode) -> Effect {
-    match op.class() {
-        Some(Class::Read) => Effect::NotApplied,
-        _ => Effect::Unknown,
     }
 }
 
@@ -430,8 +381,8 @@ fn list(f: &mut fmt::Formatter<'_>, tried: &[Lost], servers: usize) -> fmt::Resu
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Malformed { error, .. } => Some(error),
+        match self.kind() {
+            ErrorKind::Malformed { error, .. } => Some(error),
             _ => None,
         }
     }

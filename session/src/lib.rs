@@ -78,7 +78,7 @@ pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoi
 pub use digest_md5::DigestMd5;
 #[doc(hidden)]
 pub use error::Exact;
-pub use error::{Cause, Effect, Error, Lost};
+pub use error::{Cause, Effect, Error, ErrorKind, Lost};
 pub use histogram::DurationHistogram;
 pub use lockkeeper_proto as proto;
 pub use machine::{

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockkeeper::{
     Client, LockError,
     client::Clock,
-    error::{Error, Obstacle},
+    error::{ErrorKind, Obstacle},
 };
 use lockkeeper_server::Server;
 use tokio::time::{Instant, sleep};
@@ -82,7 +82,7 @@ pub(crate) async fn a_timeout_in_an_outage_names_its_cause<K: Kind>() {
     let Some(Obstacle::Servers(why)) = obstacle.as_deref() else {
         panic!("another obstacle: {obstacle:?}");
     };
-    let Error::Unreachable { waited, tried, .. } = why else {
+    let ErrorKind::Unreachable { waited, tried, .. } = why.kind() else {
         panic!("another reason: {why}");
     };
     assert!(*waited <= took && *waited + TIMEOUT > wait, "{waited:?}");

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::{Error, Mutex, watch::WatcherType};
+use lockkeeper::{Mutex, error::ErrorKind, watch::WatcherType};
 
 use crate::{
     rig::{CHANGED, PERSISTENT, RECURSIVE, create, event, fired, set, silent, two_and_a_node},
@@ -17,13 +17,13 @@ on_both_arms! {
         let (_, data) = client.get_data_and_watch(&path).await.unwrap();
         for mode in [PERSISTENT, RECURSIVE] {
             let refused = client.add_watch(&path, mode).await.map(drop);
-            assert_eq!(refused, Err(Error::WatchConflict));
+            assert_eq!(refused, Err(ErrorKind::WatchConflict.into()));
         }
         set(&other, &path).await;
         assert_eq!(fired(data).await, (CHANGED, path.clone()));
         for (mode, not) in [(PERSISTENT, RECURSIVE), (RECURSIVE, PERSISTENT)] {
             let mut lasting = client.add_watch(&path, mode).await.unwrap();
-            assert_eq!(client.add_watch(&path, not).await.map(drop), Err(Error::WatchConflict));
+            assert_eq!(client.add_watch(&path, not).await.map(drop), Err(ErrorKind::WatchConflict.into()));
             // Another client is not concerned.
             let mut others = other.add_watch(&path, not).await.unwrap();
             set(&other, &path).await;
@@ -38,7 +38,7 @@ on_both_arms! {
             let (client, other, path) = two_and_a_node(ensemble, "ended").await;
             let mut lasting = client.add_watch(&path, mode).await.unwrap();
             let (_, data) = client.get_data_and_watch(&path).await.unwrap();
-            assert_eq!(soon(lasting.next()).await, Some(Err(Error::WatchConflict)));
+            assert_eq!(soon(lasting.next()).await, Some(Err(ErrorKind::WatchConflict.into())));
             assert_eq!(soon(lasting.next()).await, None);
             set(&other, &path).await;
             assert_eq!(fired(data).await, (CHANGED, path.clone()));
@@ -61,9 +61,9 @@ on_both_arms! {
             let mut on_ahead = client.add_watch(&ahead, mode).await.unwrap();
             let mutex = Mutex::new(&client, &lock).unwrap();
             let waiter = tokio::spawn(async move { mutex.lock().await });
-            assert_eq!(soon(on_ahead.next()).await, Some(Err(Error::WatchConflict)), "{mode}");
+            assert_eq!(soon(on_ahead.next()).await, Some(Err(ErrorKind::WatchConflict.into())), "{mode}");
             let again = client.add_watch(&ahead, mode).await.map(drop);
-            assert_eq!(again, Err(Error::WatchConflict));
+            assert_eq!(again, Err(ErrorKind::WatchConflict.into()));
             held.release().await.unwrap();
             let guard = tokio::time::timeout(Duration::from_secs(5), waiter).await.unwrap().unwrap().unwrap();
             let mine = client.add_watch(&guard.path(), mode).await.map(drop);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use lockkeeper::{
-    Client, CreateMode, Error, Version,
+    Client, CreateMode, Version,
     client::OpResult,
-    error::ErrorCode,
+    error::{ErrorCode, ErrorKind},
     node::Acl,
     proto::{OpCode, SessionId},
 };
@@ -72,7 +72,7 @@ on_both_arms! {
             assert_eq!(path, format!("{asked}{name}"));
         }
         let refused = client.create_without_stat(&root, "", CreateMode::Persistent).await.unwrap_err();
-        let Error::Refused { op, path, code, .. } = refused else { panic!("{refused}") };
+        let ErrorKind::Refused { op, path, code, .. } = refused.kind().clone() else { panic!("{refused}") };
         assert_eq!((op, path, code), (OpCode::CREATE, root, ErrorCode::NODE_EXISTS));
     }
 
@@ -105,7 +105,7 @@ on_both_arms! {
         }
         // Like `create` when the node is there.
         let again = client.create_all(&deep, "", CreateMode::Persistent).await.unwrap_err();
-        let Error::Refused { path, code, .. } = again else { panic!("{again}") };
+        let ErrorKind::Refused { path, code, .. } = again.kind().clone() else { panic!("{again}") };
         assert_eq!((path, code), (deep, ErrorCode::NODE_EXISTS));
         for (asked, path) in [("s/job-", "s/job-0000000000"), ("t/", "t/0000000000")] {
             let mode = CreateMode::PersistentSequential;
@@ -113,7 +113,7 @@ on_both_arms! {
             assert_eq!(created.path, format!("{root}/{path}"));
         }
         let bad = client.create_all("/a//b", "", CreateMode::Persistent).await.unwrap_err();
-        assert!(matches!(bad, Error::BadPath(_)), "{bad}");
+        assert!(matches!(bad.kind(), ErrorKind::BadPath(_)), "{bad}");
     }
 
     async fn a_missing_chroot_is_created_with_the_node(ensemble: &Ensemble) {
@@ -149,7 +149,7 @@ on_both_arms! {
         client.create(&own, "", CreateMode::Ephemeral).await.unwrap();
         for (above, expected) in [(&closed, ErrorCode::NO_AUTH), (&own, ErrorCode::NO_CHILDREN_FOR_EPHEMERALS)] {
             let error = client.create_all(&format!("{above}/a/b/c"), "", mode).await.unwrap_err();
-            let Error::Refused { path, code, .. } = error else { panic!("{error}") };
+            let ErrorKind::Refused { path, code, .. } = error.kind().clone() else { panic!("{error}") };
             assert_eq!((path, code), (format!("{above}/a"), expected));
         }
         // A level that exists may be refused: what matters is the node.
@@ -174,7 +174,7 @@ on_both_arms! {
     async fn data_too_long_for_a_server_are_refused_before_they_are_sent(ensemble: &Ensemble) {
         let (client, _, path) = two_and_a_node(ensemble, "long").await;
         let long = client.set_data(&path, vec![0; 1 << 20], Version::ANY).await.unwrap_err();
-        assert!(matches!(long, Error::TooLarge { limit: 1_048_575, .. }), "{long}");
+        assert!(matches!(long.kind(), ErrorKind::TooLarge { limit: 1_048_575, .. }), "{long}");
         // The longest data that fit: the limit less the header, the path with its length, the
         // data's length, the version.
         let longest = 1_048_575 - (8 + 4 + path.len() + 4 + 4);

@@ -4,7 +4,8 @@
 
 use futures::StreamExt;
 use lockkeeper::{
-    CreateMode, Error, Version,
+    CreateMode, Version,
+    error::ErrorKind,
     watch::{EventType, WatchNotice, WatcherType},
 };
 
@@ -154,7 +155,7 @@ on_both_arms! {
         assert_eq!(client.remove_watches(&path, WatcherType::PERSISTENT_RECURSIVE).unwrap(), 0);
         assert_eq!(client.remove_watches(&path, WatcherType::PERSISTENT).unwrap(), 1);
         assert_eq!(event(&mut watcher).await.0, CHANGED, "an event from before the removal is not lost");
-        assert_eq!(soon(watcher.next()).await, Some(Err(Error::WatchRemoved)));
+        assert_eq!(soon(watcher.next()).await, Some(Err(ErrorKind::WatchRemoved.into())));
         assert_eq!(soon(watcher.next()).await, None);
         assert!(!client.check_watches(&path, WatcherType::ANY).await.unwrap());
     }

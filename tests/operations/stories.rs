@@ -14,7 +14,8 @@ use std::{
 };
 
 use lockkeeper::{
-    Client, Error,
+    Client,
+    error::ErrorKind,
     proto::path,
     raw::WatchGroup,
     watch::{EventType, PersistentWatcher, WatchNotice, Watcher, WatcherType},
@@ -263,7 +264,7 @@ impl Story {
                 let mut here = self.listeners.values().filter(|it| it.path == path);
                 let is_refused = here.any(|listener| listener.kind != kind);
                 let watcher = match client.add_watch(&path, mode).await {
-                    Err(Error::WatchConflict) if is_refused => return,
+                    Err(error) if is_refused && error == ErrorKind::WatchConflict.into() => return,
                     Ok(watcher) if !is_refused => watcher,
                     other => panic!("{kind:?} on {path}: {other:?}: {self}"),
                 };
@@ -277,7 +278,7 @@ impl Story {
                     && listener.path == path
                 {
                     let last = soon(watcher.next()).await;
-                    assert_eq!(last, Some(Err(Error::WatchConflict)));
+                    assert_eq!(last, Some(Err(ErrorKind::WatchConflict.into())));
                     listener.path.clear();
                 }
             }

@@ -1,9 +1,9 @@
 //! Several operations in one transaction, and several reads in one request.
 
 use lockkeeper::{
-    CreateMode, Error, Version,
-    client::{OpResult, Peer, ReadResult},
-    error::ErrorCode,
+    CreateMode, Version,
+    client::{OpResult, ReadResult},
+    error::{Effect, ErrorCode, ErrorKind, Peer},
     node::Acl,
     proto::OpCode,
 };
@@ -53,7 +53,8 @@ on_both_arms! {
             (client.transaction().check(&format!("{root}/x"), Version::ANY).set_data(&root, "x", Version::ANY), (0, ErrorCode::NO_NODE)),
         ] {
             let refused = transaction.commit().await.unwrap_err();
-            let Error::TransactionRefused { index, code, peer } = refused else { panic!("{refused}") };
+            let ErrorKind::TransactionRefused { index, code } = *refused.kind() else { panic!("{refused}") };
+            let peer = refused.peer();
             assert_eq!((index, code), expected);
             assert_eq!((peer.server.is_some(), peer.session), (true, client.snapshot().session_id));
         }
@@ -82,8 +83,9 @@ on_both_arms! {
         assert_eq!(names, &["a"]);
         for (failed, op) in [(no_children, OpCode::GET_CHILDREN), (no_data, OpCode::GET_DATA)] {
             let (path, code) = (missing.clone(), ErrorCode::NO_NODE);
+            let kind = ErrorKind::Refused { op, path, code };
             let peer = Peer { server: client.snapshot().server, session: client.snapshot().session_id };
-            assert_eq!(failed, &Err(Error::Refused { op, path, code, peer }));
+            assert_eq!(failed, &Err(Error::new(kind, peer, Effect::NotApplied)));
         }
         assert_eq!(client.read_transaction().commit().await.unwrap(), []);
     }
@@ -91,9 +93,9 @@ on_both_arms! {
     async fn a_bad_path_fails_before_anything_is_sent(ensemble: &Ensemble) {
         let (client, _, root) = two_and_a_node(ensemble, "bad-path").await;
         let written = client.transaction().set_data(&root, "x", Version::ANY).delete("x", Version::ANY).commit().await;
-        assert!(matches!(written, Err(Error::BadPath(_))), "{written:?}");
+        assert!(matches!(written.unwrap_err().kind(), ErrorKind::BadPath(_)));
         let read = client.read_transaction().get_data(&root).get_children("/x/").commit().await;
-        assert!(matches!(read, Err(Error::BadPath(_))), "{read:?}");
+        assert!(matches!(read.unwrap_err().kind(), ErrorKind::BadPath(_)));
         assert_eq!(client.exists(&root).await.unwrap().unwrap().version, Version(0));
     }
 }

@@ -5,6 +5,7 @@ use std::{process, time::Duration};
 use lockkeeper::{
     Client, CreateMode, Error, Version,
     client::{Builder, Endpoint},
+    error::ErrorKind,
     watch::AddWatchMode,
 };
 use serde::Serialize;
@@ -73,9 +74,9 @@ pub(super) async fn server(endpoint: &Endpoint, settings: Builder, args: &Doctor
     };
     let examined = examine(&mut answer, settings, !args.no_write);
     let (srvr, examined) = tokio::join!(word, examined);
-    answer.error = examined.err().map(|error| match &error {
-        Error::Unreachable { tried, .. } if !tried.is_empty() => tried[0].cause.to_string(),
-        error => Plain(error).to_string(),
+    answer.error = examined.err().map(|error| match error.kind() {
+        ErrorKind::Unreachable { tried, .. } if !tried.is_empty() => tried[0].cause.to_string(),
+        _ => Plain(&error).to_string(),
     });
     let version = after(&srvr, "Zookeeper version: ");
     answer.version = version.and_then(|text| Some(text.split(',').next()?.to_owned()));

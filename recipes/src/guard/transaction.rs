@@ -8,7 +8,7 @@ use std::slice;
 
 use bytes::Bytes;
 use lockkeeper_proto::{CreateMode, ErrorCode, Version};
-use lockkeeper_session::{Effect, Error as SessionError, OpResult, Transaction};
+use lockkeeper_session::{Effect, Error as SessionError, ErrorKind, OpResult, Transaction};
 
 use crate::{
     error::{LockError, Loss},
@@ -81,7 +81,7 @@ impl<'a> GuardedTransaction<'a> {
     ///   is [`Loss::Closed`]: the transaction may have been applied before the client was
     ///   closed.
     /// - [`LockError::Session`] with
-    ///   [`TransactionRefused`](lockkeeper_session::Error::TransactionRefused) when an operation
+    ///   [`TransactionRefused`](lockkeeper_session::ErrorKind::TransactionRefused) when an operation
     ///   failed. It has the index of the operation, counted from 0. Nothing was written.
     /// - [`LockError::Session`] with another error when the request failed.
     ///   [`lockkeeper_session::Error::effect`] says whether the transaction may have been applied.
@@ -117,25 +117,28 @@ impl<'a> GuardedTransaction<'a> {
                 Some(guard) => ended(guard),
                 None => Ok(Vec::new()),
             },
-            Err(SessionError::TransactionRefused { index, code, .. })
-                if index < self.checks && code == ErrorCode::NO_NODE =>
-            {
-                // The limit of the hold may have deleted the node. Then the loss is `Overdue`.
-                let deleted = LockError::lost(Loss::Deleted);
-                match self.guards.get(index) {
-                    Some(guard) => guard.of_own_node(Err(deleted)),
-                    None => Err(deleted),
+            Err(error) => match *error.kind() {
+                ErrorKind::TransactionRefused { index, code }
+                    if index < self.checks && code == ErrorCode::NO_NODE =>
+                {
+                    // The limit of the hold may have deleted the node. Then the loss is `Overdue`.
+                    let deleted = LockError::lost(Loss::Deleted);
+                    match self.guards.get(index) {
+                        Some(guard) => guard.of_own_node(Err(deleted)),
+                        None => Err(deleted),
+                    }
                 }
-            }
-            Err(SessionError::TransactionRefused { index, code, peer }) => {
-                let index = index.saturating_sub(self.checks);
-                Err(SessionError::TransactionRefused { index, code, peer }.into())
-            }
-            // The locks belong to one session, which is lost with the first of them.
-            Err(error) => Err(match self.guards.first() {
-                Some(first) => first.named(error.into()),
-                None => error.into(),
-            }),
+                ErrorKind::TransactionRefused { index, code } => {
+                    let index = index.saturating_sub(self.checks);
+                    let kind = ErrorKind::TransactionRefused { index, code };
+                    Err(SessionError::new(kind, error.peer().clone(), error.effect()).into())
+                }
+                // The locks belong to one session, which is lost with the first of them.
+                _ => Err(match self.guards.first() {
+                    Some(first) => first.named(error.into()),
+                    None => error.into(),
+                }),
+            },
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{mem, sync::Arc, time::Duration};
 
 use lockkeeper_proto::path::PathError;
 use lockkeeper_session::{
-    Client, Error as SessionError,
+    Client,
     sync::select::{Either, select},
 };
 
@@ -187,7 +187,7 @@ impl PlainMutex {
         let group = self.client.raw().watch_group();
         group.watch(&self.directory.server_path, vec![name::PLAIN.into()]);
         match group.next().await {
-            Err(SessionError::SessionExpired { .. }) if !self.client.is_closed() => {}
+            Err(error) if error.is_session_expired() && !self.client.is_closed() => {}
             event => drop(event.map_err(LockError::from)?),
         }
         Ok(())

@@ -20,7 +20,7 @@ use lockkeeper_proto::{
         SetDataRequest,
     },
 };
-use lockkeeper_session::{Client, Clock, Effect, Error as SessionError};
+use lockkeeper_session::{Client, Clock, Effect, Error as SessionError, ErrorKind};
 
 use super::life::{Failure, Node, Seen};
 use crate::{
@@ -322,8 +322,8 @@ impl NodeIdentity {
 
     /// What a failed request means for decisions.
     pub(crate) fn failure(&self, error: &SessionError) -> Failure {
-        match error {
-            SessionError::SessionExpired { .. } | SessionError::Closed(_) => {
+        match error.kind() {
+            ErrorKind::SessionExpired | ErrorKind::Closed => {
                 Failure::SessionOver(if self.client.is_closed() {
                     Loss::Closed
                 } else {
@@ -331,12 +331,12 @@ impl NodeIdentity {
                 })
             }
             // The retry waits for capacity.
-            SessionError::TooManyRequests { .. } => Failure::NotApplied,
-            error if error.is_no_node() => Failure::NoNode,
-            error if error.is_node_exists() => Failure::NodeExists,
-            error if error.effect() == Effect::Unknown => Failure::Unknown,
-            error if error.code() == Some(ErrorCode::THROTTLED_OP) => Failure::Throttled,
-            error if error.is_transient() => Failure::NotApplied,
+            ErrorKind::TooManyRequests { .. } => Failure::NotApplied,
+            _ if error.is_no_node() => Failure::NoNode,
+            _ if error.is_node_exists() => Failure::NodeExists,
+            _ if error.effect() == Effect::Unknown => Failure::Unknown,
+            _ if error.code() == Some(ErrorCode::THROTTLED_OP) => Failure::Throttled,
+            _ if error.is_transient() => Failure::NotApplied,
             _ => Failure::Refused,
         }
     }

@@ -244,11 +244,11 @@ impl LockNode {
         let check = client.transaction().within(node.tag.session_id);
         match check.check(&path, Version::ANY).commit().await {
             Ok(_) => {}
-            Err(SessionError::TransactionRefused { code, .. }) if code == ErrorCode::NO_NODE => {
+            Err(error) if error.is_no_node() => {
                 return Err(self.lost_with(self.session_id()));
             }
             // It is there, and we may not read it.
-            Err(SessionError::TransactionRefused { code, .. }) if code == ErrorCode::NO_AUTH => {}
+            Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {}
             Err(error) => return Err(error.into()),
         }
         if self.task.identity.is_fixed() {

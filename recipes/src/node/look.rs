@@ -16,7 +16,9 @@ use std::{
 };
 
 use lockkeeper_proto::{Response, SessionId};
-use lockkeeper_session::{Client, Effect, Error as SessionError, sync::notify::Notify};
+use lockkeeper_session::{
+    Client, Effect, Error as SessionError, ErrorKind, Peer, sync::notify::Notify,
+};
 
 use super::identity::NodeIdentity;
 use crate::order::listing::Listed;
@@ -123,7 +125,7 @@ struct Maker(Arc<Look>);
 
 impl Drop for Maker {
     fn drop(&mut self) {
-        let closed = SessionError::Closed(Effect::Unknown);
+        let closed = SessionError::new(ErrorKind::Closed, Peer::default(), Effect::Unknown);
         let _ = self.0.found.set(Err(Some(closed)));
         self.0.is_made.notify_waiters();
     }

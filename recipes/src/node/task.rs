@@ -6,7 +6,7 @@
 use std::{mem, sync::Arc};
 
 use lockkeeper_proto::{Response, SessionId, path};
-use lockkeeper_session::{Error as SessionError, PendingReply, Raw, sync::BoxFuture};
+use lockkeeper_session::{Error as SessionError, ErrorKind, PendingReply, Raw, sync::BoxFuture};
 
 use super::{
     identity::{NodeIdentity, Tag, created_node},
@@ -139,7 +139,9 @@ impl NodeTask {
                 // A reply that is too long to be read ends no connection: the present one may be
                 // that of the create.
                 let error = self.trouble.as_ref().and_then(|it| it.error.as_ref());
-                let is_open = matches!(error, Some(SessionError::ReplyTooLarge { .. }));
+                let is_too_long =
+                    |error: &SessionError| matches!(error.kind(), ErrorKind::ReplyTooLarge { .. });
+                let is_open = error.is_some_and(is_too_long);
                 self.pending = Pending::Look(match self.life.bound() {
                     Some(node) => Look::alone(identity, Some(node.tag.session_id)),
                     None if is_open => Look::alone(identity, None),
@@ -290,17 +292,14 @@ impl NodeTask {
 
     /// What the caller is told of a failure.
     fn report(&mut self, failure: Failure) -> LockError {
-        let mut error = match (failure, self.trouble().error.take()) {
+        let error = match (failure, self.trouble().error.take()) {
             (Failure::SessionOver(loss), _) => return LockError::lost(loss),
             (_, None) => return LockError::lost(Loss::Closed),
             (_, Some(error)) => error,
         };
-        if let SessionError::Refused { path, .. } = &mut error {
-            let directory = &self.identity.directory.parent;
-            let node = self.life.node();
-            *path = node.map_or(directory.to_string(), |it| path::join(directory, &it.name));
-        }
-        error.into()
+        let (directory, node) = (&self.identity.directory.parent, self.life.node());
+        let path = node.map(|node| path::join(directory, &node.name));
+        error.on(path.as_deref().unwrap_or(directory)).into()
     }
 
     /// Takes over what there is to do. It does not keep the client open.

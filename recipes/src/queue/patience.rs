@@ -19,7 +19,7 @@ use std::{
 };
 
 use lockkeeper_proto::{ErrorCode, Version, path};
-use lockkeeper_session::{Client, Error as SessionError, Sleep};
+use lockkeeper_session::{Client, Sleep};
 
 use crate::{error::Obstacle, node::identity::Directory};
 
@@ -202,8 +202,8 @@ impl Patience {
             let path = path::join(&directory.parent, node);
             let check = client.transaction().check(&path, Version::ANY);
             match check.commit().await {
-                Err(SessionError::TransactionRefused { code, .. }) => match code {
-                    ErrorCode::NO_NODE => {
+                Err(error) => match error.code() {
+                    Some(ErrorCode::NO_NODE) => {
                         place.gone = Some((*node).to_owned());
                         place.missed = place.queue(|queue| {
                             queue.missed += 1;
@@ -218,14 +218,13 @@ impl Patience {
                         return true;
                     }
                     // It is there, and we may not read it.
-                    ErrorCode::NO_AUTH if role != Role::Counting => {
+                    Some(ErrorCode::NO_AUTH) if role != Role::Counting => {
                         place.hindered(&Obstacle::Unreadable { node: path });
                     }
+                    // No server answers: the next question comes in its time.
                     _ => {}
                 },
                 Ok(_) => place.queue(|queue| queue.obstacle = None),
-                // No server answers: the next question comes in its time.
-                Err(_) => {}
             }
         }
         false

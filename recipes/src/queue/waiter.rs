@@ -6,7 +6,7 @@ use std::{pin::pin, sync::Arc, time::Instant};
 
 use lockkeeper_proto::{EventType, Request, Response, path, records::ExistsRequest};
 use lockkeeper_session::{
-    Client, Error as SessionError, GroupEvent, PendingReply,
+    Client, Error as SessionError, ErrorKind, GroupEvent, PendingReply,
     sync::select::{Either, select},
 };
 
@@ -218,11 +218,14 @@ impl Waiter {
                 Ok(Response::GetChildren(list)) => break list.children,
                 Err(error) if error.is_no_node() => return Err(self.node.gone()),
                 // A repeated read does no harm. The client itself pauses between connections.
-                Err(SessionError::ConnectionLost(..) | SessionError::Malformed { .. }) | Ok(_) => {}
-                Err(error) if error.is_transient() => {
-                    backoff.after(self.node.client(), &error).await;
-                }
-                Err(error) => return Err(error.into()),
+                Ok(_) => {}
+                Err(error) => match error.kind() {
+                    ErrorKind::ConnectionLost(_) | ErrorKind::Malformed { .. } => {}
+                    _ if error.is_transient() => {
+                        backoff.after(self.node.client(), &error).await;
+                    }
+                    _ => return Err(error.into()),
+                },
             }
         };
         let Some(own) = self.own() else {

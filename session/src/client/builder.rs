@@ -124,8 +124,8 @@ impl Builder {
 
     /// Sets the longest frame that the client accepts, in bytes. Default: 8 MiB.
     ///
-    /// A longer reply fails its request with [`Error::ReplyTooLarge`]. A frame more than eight
-    /// times as long also ends the connection.
+    /// A longer reply fails its request with [`ReplyTooLarge`](crate::ErrorKind::ReplyTooLarge). A
+    /// frame more than eight times as long also ends the connection.
     pub fn frame_limit(mut self, limit: usize) -> Self {
         self.frame_limit = limit;
         self
@@ -212,14 +212,15 @@ impl Builder {
     /// however long the list is.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] when no server accepted the client in time. It says why each server
-    /// failed; for a long list it has the newest sixteen failures. The error comes before the
-    /// timeout when every server failed for a reason that lasts: its certificate or the client's
-    /// certificate is wrong.
+    /// [`Unreachable`](crate::ErrorKind::Unreachable) when no server accepted the client in time.
+    /// It says why each server failed; for a long list it has the newest sixteen failures. The
+    /// error comes before the timeout when every server failed for a reason that lasts: its
+    /// certificate or the client's certificate is wrong.
     ///
-    /// [`Error::AuthFailed`] when a server refused the identities. [`Error::Closed`] when the
-    /// runtime has no I/O, which TCP needs, or no time; [`Error::NoThread`] when the system cannot
-    /// start the client's thread.
+    /// [`AuthFailed`](crate::ErrorKind::AuthFailed) when a server refused the identities.
+    /// [`Closed`](crate::ErrorKind::Closed) when the runtime has no I/O, which TCP needs, or no
+    /// time; [`NoThread`](crate::ErrorKind::NoThread) when the system cannot start the client's
+    /// thread.
     ///
     /// # Cancel safety
     /// Dropping the future closes the client.
@@ -234,13 +235,14 @@ impl Builder {
     ///
     /// Requests wait for the connection, as they do after a lost connection: at most for the
     /// session timeout, or for their [deadline](Self::deadline), then they fail with
-    /// [`Error::Unreachable`]. The client goes on trying. [`Client::snapshots`] tells when it is
-    /// connected.
+    /// [`Unreachable`](crate::ErrorKind::Unreachable). The client goes on trying.
+    /// [`Client::snapshots`] tells when it is connected.
     ///
     /// What [`connect`](Self::connect) would report is reported by the requests:
-    /// [`Error::AuthFailed`] when a server refuses the identities, [`Error::Unreachable`] at once
-    /// when every server fails for a reason that lasts. The client has ended then
-    /// ([`Client::is_closed`]). [`connect_timeout`](Self::connect_timeout) is not used.
+    /// [`AuthFailed`](crate::ErrorKind::AuthFailed) when a server refuses the identities,
+    /// [`Unreachable`](crate::ErrorKind::Unreachable) at once when every server fails for a reason
+    /// that lasts. The client has ended then ([`Client::is_closed`]).
+    /// [`connect_timeout`](Self::connect_timeout) is not used.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -132,7 +132,7 @@ impl Client {
     /// Returns a handle on the same session whose requests have a deadline.
     ///
     /// A request that takes longer fails with
-    /// [`Error::DeadlineExceeded`](crate::Error::DeadlineExceeded).
+    /// [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded).
     ///
     /// The time starts with the first poll of a method, or with the call of
     /// [`Raw::submit`](crate::Raw::submit). It includes all waiting: for request capacity, for a
@@ -147,14 +147,14 @@ impl Client {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
     /// use std::time::Duration;
-    /// # use lockkeeper_session as lockkeeper;
-    /// use lockkeeper::Error;
+    /// # mod lockkeeper { pub mod error { pub use lockkeeper_session::ErrorKind; } }
+    /// use lockkeeper::error::ErrorKind;
     ///
     /// let hasty = client.with_deadline(Duration::from_millis(50));
     /// hasty.sync("/").await?;
     /// server.faults().stall();
     /// let late = hasty.sync("/").await.unwrap_err();
-    /// assert!(matches!(late, Error::DeadlineExceeded { .. }));
+    /// assert!(matches!(late.kind(), ErrorKind::DeadlineExceeded { .. }));
     /// # Ok(()) }
     /// ```
     #[must_use]

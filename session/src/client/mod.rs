@@ -87,10 +87,10 @@ use shared::Shared;
 ///
 /// # Connection loss
 /// The client reconnects by itself, to another server if there are several. It keeps its session
-/// and its watches. Requests that were sent and not answered fail with [`Error::ConnectionLost`];
-/// [`Error::effect`] says whether such a request may have been applied. The client never repeats a
-/// request on its own. Requests made while there is no connection wait for one, at most for the
-/// session timeout.
+/// and its watches. Requests that were sent and not answered fail with
+/// [`ConnectionLost`](crate::ErrorKind::ConnectionLost); [`Error::effect`] says whether such a
+/// request may have been applied. The client never repeats a request on its own. Requests made
+/// while there is no connection wait for one, at most for the session timeout.
 ///
 /// # The runtime
 /// The client is one task. It runs on the present tokio runtime, and on a thread of its own where
@@ -113,13 +113,17 @@ use shared::Shared;
 ///
 /// # Errors
 /// Every request may fail with these errors, besides those that its method lists:
-/// - [`Error::ConnectionLost`], [`Error::Unreachable`]: the connection was lost, or there was none;
-/// - [`Error::DeadlineExceeded`]: the caller's deadline has passed;
-/// - [`Error::SessionExpired`], [`Error::AuthFailed`], [`Error::Closed`]: the session or the client
-///   has ended;
-/// - [`Error::BadPath`], [`Error::TooLarge`]: the client refused the request before it was sent;
-/// - [`Error::ReplyTooLarge`], [`Error::Malformed`]: the client could not read the reply;
-/// - [`Error::Unsupported`]: the server does not support the operation.
+/// - [`ConnectionLost`](crate::ErrorKind::ConnectionLost),
+///   [`Unreachable`](crate::ErrorKind::Unreachable): the connection was lost, or there was none;
+/// - [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded): the caller's deadline has passed;
+/// - [`SessionExpired`](crate::ErrorKind::SessionExpired),
+///   [`AuthFailed`](crate::ErrorKind::AuthFailed), [`Closed`](crate::ErrorKind::Closed): the
+///   session or the client has ended;
+/// - [`BadPath`](crate::ErrorKind::BadPath), [`TooLarge`](crate::ErrorKind::TooLarge): the client
+///   refused the request before it was sent;
+/// - [`ReplyTooLarge`](crate::ErrorKind::ReplyTooLarge),
+///   [`Malformed`](crate::ErrorKind::Malformed): the client could not read the reply;
+/// - [`Unsupported`](crate::ErrorKind::Unsupported): the server does not support the operation.
 ///
 /// # Cancel safety
 /// The client sends nothing before the future of a method is first polled. Dropping the future
@@ -155,8 +159,8 @@ impl Client {
     /// anything else.
     ///
     /// # Errors
-    /// See [`Builder::connect`]. [`Error::BadConnectString`] when the list of servers cannot be
-    /// parsed.
+    /// See [`Builder::connect`]. [`BadConnectString`](crate::ErrorKind::BadConnectString) when the
+    /// list of servers cannot be parsed.
     pub async fn connect(servers: &str) -> Result<Self, Error> {
         Self::builder(servers)?.connect().await
     }

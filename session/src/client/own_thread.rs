@@ -19,7 +19,7 @@ use super::{
         thread::{self, JoinHandle},
     },
 };
-use crate::Error;
+use crate::{Error, ErrorKind};
 
 /// How long the drop of the last handle waits for the end of the session: much longer than a round
 /// trip, and much shorter than a session timeout.
@@ -52,7 +52,7 @@ impl Drop for Ending {
 impl OwnThread {
     /// Runs the driver of a client on a thread.
     pub(crate) fn spawn(driver: Driver) -> Result<Self, Error> {
-        let no_thread = |error: std::io::Error| Error::NoThread(error.kind());
+        let no_thread = |error: std::io::Error| Error::from(ErrorKind::NoThread(error.kind()));
         let (mut waiter, parker) = reactor::new().map_err(no_thread)?;
         let end = Arc::<End>::default();
         let ending = Ending(end.clone());

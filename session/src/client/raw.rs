@@ -55,7 +55,7 @@ impl Raw<'_> {
     /// The same layer, with requests that are sent within this session only.
     ///
     /// Once that session has ended, the client never sends them: the replies are
-    /// [`Error::SessionExpired`](Error::SessionExpired) with
+    /// [`SessionExpired`](crate::ErrorKind::SessionExpired) with
     /// [`Effect::NotApplied`](crate::Effect::NotApplied). Use it for requests that do harm in
     /// another session, for instance to delete an ephemeral node whose name another client may use.
     #[must_use]
@@ -71,8 +71,8 @@ impl Raw<'_> {
     ///
     /// It does not wait for request capacity, so that it works in a `Drop`. When the capacity is
     /// used up, it takes from a reserve of the same size. When the reserve is used up too, the
-    /// request fails with [`Error::TooManyRequests`](Error::TooManyRequests). If you can wait, call
-    /// [`submit_with_backpressure`](Self::submit_with_backpressure).
+    /// request fails with [`TooManyRequests`](crate::ErrorKind::TooManyRequests). If you can wait,
+    /// call [`submit_with_backpressure`](Self::submit_with_backpressure).
     pub fn submit<const N: usize>(self, requests: [Request; N]) -> [PendingReply; N] {
         self.client.shared.act(|core| {
             let now = core.clock.now();

@@ -21,7 +21,7 @@ use lockkeeper_proto::{
 };
 
 use super::{
-    Client, Clock, Connector, Error, Transport, Wait,
+    Client, Clock, Connector, Error, ErrorKind, Transport, Wait,
     net::{reactor, sockets::Sockets},
     own_thread::run,
     parker::{Bed, Parker, Poke},
@@ -209,7 +209,11 @@ fn work_that_comes_while_the_thread_looks_for_work_is_seen() {
         let caller = thread::spawn(move || {
             let (done, is_done) = oneshot::channel();
             other.raw().run_in_background(async { done.send(()) });
-            let is_done = async { is_done.await.map_err(|_| Error::InsideRuntime) };
+            let is_done = async {
+                is_done
+                    .await
+                    .map_err(|_| Error::from(ErrorKind::InsideRuntime))
+            };
             is_done.wait().unwrap();
         });
         assert!(client.exists("/a").wait().unwrap().is_none());

@@ -285,10 +285,7 @@ impl Core {
         match within {
             Some(session) if session != self.machine.link().session_id() => {
                 let server = None;
-                sender.send(Err(Error::SessionExpired {
-                    peer: Peer { server, session },
-                    effect: Effect::NotApplied,
-                }));
+                sender.send(Err(Error::expired(Peer { server, session })));
             }
             _ => drop(self.machine.submit(now, sender, request, options)),
         }
@@ -436,7 +433,7 @@ impl Listener {
 
 /// The error of a caller whose reply will never come, because the driver's runtime is gone.
 pub(crate) fn driver_gone() -> Error {
-    Error::Closed(Effect::Unknown)
+    Error::closed(Effect::Unknown)
 }
 
 impl std::fmt::Debug for Shared {

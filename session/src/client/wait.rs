@@ -18,7 +18,7 @@ use super::sync::os::{
 
 #[cfg(feature = "tokio")]
 use super::task::is_in_runtime;
-use crate::Error;
+use crate::{Error, ErrorKind};
 
 /// Waits for a future of this library on the calling thread: for code without async.
 ///
@@ -43,8 +43,9 @@ pub trait Wait: Future<Output: Outcome> + Sized {
     /// Waits for the future.
     ///
     /// # Errors
-    /// Those of the future. [`Error::InsideRuntime`] on a thread of a tokio runtime, which must not
-    /// block: nothing is sent then. Threads of `spawn_blocking` count as such.
+    /// Those of the future. [`InsideRuntime`](crate::ErrorKind::InsideRuntime) on a thread of a
+    /// tokio runtime, which must not block: nothing is sent then. Threads of `spawn_blocking` count
+    /// as such.
     fn wait(self) -> Result<Value<Self>, Failure<Self>> {
         match wait_until(None, self)? {
             Some(output) => output.into_result(),
@@ -113,7 +114,7 @@ impl Outcome for () {
 
 fn wait_until<F: Future>(deadline: Option<Instant>, future: F) -> Result<Option<F::Output>, Error> {
     if is_in_runtime() {
-        return Err(Error::InsideRuntime);
+        return Err(ErrorKind::InsideRuntime.into());
     }
     let parked = Arc::new(Parked {
         thread: thread::current(),

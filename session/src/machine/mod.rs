@@ -61,7 +61,7 @@ pub use requests::asked::Asked;
 pub(crate) use watches::ById;
 pub use watches::WatchId;
 
-use crate::{Cause, Effect, Error};
+use crate::{Cause, Effect, Error, ErrorKind};
 use lease::Lease;
 use link::earlier;
 use outbox::Outbox;
@@ -217,7 +217,7 @@ impl<T> Machine<T> {
             return Some(error.clone());
         }
         if self.link.is_closing() {
-            return Some(Error::Closed(Effect::NotApplied));
+            return Some(ErrorKind::Closed.into());
         }
         if options.is_over(now) {
             let peer = self.link.peer();
@@ -288,7 +288,7 @@ impl<T> Machine<T> {
     }
 
     /// Ends all watches of a type on a path, and returns how many there were. Their listeners get
-    /// [`Error::WatchRemoved`]. A watch whose request is not answered
+    /// [`WatchRemoved`](crate::ErrorKind::WatchRemoved). A watch whose request is not answered
     /// yet goes on.
     pub fn remove_watches(&mut self, path: &str, watcher_type: WatcherType) -> usize {
         let (watches, mut voice) = self.watches();

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use lockkeeper_proto::{EventType, OpCode, Response, SessionId};
 
 use super::WatchId;
-use crate::{Cause, Effect, Endpoint, Error, Peer};
+use crate::{Cause, Effect, Endpoint, Error, ErrorKind, Peer};
 
 /// What the machine must know of the world.
 #[derive(Clone, Debug)]
@@ -162,11 +162,7 @@ impl RequestOptions {
         let waited = self
             .deadline
             .map(|deadline| deadline.saturating_duration_since(self.since));
-        Error::DeadlineExceeded {
-            op,
-            waited: waited.unwrap_or_default(),
-            peer,
-            effect,
-        }
+        let waited = waited.unwrap_or_default();
+        Error::new(ErrorKind::DeadlineExceeded { op, waited }, peer, effect)
     }
 }

@@ -22,7 +22,7 @@ use super::{
     requests::{Overdue, Sent, is_unknown, overtakes},
     watches::{Ask, Kinds, PendingWatch, Watches},
 };
-use crate::{AuthFailure, Cause, Effect, Error, Lost, Peer};
+use crate::{AuthFailure, Cause, Effect, Error, ErrorKind, Peer};
 
 impl<T> Machine<T> {
     fn lease_renewed(&mut self, now: Instant) {
@@ -50,7 +50,7 @@ impl<T> Machine<T> {
                 } => self.opened(greeted, at, is_new),
                 Change::Closed(error) => self.closed(&error),
                 Change::SessionOver(error) => {
-                    if let Error::SessionExpired { .. } = error {
+                    if error.is_session_expired() {
                         self.out.metrics_mut().expired_sessions += 1;
                     }
                     self.lease.end();
@@ -88,12 +88,11 @@ impl<T> Machine<T> {
     /// The connection is gone. Requests that were not sent stay, except for those of the machine
     /// itself, whose errors nobody sees.
     fn closed(&mut self, error: &Error) {
-        if let Error::ConnectionLost(lost, _) = error
-            && let Cause::ClosedByServer | Cause::Io { .. } = lost.cause
+        if let ErrorKind::ConnectionLost(Cause::ClosedByServer | Cause::Io { .. }) = error.kind()
             && let Some(Sent { op, reply_to, .. }) = self.requests.oldest_sent()
             && let ReplyTo::Watches(ask @ (Ask::Set { .. } | Ask::Restore { .. })) = reply_to
         {
-            self.watches_not_set(*op, *ask, lost);
+            self.watches_not_set(*op, *ask, error);
         }
         self.lease.disconnected();
         let (watches, mut voice) = self.watches();
@@ -211,7 +210,7 @@ impl<T> Machine<T> {
                 // They have not reported what came before.
                 let cause = Cause::WatchesRefused(code);
                 if let Some(lost) = self.link.failing(cause.clone()) {
-                    self.watches_not_set(op, ask, &lost);
+                    self.watches_not_set(op, ask, &Error::lost(lost));
                 }
                 return Err(cause);
             }
@@ -228,29 +227,22 @@ impl<T> Machine<T> {
         code: ErrorCode,
         decoded: Result<Option<Response>, DecodeError>,
     ) -> Result<Response, Error> {
-        let peer = || self.link.peer();
-        match decoded {
+        let (kind, effect) = match decoded {
             Ok(Some(Response::Multi(response))) => match response.failure() {
-                Some((index, code)) => Err(Error::TransactionRefused {
-                    index,
-                    code,
-                    peer: peer(),
-                }),
-                None => Ok(Response::Multi(response)),
+                Some((index, code)) => {
+                    let kind = ErrorKind::TransactionRefused { index, code };
+                    (kind, Effect::NotApplied)
+                }
+                None => return Ok(Response::Multi(response)),
             },
-            Ok(Some(response)) => Ok(response),
-            Ok(None) => Err(Error::Refused {
-                op,
-                path: String::new(),
-                code,
-                peer: peer(),
-            }),
-            Err(error) => Err(Error::Malformed {
-                op,
-                error,
-                peer: peer(),
-            }),
-        }
+            Ok(Some(response)) => return Ok(response),
+            Ok(None) => {
+                let path = String::new();
+                (ErrorKind::Refused { op, path, code }, Effect::NotApplied)
+            }
+            Err(error) => (ErrorKind::Malformed { op, error }, Effect::Unknown),
+        };
+        Err(Error::new(kind, self.link.peer(), effect))
     }
 
     /// The server has answered an identity.
@@ -264,7 +256,7 @@ impl<T> Machine<T> {
             self.link.refuse(AuthFailure::Refused { scheme, code });
             self.hear();
             let ended = self.link.ended().cloned();
-            Err(ended.unwrap_or(Error::Closed(Effect::Unknown)))
+            Err(ended.unwrap_or(Error::closed(Effect::Unknown)))
         };
         if let Some(token) = token {
             self.out.complete(OpCode::AUTH, token, result);
@@ -287,13 +279,10 @@ impl<T> Machine<T> {
         };
         self.settle_watch(watch, Some(ErrorCode::OK));
         if let Some(token) = token {
-            let error = Error::ReplyTooLarge {
-                op: request.op,
-                length,
-                limit,
-                peer: self.link.peer(),
-            };
-            self.out.complete(request.op, token, Err(error));
+            let op = request.op;
+            let kind = ErrorKind::ReplyTooLarge { op, length, limit };
+            let error = Error::new(kind, self.link.peer(), Effect::Unknown);
+            self.out.complete(op, token, Err(error));
         }
         self.move_if_idle(now);
     }
@@ -321,7 +310,7 @@ impl<T> Machine<T> {
             ReplyTo::Close => self.link.end(State::Closed, Cause::ByClient),
             reply_to => {
                 self.is_unknown(op, &peer);
-                self.fail(op, reply_to, Error::Unsupported { op, peer });
+                self.fail(op, reply_to, Error::unsupported(op, peer));
             }
         }
         Ok(())
@@ -331,8 +320,7 @@ impl<T> Machine<T> {
     fn is_unknown(&mut self, op: OpCode, peer: &Peer) {
         let connection = self.link.connections();
         for (op, reply_to) in self.requests.is_unknown(op, connection, peer) {
-            let peer = peer.clone();
-            self.fail(op, reply_to, Error::Unsupported { op, peer });
+            self.fail(op, reply_to, Error::unsupported(op, peer.clone()));
         }
     }
 
@@ -375,11 +363,11 @@ impl<T> Machine<T> {
 
     /// A connection ends on this operation, which sets watches. The next one sends it again, but not
     /// without end: the watches could be what the server cannot do.
-    fn watches_not_set(&mut self, op: OpCode, ask: Ask, lost: &Lost) {
+    fn watches_not_set(&mut self, op: OpCode, ask: Ask, error: &Error) {
         self.watches.not_confirmed(ask);
         if self.watches.are_not_set() {
-            tracing::warn!(%op, %lost, "watches have ended: no server sets them");
-            self.end_unsupported(op, Peer::from(lost));
+            tracing::warn!(%op, %error, "watches have ended: no server sets them");
+            self.end_unsupported(op, error.peer().clone());
         }
     }
 
@@ -391,7 +379,7 @@ impl<T> Machine<T> {
             (op, kinds) = (OpCode::ADD_WATCH, Kinds::LASTING);
             self.is_unknown(op, &peer);
         }
-        self.end_watches(kinds, &Error::Unsupported { op, peer });
+        self.end_watches(kinds, &Error::unsupported(op, peer));
     }
 
     // Time.

@@ -8,7 +8,7 @@ use lockkeeper_proto::{
     records::{CreateRequest, SyncRequest},
 };
 use lockkeeper_server::Server;
-use lockkeeper_session::{Client, Effect, Error, State};
+use lockkeeper_session::{Client, Effect, Error, ErrorKind, State};
 use tokio::task::JoinHandle;
 
 use super::{
@@ -124,7 +124,7 @@ async fn a_deadline_also_ends_the_wait_for_capacity() {
     let hasty = client.with_deadline(deadline);
     let late = soon(hasty.sync("/")).await.unwrap_err();
     assert_eq!(late.effect(), Effect::NotApplied);
-    let Error::DeadlineExceeded { waited, op, .. } = late else {
+    let ErrorKind::DeadlineExceeded { waited, op, .. } = late.kind().clone() else {
         panic!("{late:?}");
     };
     assert_eq!((waited, op), (deadline, OpCode::SYNC));
@@ -180,10 +180,10 @@ async fn a_list_longer_than_the_capacity_is_sent_in_parts() {
     let list = std::iter::repeat_with(sync).take(30).collect();
     for reply in soon(hasty.raw().submit_all_with_backpressure(list)).await {
         let late = soon(reply).await.unwrap_err();
-        let Error::DeadlineExceeded { op, effect, .. } = late else {
+        let ErrorKind::DeadlineExceeded { op, .. } = *late.kind() else {
             panic!("{late:?}");
         };
-        effects.push((op, effect));
+        effects.push((op, late.effect()));
     }
     // Those that had no capacity by then are never sent.
     let sent = [(OpCode::SYNC, Effect::Unknown); CAPACITY];
@@ -199,9 +199,9 @@ async fn submit_takes_from_a_reserve_when_capacity_is_used_up() {
     let [refused] = client.raw().submit([sync()]);
     let error = soon(refused).await.unwrap_err();
     let requests = 2 * CAPACITY;
-    let Error::TooManyRequests {
+    let ErrorKind::TooManyRequests {
         requests: found, ..
-    } = error
+    } = *error.kind()
     else {
         panic!("{error:?}");
     };
@@ -226,7 +226,7 @@ async fn closing_the_client_ends_all_waits_for_capacity() {
     let mut closed = 0;
     for task in tasks {
         let error = soon(task).await.unwrap().unwrap_err();
-        closed += usize::from(error == Error::Closed(Effect::NotApplied));
+        closed += usize::from(error == Error::from(ErrorKind::Closed));
     }
     assert_eq!(closed, 50);
 }
@@ -266,7 +266,10 @@ async fn the_deadline_of_the_builder_applies_to_every_handle() {
     server.faults().stall();
     for handle in [client.clone(), client.raw().downgrade()] {
         let error = soon(handle.get_data_and_watch("/")).await.unwrap_err();
-        assert!(matches!(error, Error::DeadlineExceeded { .. }), "{error:?}");
+        assert!(
+            matches!(error.kind(), ErrorKind::DeadlineExceeded { .. }),
+            "{error:?}"
+        );
         let transaction = handle
             .transaction()
             .delete("/a", lockkeeper_proto::Version::ANY);

@@ -16,7 +16,7 @@ use std::{
 use bytes::BytesMut;
 use lockkeeper_proto::{CreateMode, OpCode, Version};
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::{Client, Connector, Effect, Error, State, Transport};
+use lockkeeper_session::{Client, Connector, Effect, Error, ErrorKind, Peer, State, Transport};
 use tokio::{net::TcpStream, runtime::Runtime};
 
 use super::{
@@ -46,7 +46,7 @@ async fn the_session_ends_with_the_last_handle() {
     assert_eq!(counters.requests_of(OpCode::CLOSE_SESSION), 1);
     assert_eq!(counters.expired, 0);
     assert!(soon(watcher).await.is_err());
-    let closed = Error::Closed(Effect::NotApplied);
+    let closed = Error::from(ErrorKind::Closed);
     assert_eq!(soon(weak.sync("/")).await.unwrap_err(), closed);
     assert!(weak.is_closed());
 }
@@ -69,7 +69,7 @@ async fn closing_waits_for_pending_requests_and_for_the_server() {
     assert!(server.report().sessions.is_empty());
     assert_eq!(server.paths(), [""; 0]);
     assert!(soon(created).await.unwrap().is_ok());
-    let closed = Error::Closed(Effect::NotApplied);
+    let closed = Error::from(ErrorKind::Closed);
     assert_eq!(soon(other.sync("/")).await.unwrap_err(), closed);
     soon(other.clone().close()).await;
     drop(other);
@@ -183,9 +183,9 @@ fn waiting_callers_get_an_error_when_the_drivers_runtime_is_dropped() {
         ..
     } = apart;
     drop(drivers);
-    let unknown = Error::Closed(Effect::Unknown);
+    let unknown = Error::new(ErrorKind::Closed, Peer::default(), Effect::Unknown);
     assert_eq!(waiting.join().unwrap().unwrap_err(), unknown);
-    let closed = Error::Closed(Effect::NotApplied);
+    let closed = Error::from(ErrorKind::Closed);
     assert_eq!(watching.join().unwrap().unwrap_err(), closed);
 
     assert_eq!(block_on(client.sync("/")).unwrap_err(), closed);

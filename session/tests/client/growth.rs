@@ -6,7 +6,7 @@ use std::{future::Future, pin::pin, thread, time::Duration};
 
 use lockkeeper_proto::{AddWatchMode, CreateMode, Version};
 use lockkeeper_server::{Faults, Server};
-use lockkeeper_session::{Client, Error};
+use lockkeeper_session::{Client, ErrorKind};
 use tokio::runtime::Runtime;
 
 use super::{
@@ -142,10 +142,8 @@ fn dropped_futures_and_passed_deadlines_leave_nothing_behind() {
         }
         let passed = client.with_deadline(Duration::ZERO);
         let late = passed.sync("/");
-        assert!(matches!(
-            soon(late).await,
-            Err(Error::DeadlineExceeded { .. })
-        ));
+        let late = soon(late).await.unwrap_err();
+        assert!(matches!(late.kind(), ErrorKind::DeadlineExceeded { .. }));
         let hasty = client.with_deadline(Duration::from_micros(1));
         let _ = soon(hasty.get_data_and_watch("/")).await;
         apart.reconnect(client, number).await;

@@ -9,7 +9,7 @@ use futures::{StreamExt, executor::block_on};
 use lockkeeper_proto::{
     Acl, AddWatchMode, CreateMode, Request, Version, WatcherType, records::SyncRequest,
 };
-use lockkeeper_session::{Client, Connector, Effect, Error};
+use lockkeeper_session::{Client, Connector, Error, ErrorKind};
 use tokio::runtime::{Builder, Runtime};
 
 use super::servers::{builder, server};
@@ -127,7 +127,10 @@ fn connecting_without_a_runtime_takes_a_thread() {
     let closed = Client::builder("127.0.0.1:1").unwrap();
     let refused = closed.connect_timeout(Duration::from_millis(50));
     let error = block_on(refused.connect()).unwrap_err();
-    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    assert!(
+        matches!(error.kind(), ErrorKind::Unreachable { .. }),
+        "{error}"
+    );
 }
 
 /// The client's task panics there, and its callers hear of it.
@@ -136,7 +139,7 @@ fn connecting_in_a_runtime_without_time_fails() {
     let without_time = Builder::new_current_thread().enable_io().build().unwrap();
     let builder = Client::builder("127.0.0.1:1").unwrap();
     let error = without_time.block_on(builder.connect()).unwrap_err();
-    assert!(matches!(error, Error::Closed(_)), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::Closed), "{error}");
 }
 
 /// Another transport may work in a runtime without I/O. TCP ends the client's task.
@@ -147,5 +150,5 @@ fn connecting_over_tcp_without_the_runtime_s_io_fails() {
         .unwrap()
         .connector(Connector::tcp());
     let failed = without_io.block_on(builder.connect()).unwrap_err();
-    assert_eq!(failed, Error::Closed(Effect::NotApplied));
+    assert_eq!(failed, Error::from(ErrorKind::Closed));
 }

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 
 use lockkeeper_proto::{CreateMode, ErrorCode, EventType, OpCode, Version};
 use lockkeeper_server::When;
-use lockkeeper_session::{Effect, Error};
+use lockkeeper_session::{Effect, Error, ErrorKind};
 
 use super::{
     counting::Tally,
@@ -20,7 +20,7 @@ use super::{
 fn unsupported<T: Debug>(result: Result<T, Error>, op: OpCode) {
     let error = result.unwrap_err();
     assert!(
-        matches!(error, Error::Unsupported { op: it, .. } if it == op),
+        matches!(error.kind(), ErrorKind::Unsupported(it) if *it == op),
         "{error:?}"
     );
     assert_eq!(error.effect(), Effect::NotApplied);

@@ -5,7 +5,7 @@
 use std::sync::{Arc, mpsc};
 
 use lockkeeper_proto::{CreateMode, EventType, OpCode};
-use lockkeeper_session::{Client, Effect, Error, Peer, State};
+use lockkeeper_session::{Client, Effect, Error, ErrorKind, Peer, State};
 
 use super::{
     servers::{client, follow, server},
@@ -25,13 +25,11 @@ async fn an_expired_session_is_reported_and_replaced() {
     assert!(client.lease().is_valid);
 
     assert!(server.faults().expire(before));
-    let over = Error::SessionExpired {
-        peer: Peer {
-            server: Some(Arc::new(server.local_addr().into())),
-            session: before,
-        },
-        effect: Effect::NotApplied,
+    let peer = Peer {
+        server: Some(Arc::new(server.local_addr().into())),
+        session: before,
     };
+    let over = Error::new(ErrorKind::SessionExpired, peer, Effect::NotApplied);
     // The expiry deletes the node. Its event may arrive before the connection ends. Otherwise the
     // client learns of the expiry when it has reconnected.
     match soon(watcher).await {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 use lockkeeper_proto::SessionId;
-use lockkeeper_session::{Cause, Client, Effect, Error, OnExpiry, Peer as Named, Snapshot, State};
+use lockkeeper_session::{
+    Cause, Client, Effect, Error, ErrorKind, OnExpiry, Peer as Named, Snapshot, State,
+};
 use tokio::time::Instant;
 
 use super::{
@@ -46,7 +48,7 @@ async fn learnt(greeting: Bytes, pace: Pace) -> Cause {
     assert_eq!(error.effect(), Effect::NotApplied);
     let connections = server.connections();
     assert!(connections <= most, "{greeting:?}, {pace:?}: {connections}");
-    let cause = unreachable_because(error);
+    let cause = unreachable_because(&error);
     if !cause.is_permanent() {
         let server = greeting_with(1, greeting.clone(), pace).await;
         assert_well(&server.client(TIMEOUT).await.unwrap()).await;
@@ -113,7 +115,10 @@ async fn a_server_that_is_not_zookeeper_is_quoted_immediately() {
         let error = server.client(4 * TIMEOUT).await.unwrap_err();
         assert!(begin.elapsed() < 4 * TIMEOUT, "it is permanent");
         assert_eq!(server.connections(), 1);
-        assert_eq!(unreachable_because(error), Cause::NotZooKeeper(said.into()));
+        assert_eq!(
+            unreachable_because(&error),
+            Cause::NotZooKeeper(said.into())
+        );
     }
 }
 
@@ -137,13 +142,11 @@ async fn a_client_that_ends_with_its_session_can_be_closed() {
     assert!(soon(client.get_data("/a")).await.is_err());
     let expired = |now: &Snapshot| now.state == State::Closed;
     soon(snapshots.wait_for(expired)).await.unwrap();
-    let over = Error::SessionExpired {
-        peer: Named {
-            server: Some(std::sync::Arc::new(server.address.into())),
-            session: ID,
-        },
-        effect: Effect::NotApplied,
+    let named = Named {
+        server: Some(std::sync::Arc::new(server.address.into())),
+        session: ID,
     };
+    let over = Error::new(ErrorKind::SessionExpired, named, Effect::NotApplied);
     assert_eq!(soon(client.get_data("/a")).await.unwrap_err(), over);
     assert_eq!(server.connections(), 2);
     soon(client.close()).await;
@@ -161,7 +164,7 @@ async fn the_error_names_each_server_with_its_cause() {
     let error = soon(builder.session_timeout(TIMEOUT).connect()).await;
     let error = error.unwrap_err();
     let text = error.to_string();
-    let Error::Unreachable { tried, waited, .. } = error else {
+    let ErrorKind::Unreachable { tried, waited, .. } = error.kind().clone() else {
         panic!("{text}");
     };
     assert_eq!(waited, TIMEOUT);

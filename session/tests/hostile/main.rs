@@ -22,7 +22,7 @@ mod size;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lockkeeper_session::{Cause, Client, Error};
+use lockkeeper_session::{Cause, Client, Error, ErrorKind};
 use lockkeeper_test_support::{scripted, waiting};
 
 use scripted::{ID, Peer};
@@ -47,17 +47,17 @@ impl Pace {
 }
 
 /// The cause of the lost connection that failed this request.
-fn lost(error: Error) -> Cause {
-    match error {
-        Error::ConnectionLost(lost, _) => lost.cause,
+fn lost(error: &Error) -> Cause {
+    match error.kind() {
+        ErrorKind::ConnectionLost(cause) => cause.clone(),
         other => panic!("{other:?}"),
     }
 }
 
 /// The cause for which the only server was not reached.
-fn unreachable_because(error: Error) -> Cause {
-    match error {
-        Error::Unreachable { tried, .. } if tried.len() == 1 => tried[0].cause.clone(),
+fn unreachable_because(error: &Error) -> Cause {
+    match error.kind() {
+        ErrorKind::Unreachable { tried, .. } if tried.len() == 1 => tried[0].cause.clone(),
         other => panic!("{other:?}"),
     }
 }

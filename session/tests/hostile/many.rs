@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_session::{Client, Error};
+use lockkeeper_session::{Client, ErrorKind};
 use tokio::time::Instant;
 
 use super::{
@@ -54,11 +54,11 @@ async fn the_error_for_a_thousand_dead_servers_names_some_and_counts_the_others(
         .unwrap_err();
     assert!(begin.elapsed() < patience + Duration::from_secs(2));
     let text = error.to_string();
-    let Error::Unreachable {
+    let ErrorKind::Unreachable {
         waited,
         tried,
         servers,
-    } = error
+    } = error.kind().clone()
     else {
         panic!("{text}");
     };

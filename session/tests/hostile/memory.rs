@@ -56,7 +56,7 @@ fn an_announced_frame_that_does_not_come_takes_no_memory() {
         })
         .await;
         let client = server.client(SHORT).await.unwrap();
-        let _ = lost(soon(client.get_data("/a")).await.unwrap_err());
+        let _ = lost(&soon(client.get_data("/a")).await.unwrap_err());
         assert_well(&client).await;
     });
     println!("{} bytes for an announced frame", taken.bytes_max);

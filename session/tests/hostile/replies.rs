@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 use lockkeeper_proto::{OpCode, Request, Xid};
-use lockkeeper_session::{Cause, Error};
+use lockkeeper_session::{Cause, ErrorKind};
 use tokio::time::{Instant, timeout};
 
 use super::{
@@ -74,10 +74,10 @@ async fn learnt(row: usize, pace: Pace) -> String {
     assert!(metrics.unknown > 0 && metrics.not_sent == 0, "{metrics:?}");
     assert_eq!(server.connections(), 2, "row {row}");
     // Without the address of the server, which differs.
-    match error {
-        Error::ConnectionLost(lost, _) => format!("{:?}", lost.cause),
-        Error::Malformed { op, error, .. } => format!("{op:?}, {error:?}"),
-        Error::ReplyTooLarge { length, limit, .. } => format!("ReplyTooLarge {length} {limit}"),
+    match error.kind() {
+        ErrorKind::ConnectionLost(cause) => format!("{cause:?}"),
+        ErrorKind::Malformed { op, error } => format!("{op:?}, {error:?}"),
+        ErrorKind::ReplyTooLarge { length, limit, .. } => format!("ReplyTooLarge {length} {limit}"),
         other => panic!("row {row}: {other:?}"),
     }
 }
@@ -106,7 +106,7 @@ async fn a_connection_closed_in_the_middle_of_a_frame_is_replaced() {
     .await;
     let client = server.client(TIMEOUT).await.unwrap();
     let error = soon(client.get_data("/a")).await.unwrap_err();
-    assert_eq!(lost(error), Cause::ClosedByServer);
+    assert_eq!(lost(&error), Cause::ClosedByServer);
     assert_well(&client).await;
 }
 
@@ -121,7 +121,7 @@ async fn a_connection_closed_after_every_request_causes_no_loop() {
     let client = server.client(TIMEOUT).await.unwrap();
     for _ in 0..3 {
         let error = soon(client.get_data("/a")).await.unwrap_err();
-        assert_eq!(lost(error), Cause::ClosedByServer);
+        assert_eq!(lost(&error), Cause::ClosedByServer);
     }
     assert_eq!(
         (server.connections(), client.snapshot().session_id),
@@ -189,11 +189,11 @@ async fn a_watch_ends_on_a_server_that_closes_each_connection_on_it() {
     .await;
     let client = server.client(TIMEOUT).await.unwrap();
     let (_, changed) = soon(client.get_data_and_watch("/a")).await.unwrap();
-    lost(soon(client.sync("/")).await.unwrap_err());
+    lost(&soon(client.sync("/")).await.unwrap_err());
     let ended = soon(changed).await.unwrap_err();
     let op = OpCode::SET_WATCHES;
-    assert!(matches!(ended, Error::Unsupported { op: it, .. } if it == op));
-    assert_eq!((server.connections(), ended.session()), (9, ID));
+    assert!(matches!(ended.kind(), ErrorKind::Unsupported(it) if *it == op));
+    assert_eq!((server.connections(), ended.peer().session), (9, ID));
     soon(client.get_data("/a")).await.unwrap();
     assert_eq!((server.connections(), client.metrics().watches), (10, 0));
 }

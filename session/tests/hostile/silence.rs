@@ -36,7 +36,7 @@ async fn silence_in_the_handshake_ends_the_attempt() {
     ];
     join_all(silent.map(async |script| {
         let server = Server::bad(usize::MAX, script).await;
-        let cause = unreachable_because(server.client(SHORT).await.unwrap_err());
+        let cause = unreachable_because(&server.client(SHORT).await.unwrap_err());
         assert!(matches!(cause, Cause::HandshakeTimeout(_)), "{cause:?}");
         assert!(server.connections() <= 2);
 
@@ -82,7 +82,7 @@ async fn silence_after_the_handshake_ends_the_connection() {
         let client = server.client(SHORT).await.unwrap();
         let error = soon(client.get_data("/a")).await.unwrap_err();
         assert_eq!(error.effect(), Effect::NotApplied, "it is a read");
-        assert_eq!(lost(error), Cause::Silent(SHORT * 2 / 3));
+        assert_eq!(lost(&error), Cause::Silent(SHORT * 2 / 3));
         assert_well(&client).await;
         assert_eq!(server.connections(), 2);
     }))
@@ -109,7 +109,7 @@ async fn a_connection_that_is_never_accepted_times_out() {
     let begin = Instant::now();
     let builder = Client::builder(&address.to_string()).unwrap();
     let error = soon(builder.session_timeout(SHORT).connect()).await;
-    let cause = unreachable_because(error.unwrap_err());
+    let cause = unreachable_because(&error.unwrap_err());
     assert!(matches!(cause, Cause::ConnectTimeout(_)), "{cause:?}");
     assert!(begin.elapsed() < Duration::from_secs(10));
     drop((listener, queued));

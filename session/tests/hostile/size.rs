@@ -6,7 +6,7 @@ use std::{
 };
 
 use lockkeeper_proto::{Request, Response, frame::FrameError};
-use lockkeeper_session::{Cause, Client, Error};
+use lockkeeper_session::{Cause, Client, Error, ErrorKind};
 
 use super::{
     assert_well, lost,
@@ -42,7 +42,7 @@ async fn a_frame_above_the_limit_is_not_read() {
     assert!(!error.is_transient());
     let (length, limit) = (ANNOUNCED, 8 << 20);
     let too_long = FrameError::TooLong { length, limit };
-    assert_eq!(lost(other), Cause::Frame(too_long));
+    assert_eq!(lost(&other), Cause::Frame(too_long));
     assert_well(&client).await;
     until("the server has sent", async || {
         TAKEN.load(Ordering::Relaxed) < usize::MAX
@@ -54,8 +54,8 @@ async fn a_frame_above_the_limit_is_not_read() {
 
 /// The lengths that the error names.
 fn too_large(error: &Error) -> (usize, usize) {
-    match error {
-        Error::ReplyTooLarge { length, limit, .. } => (*length, *limit),
+    match error.kind() {
+        ErrorKind::ReplyTooLarge { length, limit, .. } => (*length, *limit),
         other => panic!("{other:?}"),
     }
 }

@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 use lockkeeper_proto::CreateMode;
 use lockkeeper_server::Server;
 use lockkeeper_session::{
-    Builder, Cause, Client, Connector, Error, State, TlsFailure,
+    Builder, Cause, Client, Connector, ErrorKind, State, TlsFailure,
     tls::{
         TlsConfig, TlsConfigError,
         rustls::{
@@ -68,8 +68,8 @@ async fn failure(builder: Builder, words: &str) -> TlsFailure {
     let error = builder.connect().await.unwrap_err();
     assert!(begin.elapsed() < PROBE_TIMEOUT / 2, "{error}");
     assert!(error.to_string().contains(words), "{error}");
-    match error {
-        Error::Unreachable { tried, .. } => match &tried[0].cause {
+    match error.kind() {
+        ErrorKind::Unreachable { tried, .. } => match &tried[0].cause {
             Cause::Tls(failure) => failure.clone(),
             other => panic!("{other:?}"),
         },

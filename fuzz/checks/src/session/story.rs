@@ -22,7 +22,7 @@ use lockkeeper_proto::{
 use super::script::request;
 use crate::script::Script;
 use lockkeeper_session::{
-    Config, Effect, Error, LeasePolicy, OnExpiry, State,
+    Config, Effect, Error, ErrorKind, LeasePolicy, OnExpiry, State,
     machine::{Auth, Input, Machine, Output, RequestOptions, WatchId},
 };
 
@@ -335,19 +335,16 @@ impl Story {
         assert!(self.settled.insert(token), "{token} is settled twice");
         self.made.retain(|other| *other != token);
         let was_sent = self.sent.contains(&token);
-        match error {
-            None | Some(Error::Refused { .. } | Error::TransactionRefused { .. }) => {
+        match error.map(Error::kind) {
+            None | Some(ErrorKind::Refused { .. } | ErrorKind::TransactionRefused { .. }) => {
                 assert!(was_sent, "answered and never sent");
             }
             // The first time the server says so, later the machine itself.
-            Some(Error::Unsupported { .. }) => {}
-            Some(error) => {
+            Some(ErrorKind::Unsupported(_)) => {}
+            _ => {
                 let may_be_applied = was_sent && !self.reads.contains(&token);
-                assert_eq!(
-                    may_be_applied,
-                    error.effect() == Effect::Unknown,
-                    "{error:?}"
-                );
+                let is_unknown = error.is_some_and(|error| error.effect() == Effect::Unknown);
+                assert_eq!(may_be_applied, is_unknown, "{error:?}");
             }
         }
     }

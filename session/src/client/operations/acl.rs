@@ -15,8 +15,8 @@ impl Client {
     /// Without ADMIN the client sees `x` in place of the part after the user in a digest.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "not authorized" (from 3.5.5: needs READ or ADMIN). Also
-    /// the errors of every request, see [`Client`].
+    /// [`Refused`](crate::ErrorKind::Refused) with "no node", "not authorized" (from 3.5.5: needs
+    /// READ or ADMIN). Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.
@@ -49,8 +49,8 @@ impl Client {
     /// their version and their time do not change.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "bad version", "invalid ACL", "not authorized" (needs
-    /// ADMIN). Also the errors of every request, see [`Client`].
+    /// [`Refused`](crate::ErrorKind::Refused) with "no node", "bad version", "invalid ACL", "not
+    /// authorized" (needs ADMIN). Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Once the future was polled, the list may be set even if the future is dropped.
@@ -95,10 +95,10 @@ impl Client {
     /// credentials in memory. They appear in no error, log line or `Debug` output.
     ///
     /// # Errors
-    /// [`Error::AuthFailed`] when the server does not know the scheme or refuses the credentials.
-    /// The client has ended then, because every connection would fail in the same way. Also the
-    /// errors of every request, see [`Client`]. After the loss of a connection the client keeps the
-    /// identity and presents it on the next connection.
+    /// [`AuthFailed`](crate::ErrorKind::AuthFailed) when the server does not know the scheme or
+    /// refuses the credentials. The client has ended then, because every connection would fail in
+    /// the same way. Also the errors of every request, see [`Client`]. After the loss of a
+    /// connection the client keeps the identity and presents it on the next connection.
     ///
     /// # Cancel safety
     /// Once the future was polled, the client keeps the identity even if the future is dropped.
@@ -139,7 +139,8 @@ impl Client {
     /// The client's address is always one of them, under the scheme `ip`. Servers from 3.7.0.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] from older servers. Also the errors of every request, see [`Client`].
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) from older servers. Also the errors of every
+    /// request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.

@@ -38,9 +38,10 @@ impl Client {
     /// The result has names, not paths: see [`join`](lockkeeper_proto::path::join).
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "not authorized" (needs READ). [`Error::ReplyTooLarge`]
-    /// when the listing is longer than [`Builder::frame_limit`](crate::Builder::frame_limit). Also
-    /// the errors of every request, see [`Client`].
+    /// [`Refused`](crate::ErrorKind::Refused) with "no node", "not authorized" (needs READ).
+    /// [`ReplyTooLarge`](crate::ErrorKind::ReplyTooLarge) when the listing is longer than
+    /// [`Builder::frame_limit`](crate::Builder::frame_limit). Also the errors of every request, see
+    /// [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.
@@ -99,8 +100,9 @@ impl Client {
     /// request.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "not authorized" (needs READ, on this node only).
-    /// [`Error::Unsupported`] from older servers. Also the errors of every request, see [`Client`].
+    /// [`Refused`](crate::ErrorKind::Refused) with "no node", "not authorized" (needs READ, on this
+    /// node only). [`Unsupported`](crate::ErrorKind::Unsupported) from older servers. Also the
+    /// errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.
@@ -136,8 +138,9 @@ impl Client {
     /// them; with a chroot, all inside the chroot.
     ///
     /// # Errors
-    /// [`Error::BadPath`] for a prefix with which no path can start. [`Error::Unsupported`] from
-    /// older servers. Also the errors of every request, see [`Client`].
+    /// [`BadPath`](crate::ErrorKind::BadPath) for a prefix with which no path can start.
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) from older servers. Also the errors of every
+    /// request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.

@@ -22,8 +22,8 @@ impl Client {
     /// server that runs alone is always up to date.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "server is read-only". Also the errors of every request, see
-    /// [`Client`].
+    /// [`Refused`](crate::ErrorKind::Refused) with "server is read-only". Also the errors of every
+    /// request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing. Later requests are handled after it, even if the future is
@@ -54,8 +54,8 @@ impl Client {
     /// It is empty on a server that runs alone.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node" from older servers. Also the errors of every request, see
-    /// [`Client`].
+    /// [`Refused`](crate::ErrorKind::Refused) with "no node" from older servers. Also the errors of
+    /// every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.
@@ -120,7 +120,7 @@ impl Client {
     /// operator stops it.
     ///
     /// # Errors
-    /// [`Error::Refused`] with
+    /// [`Refused`](crate::ErrorKind::Refused) with
     /// - "reconfiguration is disabled";
     /// - "unimplemented" from a server that runs alone;
     /// - "reconfiguration in progress", "no quorum of the new configuration", "bad version", "bad

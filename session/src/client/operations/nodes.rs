@@ -34,7 +34,7 @@ impl Client {
     /// is gone. They look for such nodes once a minute by default.
     ///
     /// # Errors
-    /// [`Error::Refused`] with
+    /// [`Refused`](crate::ErrorKind::Refused) with
     /// - "no node" when the parent is missing;
     /// - "node exists";
     /// - "ephemeral nodes have no children";
@@ -43,8 +43,8 @@ impl Client {
     /// - "bad arguments" for a time to live out of range;
     /// - "unimplemented" when extended types are not enabled.
     ///
-    /// [`Error::Unsupported`] when the server does not support the operation. Also the errors of
-    /// every request, see [`Client`].
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) when the server does not support the
+    /// operation. Also the errors of every request, see [`Client`].
     ///
     /// After an error whose [`effect`](Error::effect) is unknown the node may exist: check before
     /// you create another one.
@@ -182,7 +182,7 @@ impl Client {
     /// [`Version::ANY`] matches every version.
     ///
     /// # Errors
-    /// [`Error::Refused`] with
+    /// [`Refused`](crate::ErrorKind::Refused) with
     /// - "no node", "bad version", "not empty";
     /// - "not authorized": the client needs DELETE on the *parent*, and the node's own list does
     ///   not matter;
@@ -225,8 +225,8 @@ impl Client {
     /// Reads a node's metadata. Returns `None` when the node does not exist.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "not authorized": servers from 3.8.4 and 3.9.2 on require READ on
-    /// the node. Also the errors of every request, see [`Client`].
+    /// [`Refused`](crate::ErrorKind::Refused) with "not authorized": servers from 3.8.4 and 3.9.2
+    /// on require READ on the node. Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.
@@ -258,8 +258,8 @@ impl Client {
     /// that were never set are `None`, which differs from empty data.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "not authorized" (needs READ). Also the errors of every
-    /// request, see [`Client`].
+    /// [`Refused`](crate::ErrorKind::Refused) with "no node", "not authorized" (needs READ). Also
+    /// the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.
@@ -294,9 +294,9 @@ impl Client {
     /// must not be longer than [`Builder::max_request`](crate::Builder::max_request).
     ///
     /// # Errors
-    /// [`Error::Refused`] with "no node", "bad version", "not authorized" (needs WRITE), "quota
-    /// exceeded". [`Error::TooLarge`] before anything is sent. Also the errors of every request,
-    /// see [`Client`].
+    /// [`Refused`](crate::ErrorKind::Refused) with "no node", "bad version", "not authorized"
+    /// (needs WRITE), "quota exceeded". [`TooLarge`](crate::ErrorKind::TooLarge) before anything is
+    /// sent. Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Once the future was polled, the data may be set even if the future is dropped.

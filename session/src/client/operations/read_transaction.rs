@@ -7,11 +7,11 @@ use lockkeeper_proto::{
     records::{GetChildrenRequest, GetDataRequest, GetDataResponse},
 };
 
-use crate::Error;
 use crate::client::{
     Client,
     operations::reply::{record_of, unexpected},
 };
+use crate::{Effect, Error, ErrorKind};
 
 /// Several reads in one request. Made by [`Client::read_transaction`].
 #[derive(Clone, Debug)]
@@ -86,10 +86,10 @@ impl ReadTransaction {
     /// Sends the reads and waits for their results: one result for each read, in order.
     ///
     /// # Errors
-    /// For each read: [`Error::Refused`] with "no node" or "not authorized" (needs READ). For the
-    /// whole request: [`Error::BadPath`] with the first invalid path, before anything is sent;
-    /// [`Error::Unsupported`] from servers before 3.6.0; and the errors of every request, see
-    /// [`Client`].
+    /// For each read: [`Refused`](crate::ErrorKind::Refused) with "no node" or "not authorized"
+    /// (needs READ). For the whole request: [`BadPath`](crate::ErrorKind::BadPath) with the first
+    /// invalid path, before anything is sent; [`Unsupported`](crate::ErrorKind::Unsupported) from
+    /// servers before 3.6.0; and the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.
@@ -98,7 +98,7 @@ impl ReadTransaction {
     /// Same as [`Client::exists`].
     pub async fn commit(self) -> Result<Vec<Result<ReadResult, Error>>, Error> {
         if let Some(error) = self.bad_path {
-            return Err(Error::BadPath(error));
+            return Err(error.into());
         }
         let ops: Vec<_> = self.request.ops.iter().map(Request::op).collect();
         let before = self.client.snapshot().connections;
@@ -113,12 +113,10 @@ impl ReadTransaction {
             Ok(Response::GetChildren(list)) if op == OpCode::GET_CHILDREN => {
                 Ok(Ok(ReadResult::Children(list.children.into())))
             }
-            Err(code) => Ok(Err(Error::Refused {
-                op,
-                path,
-                code,
-                peer: peer.clone(),
-            })),
+            Err(code) => {
+                let kind = ErrorKind::Refused { op, path, code };
+                Ok(Err(Error::new(kind, peer.clone(), Effect::NotApplied)))
+            }
             _ => Err(unexpected(OpCode::MULTI_READ)),
         };
         ops.into_iter()

@@ -8,7 +8,7 @@ use lockkeeper_proto::{
     jute::{DecodeError, DecodeErrorKind},
 };
 
-use crate::{Error, Peer};
+use crate::{Effect, Error, ErrorKind, Peer};
 
 /// Takes the record out of a reply.
 macro_rules! record_of {
@@ -24,15 +24,13 @@ pub(crate) use record_of;
 
 /// The error for a reply that does not fit its request. The server that sent it is not known here.
 pub(crate) fn unexpected(op: OpCode) -> Error {
-    Error::Malformed {
-        op,
-        error: DecodeError {
-            field: "reply",
-            offset: 0,
-            kind: DecodeErrorKind::Unknown(op.0),
-        },
-        peer: Peer::default(),
-    }
+    let error = DecodeError {
+        field: "reply",
+        offset: 0,
+        kind: DecodeErrorKind::Unknown(op.0),
+    };
+    let kind = ErrorKind::Malformed { op, error };
+    Error::new(kind, Peer::default(), Effect::Unknown).of(op)
 }
 
 /// The result of an `exists`: a missing node is not an error.

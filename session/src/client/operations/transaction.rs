@@ -141,9 +141,9 @@ impl Transaction {
     /// Sends the operations and waits for their results: one result for each operation, in order.
     ///
     /// # Errors
-    /// [`Error::TransactionRefused`] with the first operation that failed; the server applied none.
-    /// [`Error::BadPath`] with the first invalid path; the client sent nothing. Also the errors of
-    /// every request, see [`Client`].
+    /// [`TransactionRefused`](crate::ErrorKind::TransactionRefused) with the first operation that
+    /// failed; the server applied none. [`BadPath`](crate::ErrorKind::BadPath) with the first
+    /// invalid path; the client sent nothing. Also the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Once the future was polled, the operations may be applied even if the future is dropped.
@@ -165,7 +165,7 @@ impl Transaction {
         is_allowed: impl FnOnce() -> bool + Send + Unpin,
     ) -> Result<Option<Vec<OpResult>>, Error> {
         if let Some(error) = self.bad_path {
-            return Err(Error::BadPath(error));
+            return Err(error.into());
         }
         let asked = self.request.ops.len();
         let requests = [Request::Multi(self.request)];

@@ -6,7 +6,7 @@ use super::{
     notify::Notify,
     os::{Mutex, lock},
 };
-use crate::{Effect, Error};
+use crate::{Error, ErrorKind};
 
 /// Sets the value. Dropping it tells the receivers that it changes no more.
 #[derive(Debug)]
@@ -96,14 +96,14 @@ impl<T: Clone> Changes<T> {
     /// returns the newest value. It may be equal to the former one.
     ///
     /// # Errors
-    /// [`Error::Closed`] when the value changes no more.
+    /// [`Closed`](crate::ErrorKind::Closed) when the value changes no more.
     ///
     /// # Cancel safety
     /// Safe: the change is still new to the next call.
     pub async fn changed(&mut self) -> Result<T, Error> {
         let is_last = self.told.look(|_, is_last| is_last);
         if is_last && self.seen == self.told.changed.changes() {
-            return Err(Error::Closed(Effect::NotApplied));
+            return Err(ErrorKind::Closed.into());
         }
         self.told.changed.changed_since(self.seen).await;
         self.seen = self.told.changed.changes();
@@ -113,7 +113,8 @@ impl<T: Clone> Changes<T> {
     /// Waits for a value that is as it should be. The present one may be.
     ///
     /// # Errors
-    /// [`Error::Closed`] when the value changes no more, and is not as it should be.
+    /// [`Closed`](crate::ErrorKind::Closed) when the value changes no more, and is not as it should
+    /// be.
     ///
     /// # Cancel safety
     /// Safe.
@@ -124,7 +125,7 @@ impl<T: Clone> Changes<T> {
                 (self.told).look(|value, is_last| (is_it(value).then(|| value.clone()), is_last));
             match found {
                 Some(value) => return Ok(value),
-                None if is_last => return Err(Error::Closed(Effect::NotApplied)),
+                None if is_last => return Err(ErrorKind::Closed.into()),
                 None => self.told.changed.changed_since(self.seen).await,
             }
         }

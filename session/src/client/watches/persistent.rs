@@ -25,14 +25,15 @@ impl Client {
     ///
     /// The node need not exist.
     ///
-    /// All watchers of this client on a node share one watch on the server. One client keeps one kind
-    /// of watch on a node: see [`Error::WatchConflict`]. Watches on other nodes do not matter, also
-    /// recursive ones above.
+    /// All watchers of this client on a node share one watch on the server. One client keeps one
+    /// kind of watch on a node: see [`WatchConflict`](crate::ErrorKind::WatchConflict). Watches on
+    /// other nodes do not matter, also recursive ones above.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] from older servers. [`Error::WatchConflict`] if this client has a watch
-    /// of another kind on the node, or a request under way that leaves one. Also the errors of every
-    /// request, see [`Client`].
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) from older servers.
+    /// [`WatchConflict`](crate::ErrorKind::WatchConflict) if this client has a watch of another
+    /// kind on the node, or a request under way that leaves one. Also the errors of every request,
+    /// see [`Client`].
     ///
     /// # Cancel safety
     /// If the future is dropped after it was polled, the client removes the watch when the reply
@@ -136,9 +137,9 @@ impl Client {
     /// watch, and any watch on children as a child watch.
     ///
     /// # Errors
-    /// [`Error::Refused`] with "marshalling error" for a kind that the server does not know.
-    /// [`Error::Unsupported`] from servers before 3.5. Also the errors of every request, see
-    /// [`Client`].
+    /// [`Refused`](crate::ErrorKind::Refused) with "marshalling error" for a kind that the server
+    /// does not know. [`Unsupported`](crate::ErrorKind::Unsupported) from servers before 3.5. Also
+    /// the errors of every request, see [`Client`].
     ///
     /// # Cancel safety
     /// Safe: the method changes nothing.
@@ -179,13 +180,13 @@ impl Client {
 
     /// Ends all watches of a kind that this client has on a node, and returns how many there were.
     ///
-    /// Each of their watchers gets [`Error::WatchRemoved`]. A watch whose request has no reply yet
-    /// is not removed. The client also removes the watch from the server, without waiting for the
-    /// reply. A server that has no such watch, or is too old to remove watches, causes no error. To
-    /// end a single watch, drop its watcher.
+    /// Each of their watchers gets [`WatchRemoved`](crate::ErrorKind::WatchRemoved). A watch whose
+    /// request has no reply yet is not removed. The client also removes the watch from the server,
+    /// without waiting for the reply. A server that has no such watch, or is too old to remove
+    /// watches, causes no error. To end a single watch, drop its watcher.
     ///
     /// # Errors
-    /// [`Error::BadPath`] for an invalid path.
+    /// [`BadPath`](crate::ErrorKind::BadPath) for an invalid path.
     ///
     /// # Ordering
     /// The server gets the request in order with this client's other requests.
@@ -196,14 +197,14 @@ impl Client {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
     /// # mod lockkeeper {
-    /// #     pub use lockkeeper_session::Error;
+    /// #     pub mod error { pub use lockkeeper_session::ErrorKind; }
     /// #     pub mod watch { pub use lockkeeper_proto::WatcherType; }
     /// # }
-    /// use lockkeeper::{Error, watch::WatcherType};
+    /// use lockkeeper::{error::ErrorKind, watch::WatcherType};
     ///
     /// let (_, watcher) = client.get_data_and_watch("/").await?;
     /// assert_eq!(client.remove_watches("/", WatcherType::ANY)?, 1);
-    /// assert_eq!(watcher.await, Err(Error::WatchRemoved));
+    /// assert_eq!(watcher.await, Err(ErrorKind::WatchRemoved.into()));
     /// # Ok(()) }
     /// ```
     pub fn remove_watches(&self, path: &str, watcher_type: WatcherType) -> Result<usize, Error> {

@@ -22,10 +22,11 @@ use crate::{Error, machine::WatchId};
 /// It is a stream of [`WatchNotice`]s, in the order of the changes. It outlives reconnects, and
 /// reports each one as [`WatchNotice::Missed`]. When the watch ends, the stream returns one error
 /// and then `None`:
-/// - [`Error::SessionExpired`] when the session expires;
-/// - [`Error::Closed`] when the client is closed;
-/// - [`Error::WatchRemoved`] when the watch is removed;
-/// - [`Error::Unsupported`] when the client reconnects to a server before 3.6.
+/// - [`SessionExpired`](crate::ErrorKind::SessionExpired) when the session expires;
+/// - [`Closed`](crate::ErrorKind::Closed) when the client is closed;
+/// - [`WatchRemoved`](crate::ErrorKind::WatchRemoved) when the watch is removed;
+/// - [`Unsupported`](crate::ErrorKind::Unsupported) when the client reconnects to a server before
+///   3.6.
 ///
 /// # Slow listeners
 /// The queue holds the oldest [`QUEUED_EVENTS`](Self::QUEUED_EVENTS) events, or the number given to

@@ -18,10 +18,11 @@ use crate::{
 ///
 /// The watch outlives reconnects: a change that happened without a connection is its event. It ends
 /// with an error when
-/// - the session expires: [`Error::SessionExpired`];
-/// - the client is closed: [`Error::Closed`];
-/// - the watch is removed: [`Error::WatchRemoved`];
-/// - its path is too long for the request that restores watches: [`Error::TooLarge`].
+/// - the session expires: [`SessionExpired`](crate::ErrorKind::SessionExpired);
+/// - the client is closed: [`Closed`](crate::ErrorKind::Closed);
+/// - the watch is removed: [`WatchRemoved`](crate::ErrorKind::WatchRemoved);
+/// - its path is too long for the request that restores watches:
+///   [`TooLarge`](crate::ErrorKind::TooLarge).
 ///
 /// Changes between the event and a new watch are not reported. So read the node again, and act on
 /// what you read.

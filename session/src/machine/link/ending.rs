@@ -13,7 +13,9 @@ use std::{
 use lockkeeper_proto::SessionId;
 
 use super::{Change, Connection, Link, Session, Stage, State};
-use crate::{AuthFailure, Cause, Effect, Endpoint, Error, Lost, Peer, machine::config::OnExpiry};
+use crate::{
+    AuthFailure, Cause, Effect, Endpoint, Error, ErrorKind, Lost, Peer, machine::config::OnExpiry,
+};
 
 impl Link {
     /// The transport says that the connection is gone.
@@ -70,8 +72,7 @@ impl Link {
             State::Suspended
         });
         if was_open {
-            let error = Error::ConnectionLost(lost, Effect::Unknown);
-            self.changes.push_back(Change::Closed(error));
+            self.changes.push_back(Change::Closed(Error::lost(lost)));
         }
     }
 
@@ -99,10 +100,7 @@ impl Link {
                 tracing::warn!(%session, ?outage, %lost, "session expired");
             }
         }
-        let error = Error::SessionExpired {
-            peer: Peer { server, session },
-            effect: Effect::NotApplied,
-        };
+        let error = Error::expired(Peer { server, session });
         self.session = Session::none(&self.config);
         self.report(State::Expired);
         self.changes.push_back(Change::SessionOver(error.clone()));
@@ -138,13 +136,13 @@ impl Link {
         tracing::error!(%session, %server, %reason, "authentication failed");
         let server = Some(server);
         let peer = Peer { server, session };
-        let error = Error::AuthFailed { peer, reason };
+        let error = Error::new(ErrorKind::AuthFailed(reason), peer, Effect::NotApplied);
         self.end_with(State::AuthFailed, error, Cause::ClosedByServer);
     }
 
     /// Ends the link: the client was closed.
     pub(crate) fn end(&mut self, state: State, cause: Cause) {
-        self.end_with(state, Error::Closed(Effect::NotApplied), cause);
+        self.end_with(state, ErrorKind::Closed.into(), cause);
     }
 
     /// Ends the link. Every request from now on gets the error `ended`.
@@ -159,11 +157,8 @@ impl Link {
         }
         if let Stage::Open(open) = left {
             let error = match cause {
-                Cause::ByClient => Error::Closed(Effect::Unknown),
-                cause => {
-                    let lost = self.lost(open.endpoint().clone(), cause);
-                    Error::ConnectionLost(lost, Effect::Unknown)
-                }
+                Cause::ByClient => Error::closed(Effect::Unknown),
+                cause => Error::lost(self.lost(open.endpoint().clone(), cause)),
             };
             self.changes.push_back(Change::Closed(error));
         }

@@ -46,7 +46,7 @@ use super::{
     config::{Auth, Config, Timing},
     output::{Snapshot, State},
 };
-use crate::{Cause, Endpoint, Error, Lost, Peer};
+use crate::{Cause, Effect, Endpoint, Error, ErrorKind, Lost, Peer};
 use attempt::Attempt;
 use connection::Connection;
 use servers::Servers;
@@ -255,11 +255,14 @@ impl Link {
             }
             _ => None,
         };
-        Error::Unreachable {
+        let (tried, servers) = (self.servers.failures(pending), self.servers.len());
+        let peer = tried.last().map(Peer::from).unwrap_or_default();
+        let kind = ErrorKind::Unreachable {
             waited,
-            tried: self.servers.failures(pending),
-            servers: self.servers.len(),
-        }
+            tried,
+            servers,
+        };
+        Error::new(kind, peer, Effect::NotApplied)
     }
 
     /// Why there is no connection, as the error of a request that has waited since it was lost;

@@ -28,7 +28,7 @@ use bytes::BytesMut;
 use lockkeeper_proto::{OpCode, Xid, header::ReplyHeader};
 
 use super::{config::Config, output::RequestOptions, spare::give_back};
-use crate::{Error, Peer};
+use crate::{Error, ErrorKind, Peer};
 pub use encoded::Encoded;
 use sent::InFlight;
 pub(crate) use sent::Sent;
@@ -142,12 +142,11 @@ impl<R> Requests<R> {
         }
         let (length, limit) = (request.longest(), self.max_request);
         if length > limit {
-            return Some(Error::TooLarge { length, limit });
+            return Some(ErrorKind::TooLarge { length, limit }.into());
         }
-        (!self.fits(request.len(), 2)).then(|| Error::TooManyRequests {
-            requests: self.queued() + self.in_flight(),
-            bytes: self.bytes,
-        })
+        let (requests, bytes) = (self.queued() + self.in_flight(), self.bytes);
+        let too_many = ErrorKind::TooManyRequests { requests, bytes };
+        (!self.fits(request.len(), 2)).then(|| too_many.into())
     }
 
     /// Puts a request at the end, and returns its number. One of the machine itself has no options.

@@ -50,10 +50,7 @@ impl Support {
     /// The error for a caller of an unknown operation. Nothing is sent.
     pub(super) fn refusal(&self, op: OpCode) -> Option<Error> {
         let unknown = self.unknown.iter().find(|unknown| unknown.op == op)?;
-        Some(Error::Unsupported {
-            op,
-            peer: unknown.peer.clone(),
-        })
+        Some(Error::unsupported(op, unknown.peer.clone()))
     }
 }
 

@@ -9,7 +9,7 @@ use lockkeeper_proto::{
 };
 
 use super::{pair::Pair, requests::delete};
-use crate::{Effect, Error};
+use crate::{Effect, ErrorKind};
 
 /// The transaction that the headers of the replies name.
 const ZXID: i64 = 0x5_0000_0007;
@@ -58,9 +58,9 @@ fn learnt(request: Request, zxid: i64, reply: &Response) -> Option<&'static str>
     };
     assert_eq!(error.effect(), Effect::Unknown, "{error}");
     assert!(!pair.machine.link().is_connected());
-    match error {
-        Error::Malformed { op: of, error, .. } => {
-            assert_eq!((of, error.kind), (op, DecodeErrorKind::Unasked));
+    match error.kind() {
+        ErrorKind::Malformed { op: of, error } => {
+            assert_eq!((*of, error.kind), (op, DecodeErrorKind::Unasked));
             Some(error.field)
         }
         other => panic!("{other:?}"),

@@ -12,7 +12,7 @@ use super::{
     requests::{children, create, delete, exists, get, lost, sound_reply, sync},
 };
 use crate::{
-    AuthFailure, Cause, Effect, Error, State,
+    AuthFailure, Cause, Effect, Error, ErrorKind, State,
     machine::{Auth, Output},
 };
 
@@ -27,7 +27,7 @@ fn closing_sends_the_queued_requests_and_then_close_session() {
     let before = pair.submit_quietly(sync("/before")).0;
     pair.machine.close(pair.now);
     let after = pair.submit(sync("/after"));
-    let closed = Error::Closed(Effect::NotApplied);
+    let closed = Error::from(ErrorKind::Closed);
     assert_eq!(pair.error(after), closed);
     let requests = pair.requests();
     let ops: Vec<_> = requests.iter().map(|(_, request)| request.op()).collect();
@@ -57,7 +57,7 @@ fn a_client_without_a_connection_is_closed_at_once() {
         let waiting = pair.submit(sync("/"));
         pair.machine.close(pair.now);
         pair.pump();
-        assert_eq!(pair.error(waiting), Error::Closed(Effect::NotApplied));
+        assert_eq!(pair.error(waiting), Error::from(ErrorKind::Closed));
         assert_eq!(pair.states().last(), Some(&State::Closed));
         assert_eq!(pair.machine.next_deadline(), None);
     }
@@ -120,10 +120,7 @@ fn a_connection_lost_while_closing_ends_the_client() {
     pair.pump();
     pair.cut();
     let why = lost("zk1", Cause::ClosedByServer);
-    assert_eq!(
-        pair.error(token),
-        Error::ConnectionLost(why, Effect::Unknown)
-    );
+    assert_eq!(pair.error(token), Error::lost(why));
     assert_eq!(pair.states(), [State::Closed]);
     assert_eq!(pair.machine.next_deadline(), None);
 }
@@ -138,8 +135,8 @@ fn an_abort_settles_everything_and_sends_nothing() {
     pair.machine.abort();
     pair.pump();
     assert_eq!((ops, pair.ops()), (vec![OpCode::DELETE], vec![]));
-    assert_eq!(pair.error(sent), Error::Closed(Effect::Unknown));
-    let closed = Error::Closed(Effect::NotApplied);
+    assert_eq!(pair.error(sent), Error::closed(Effect::Unknown));
+    let closed = Error::from(ErrorKind::Closed);
     assert_eq!(pair.error(waiting), closed);
     assert_eq!(pair.fired(), [(watch, Err(closed))]);
     assert_eq!(pair.states(), [State::Closed]);
@@ -261,8 +258,8 @@ fn the_error_names_the_refused_identity() {
     pair.reply(Xid::AUTH, 0, Err(ErrorCode::AUTH_FAILED));
     let scheme = "sesame".to_owned();
     let code = ErrorCode::AUTH_FAILED;
-    match pair.machine.link().ended() {
-        Some(Error::AuthFailed { reason, .. }) => {
+    match pair.machine.link().ended().map(Error::kind) {
+        Some(ErrorKind::AuthFailed(reason)) => {
             assert_eq!(*reason, AuthFailure::Refused { scheme, code });
         }
         other => panic!("{other:?}"),
@@ -274,7 +271,7 @@ fn without_a_server_the_client_is_closed() {
     let mut pair = Pair::new(|config| config.endpoints.clear());
     let token = pair.submit(sync("/"));
     pair.tick();
-    assert_eq!(pair.error(token), Error::Closed(Effect::NotApplied));
+    assert_eq!(pair.error(token), Error::from(ErrorKind::Closed));
     assert_eq!(pair.states(), [State::Closed]);
 }
 

@@ -70,10 +70,7 @@ fn a_silent_server_is_given_up_after_two_thirds_of_the_timeout() {
     pair.wait(Duration::from_nanos(1));
     assert_eq!(pair.states(), [State::Suspended]);
     let why = lost("zk1", Cause::Silent(2 * THIRD));
-    assert_eq!(
-        pair.error(token),
-        Error::ConnectionLost(why, Effect::Unknown)
-    );
+    assert_eq!(pair.error(token), Error::lost(why));
     let disconnected = |output: &Output<u32>| matches!(output, Output::Disconnect);
     assert!(pair.outputs.iter().any(disconnected));
 }
@@ -96,10 +93,7 @@ fn frames_that_arrived_during_a_long_sleep_prove_nothing() {
     assert_eq!(pair.machine.lease_deadline(), lease);
     assert_eq!(pair.states(), [State::Suspended]);
     let why = lost("zk1", Cause::Silent(2 * THIRD));
-    assert_eq!(
-        pair.error(token),
-        Error::ConnectionLost(why, Effect::Unknown)
-    );
+    assert_eq!(pair.error(token), Error::lost(why));
 }
 
 #[test]
@@ -143,7 +137,7 @@ fn an_unanswered_request_costs_the_connection_although_pings_are_answered() {
         assert_eq!(later, limit);
         let error = pair.error(token);
         let why = lost("zk1", Cause::RequestTimeout(limit));
-        assert_eq!(error, Error::ConnectionLost(why, Effect::Unknown));
+        assert_eq!(error, Error::lost(why));
         assert_eq!(error.effect(), Effect::Unknown);
         assert!(error.is_transient());
     }

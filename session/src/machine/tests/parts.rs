@@ -12,7 +12,7 @@ use lockkeeper_proto::{
 
 use super::{
     pair::{ID, PASSWORD, SECOND, TIMEOUT, birth},
-    requests::{get, sync},
+    requests::{get, lost, sync},
 };
 use crate::{
     Cause, Config, Error, LeasePolicy, State,
@@ -52,13 +52,9 @@ fn changes(link: &mut Link) -> Vec<String> {
     let words = changes.map(|change| match change {
         Change::State(snapshot) => format!("{:?} {}", snapshot.state, snapshot.session_id),
         Change::Opened { is_new, .. } => format!("opened, new: {is_new}"),
-        Change::Closed(Error::ConnectionLost(lost, _)) => format!("closed: {:?}", lost.cause),
-        Change::SessionOver(Error::SessionExpired { peer, .. }) => {
-            format!("over: {}", peer.session)
-        }
+        Change::Closed(error) | Change::SessionOver(error) => error.to_string(),
         Change::Connect(_) => "connect".to_owned(),
         Change::Disconnect => "disconnect".to_owned(),
-        other => panic!("{other:?}"),
     });
     words.collect()
 }
@@ -81,14 +77,15 @@ fn a_link_says_that_a_session_is_over_before_it_opens_with_the_next_one() {
 
     link.disconnected(now, Cause::ClosedByServer);
     let suspended = format!("Suspended {ID}");
-    assert_eq!(changes(&mut link), [&suspended, "closed: ClosedByServer"]);
+    let closed = Error::lost(lost("zk1", Cause::ClosedByServer)).to_string();
+    assert_eq!(changes(&mut link), [suspended, closed]);
     let now = link.next_deadline(false).unwrap();
     link.tick(now, false);
     link.connected(now);
     let other = SessionId(0x200);
     link.frame(now, granted(other));
     let (over, expired) = (
-        format!("over: {ID}"),
+        format!("session {ID} expired (reported by zk1:2181)"),
         format!("Expired {}", SessionId::NONE),
     );
     let (connecting, connected) = (
@@ -127,8 +124,8 @@ fn a_link_pings_and_gives_a_silent_server_up() {
     );
     changes(&mut link);
     link.tick(now, false);
-    let silent = format!("closed: {:?}", Cause::Silent(TIMEOUT * 2 / 3));
-    assert_eq!(changes(&mut link)[2..], [silent]);
+    let silent = Error::lost(lost("zk1", Cause::Silent(TIMEOUT * 2 / 3)));
+    assert_eq!(changes(&mut link)[2..], [silent.to_string()]);
     assert_eq!((link.state(), link.session_id()), (State::Suspended, ID));
 }
 

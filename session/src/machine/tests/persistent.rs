@@ -10,7 +10,7 @@ use super::{
     requests::{add_watch, children, exists, get, peer, set_watches, set_watches2, sound_reply},
 };
 use crate::{
-    Error, State,
+    Error, ErrorKind, State,
     machine::{Event, Notice, WatchId},
 };
 
@@ -134,7 +134,7 @@ fn a_persistent_watch_is_refused_beside_another_kind_and_nothing_is_sent() {
         pair.answer_all(|request| Ok(sound_reply(request)));
         let late = pair.submit(add_watch("/a", mode));
         for refused in [early, late] {
-            assert_eq!(pair.error(refused), Error::WatchConflict);
+            assert_eq!(pair.error(refused), ErrorKind::WatchConflict.into());
         }
         assert_eq!(sent(&mut pair), []);
         assert_eq!((pair.fired(), pair.machine.metrics().watches), (vec![], 1));
@@ -164,7 +164,7 @@ fn a_one_shot_watch_ends_a_persistent_one() {
             let (_, once) = pair.submit_watching(read.clone());
             let requests = [removal("/a", WatcherType::ANY), read];
             assert_eq!(sent(&mut pair), requests);
-            let ended = (persistent, Err(Error::WatchConflict));
+            let ended = (persistent, Err(ErrorKind::WatchConflict.into()));
             assert_eq!(pair.fired(), [ended]);
             assert_eq!(cancel(&mut pair, persistent), []);
             let _ = once;
@@ -173,7 +173,10 @@ fn a_one_shot_watch_ends_a_persistent_one() {
         let persistent = pair.watch(add_watch("/a", mode), OK);
         let once = pair.machine.watch_nodes(["/a", "/b"]);
         pair.pump();
-        assert_eq!(pair.fired(), [(persistent, Err(Error::WatchConflict))]);
+        assert_eq!(
+            pair.fired(),
+            [(persistent, Err(ErrorKind::WatchConflict.into()))]
+        );
         let set = set_watches(1, &["/a", "/b"], &[], &[]);
         for (expected, (xid, request)) in [removal("/a", WatcherType::ANY), set]
             .iter()
@@ -209,7 +212,10 @@ fn a_one_shot_watch_ends_a_persistent_one_whose_request_is_pending() {
     for (xid, request) in requests {
         pair.reply(xid, 1, Ok(sound_reply(&request)));
     }
-    assert_eq!(pair.fired(), [(persistent, Err(Error::WatchConflict))]);
+    assert_eq!(
+        pair.fired(),
+        [(persistent, Err(ErrorKind::WatchConflict.into()))]
+    );
     pair.event(DELETED, "/a");
     assert_eq!((ids(&pair.fired()), pair.told()), (once, vec![]));
     assert_eq!(pair.machine.metrics().watches, 0);
@@ -294,7 +300,7 @@ fn persistent_watches_end_on_a_server_that_does_not_know_them_and_others_go_on()
     let (xid, _) = pair.request().unwrap();
     pair.reply(xid, -1, Err(ErrorCode::UNIMPLEMENTED));
     let op = OpCode::ADD_WATCH;
-    let unsupported = Error::Unsupported { op, peer: peer() };
+    let unsupported = Error::unsupported(op, peer());
     assert_eq!(pair.fired(), [(persistent, Err(unsupported.clone()))]);
     assert_eq!(pair.states().last(), Some(&State::Suspended));
     pair.connect();
@@ -310,7 +316,7 @@ fn removing_watches_by_kind_tells_every_listener() {
     let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
     let data = pair.watch(get("/b", true), OK);
     let list = pair.watch(children("/b", true), OK);
-    let removed = Err(Error::WatchRemoved);
+    let removed = Err(ErrorKind::WatchRemoved.into());
     assert_eq!(pair.machine.remove_watches("/b", WatcherType::DATA), 1);
     assert_eq!(pair.machine.remove_watches("/b", WatcherType::DATA), 0);
     assert_eq!(pair.machine.remove_watches("/a", WatcherType::ANY), 1);

@@ -14,7 +14,7 @@ use super::{
     requests::{self, children, create, delete, exists, get, lost, sound_reply, sync},
 };
 use crate::{
-    Cause, Effect, Error, State,
+    Cause, Effect, Error, ErrorKind, State,
     machine::{Input, Output, RequestOptions},
 };
 
@@ -24,7 +24,7 @@ fn echo(path: &str) -> Response {
 }
 
 fn sync_lost(cause: Cause) -> Error {
-    Error::ConnectionLost(lost("zk1", cause), Effect::Unknown)
+    Error::lost(lost("zk1", cause))
 }
 
 #[test]
@@ -165,11 +165,12 @@ fn an_unreadable_reply_is_named_and_ends_the_connection() {
         ReplyHeader { xid, zxid, err }.encode(writer);
         writer.put_slice(&[0, 0, 0, 9, b'/']);
     });
-    let Error::Malformed { op, error, peer } = pair.error(token) else {
+    let failed = pair.error(token);
+    let ErrorKind::Malformed { op, error } = failed.kind().clone() else {
         panic!("it was read");
     };
     assert_eq!((op, error.field), (OpCode::SYNC, "SyncResponse.path"));
-    assert_eq!(peer, requests::peer());
+    assert_eq!(*failed.peer(), requests::peer());
     let kind = DecodeErrorKind::TooLong {
         announced: 9,
         left: 1,
@@ -185,7 +186,10 @@ fn an_unreadable_reply_leaves_no_watch() {
     let (token, _) = pair.submit_watching(get("/a", true));
     let (xid, _) = pair.request().unwrap();
     pair.reply(xid, 1, Ok(Response::Delete(Empty {})));
-    assert!(matches!(pair.error(token), Error::Malformed { .. }));
+    assert!(matches!(
+        pair.error(token).kind(),
+        ErrorKind::Malformed { .. }
+    ));
     assert_eq!(pair.machine.metrics().watches, 0);
     pair.connect();
     assert_eq!(pair.requests(), []);
@@ -259,7 +263,7 @@ fn a_request_too_long_is_refused_and_the_others_are_sent() {
     let just = pair.submit_quietly(sync(&format!("/{}", "x".repeat(87)))).0;
     pair.pump();
     let error = pair.error(long);
-    let Error::TooLarge { length, limit } = error else {
+    let ErrorKind::TooLarge { length, limit } = error.kind().clone() else {
         panic!("{error:?}");
     };
     assert_eq!((length, limit), (129, 100));
@@ -285,7 +289,10 @@ fn requests_above_the_limit_are_refused() {
         let refused = pair.submit(sync("/"));
         let error = pair.error(refused);
         let bytes = if connected { 0 } else { 6 * (8 + 5) };
-        assert_eq!(error, Error::TooManyRequests { requests: 6, bytes });
+        assert_eq!(
+            error,
+            ErrorKind::TooManyRequests { requests: 6, bytes }.into()
+        );
         assert_eq!(error.effect(), Effect::NotApplied);
         let (token, watch) = pair.submit_quietly(get("/", true));
         pair.pump();

@@ -12,7 +12,7 @@ use lockkeeper_proto::{
 };
 
 use super::pair::ID;
-use crate::{Cause, Effect, Endpoint, Error, Lost, Peer};
+use crate::{Cause, Endpoint, Error, Lost, Peer};
 
 /// A successful reply of a server.
 pub(super) fn sound_reply(request: &Request) -> Response {
@@ -50,10 +50,7 @@ pub(super) fn peer() -> Peer {
 /// The error of a request that was not sent when the usual server says that the session [`ID`] has
 /// expired.
 pub(super) fn expired() -> Error {
-    Error::SessionExpired {
-        peer: peer(),
-        effect: Effect::NotApplied,
-    }
+    Error::expired(peer())
 }
 
 pub(super) fn sync(path: &str) -> Request {

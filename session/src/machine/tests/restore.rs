@@ -7,7 +7,7 @@ use super::{
     requests::{children, exists, get, set_watches, sound_reply, sync},
 };
 use crate::{
-    Cause, Error, State,
+    Cause, Error, ErrorKind, State,
     machine::{Output, WatchId},
 };
 
@@ -189,7 +189,8 @@ fn a_new_watch_that_is_too_long_keeps_no_events_of_others() {
     pair.pump();
     let ended = pair.fired();
     assert_eq!(ids(&ended), watches[1..]);
-    assert!(matches!(ended[0].1, Err(Error::TooLarge { .. })));
+    let error = ended[0].1.as_ref().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }));
     let kept = format!("{:?}", pair.machine.watches);
     assert!(kept.contains("/a") && !kept.contains("/xx"), "{kept}");
     pair.serve();
@@ -262,7 +263,10 @@ fn a_watch_that_could_not_be_restored_is_refused() {
     let refused = pair.submit(get(&path(61), true));
     let length = 101;
     let limit = 100;
-    assert_eq!(pair.error(refused), Error::TooLarge { length, limit });
+    assert_eq!(
+        pair.error(refused),
+        ErrorKind::TooLarge { length, limit }.into()
+    );
     pair.watch(get(&path(60), true), OK);
     pair.submit(get(&path(61), false));
     pair.cut();

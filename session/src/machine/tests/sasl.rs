@@ -19,7 +19,7 @@ use super::{
     requests::sync,
 };
 use crate::{
-    AuthFailure, Cause, Error, State,
+    AuthFailure, Cause, Error, ErrorKind, State,
     machine::{
         Auth, Input, Output,
         sasl::{Authenticator, Exchange, Step},
@@ -104,8 +104,8 @@ fn accept_identity(pair: &mut Pair) {
 }
 
 fn reason(pair: &Pair) -> AuthFailure {
-    match pair.machine.link().ended() {
-        Some(Error::AuthFailed { reason, .. }) => reason.clone(),
+    match pair.machine.link().ended().map(Error::kind) {
+        Some(ErrorKind::AuthFailed(reason)) => reason.clone(),
         other => panic!("{other:?}"),
     }
 }

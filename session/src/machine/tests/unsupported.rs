@@ -9,8 +9,7 @@ use super::{
 use crate::{Effect, Error, State};
 
 fn unsupported(op: OpCode) -> Error {
-    let peer = peer();
-    Error::Unsupported { op, peer }
+    Error::unsupported(op, peer())
 }
 
 fn who_am_i_unknown() -> Error {

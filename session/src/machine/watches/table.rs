@@ -19,7 +19,7 @@ use super::{
     watched::{Watched, remove},
 };
 use crate::{
-    Error,
+    Error, ErrorKind,
     machine::{Event, Notice},
 };
 
@@ -152,7 +152,8 @@ impl Watches {
     /// Returns the path.
     ///
     /// # Errors
-    /// [`Error::WatchConflict`] if the path has watches of a class that stays.
+    /// [`WatchConflict`](crate::ErrorKind::WatchConflict) if the path has watches of a class that
+    /// stays.
     fn claim(
         &mut self,
         path: Arc<str>,
@@ -166,12 +167,12 @@ impl Watches {
         let had = watched.claim(kind.class());
         if let Some(had) = had.filter(|_| kind.has(Kinds::LASTING)) {
             watched.claim(had);
-            return Err(Error::WatchConflict);
+            return Err(ErrorKind::WatchConflict.into());
         }
         enter(watched);
         if had.is_some() {
             watched.is_unset(Kinds::LASTING);
-            self.end_at(&path, Kinds::LASTING, &Error::WatchConflict, out);
+            self.end_at(&path, Kinds::LASTING, &ErrorKind::WatchConflict.into(), out);
             if self.arrivals.is_some() {
                 remove(&path, WatcherType::ANY, out);
             }
@@ -184,7 +185,7 @@ impl Watches {
     /// The watch that a request, which will be sent, leaves.
     ///
     /// # Errors
-    /// [`Error::WatchConflict`]: the request must not be sent.
+    /// [`WatchConflict`](crate::ErrorKind::WatchConflict): the request must not be sent.
     pub(crate) fn announce(
         &mut self,
         leaves: Leaves,
@@ -222,7 +223,9 @@ impl Watches {
                     self.lasting += usize::from(kind.has(Kinds::LASTING));
                 }
                 // A one-shot watch was asked for behind it.
-                Some(Listener::Pending) => out.tell(pending.id, Err(Error::WatchConflict)),
+                Some(Listener::Pending) => {
+                    out.tell(pending.id, Err(ErrorKind::WatchConflict.into()));
+                }
                 _ => {}
             }
         }
@@ -246,7 +249,7 @@ impl Watches {
             let length = restored_len(&path);
             if length > max_request {
                 let limit = max_request;
-                out.tell(id, Err(Error::TooLarge { length, limit }));
+                out.tell(id, Err(ErrorKind::TooLarge { length, limit }.into()));
                 return id;
             }
             let is_sent = self.arrivals.is_some();
@@ -303,7 +306,7 @@ impl Watches {
     /// Ends the watches of these kinds on a path. Returns how many there were. A watch whose request
     /// is not answered yet goes on.
     pub(crate) fn remove(&mut self, path: &str, kinds: Kinds, out: &mut dyn Tell) -> usize {
-        let ended = self.end_at(path, kinds, &Error::WatchRemoved, out);
+        let ended = self.end_at(path, kinds, &ErrorKind::WatchRemoved.into(), out);
         self.tidy(path, out);
         ended
     }
