@@ -186,7 +186,7 @@ fn the_guide_says_what_to_do_about_every_error() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let guide = fs::read_to_string(root.join("docs/guide/errors.md")).unwrap();
     for (file, name, number) in [
-        ("session/src/error.rs", "Error", 10),
+        ("session/src/error.rs", "ErrorKind", 10),
         ("recipes/src/error.rs", "LockError", 5),
         ("recipes/src/error.rs", "Loss", 5),
     ] {

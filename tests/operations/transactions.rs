@@ -1,7 +1,7 @@
 //! Several operations in one transaction, and several reads in one request.
 
 use lockkeeper::{
-    CreateMode, Version,
+    CreateMode, Error, Version,
     client::{OpResult, ReadResult},
     error::{Effect, ErrorCode, ErrorKind, Peer},
     node::Acl,
