@@ -2,7 +2,7 @@
 //! lease, and how it ends. The attempt and the hold are one span in the log (`docs/logging.md`).
 //!
 //! Not here: writes that happen only while the lock is held (`transaction`), what tells of its loss
-//! (`lost`).
+//! (`lost`), the token itself (`token`).
 
 use std::{
     fmt,
@@ -24,7 +24,10 @@ use lockkeeper_session::{
     },
 };
 
-use super::lost::{LockState, lost};
+use super::{
+    lost::{LockState, lost},
+    token::FencingToken,
+};
 use crate::{
     error::{LockError, Loss},
     node::{identity::Directory, lock_node::LockNode},
@@ -33,31 +36,6 @@ use crate::{
 
 /// With fewer sequence numbers left than this, a tenth of all, each grant is a warning in the log.
 const SCARCE: u32 = 0x7fff_ffff / 10;
-
-/// A number that grows from holder to holder of a lock, across the whole ensemble. It grows also
-/// when the lock's directory was deleted and made again.
-///
-/// It is the `czxid` of the lock node: the number of the transaction that created it.
-///
-/// A former holder may have been paused, and not know yet that it has lost the lock. A resource is
-/// safe from it if it remembers the highest token it has seen, and refuses lower ones. The order
-/// breaks only when the ensemble is rebuilt from nothing, or restored from an older backup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FencingToken(u64);
-
-impl FencingToken {
-    /// The number.
-    #[must_use]
-    pub fn get(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for FencingToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// An attempt to get a lock. If it is dropped before the grant, it counts as given up.
 #[derive(Debug)]
@@ -96,7 +74,7 @@ impl Attempt {
             it.wait.record(waited);
             it.held.add();
         });
-        tracing::debug!(parent: &self.span, token = token.0, ?waited, "granted");
+        tracing::debug!(parent: &self.span, token = token.get(), ?waited, "granted");
         Hold {
             state: Mutex::new((Stage::Held { as_reader: false }, None)),
             changed: Notify::default(),
@@ -250,7 +228,7 @@ impl Hold {
         let is_lost = self.enter(stage, Stage::Lost(loss));
         if is_lost {
             self.directory.count(|it| it.lost.add());
-            let ((path, kind), token) = (self.directory.names(), self.token.0);
+            let ((path, kind), token) = (self.directory.names(), self.token.get());
             tracing::warn!(parent: &self.span, path, kind, token, %loss, "lock lost");
         }
         is_lost
@@ -259,7 +237,7 @@ impl Hold {
     /// The lease has ended. It may be renewed.
     fn elapsed(&self) {
         if self.is_held() && !self.is_in_doubt.swap(true, Ordering::Relaxed) {
-            let ((path, kind), token) = (self.directory.names(), self.token.0);
+            let ((path, kind), token) = (self.directory.names(), self.token.get());
             tracing::warn!(parent: &self.span, path, kind, token, "lease has run out, lock in doubt");
         }
     }
@@ -287,7 +265,7 @@ impl Guard {
         let Some(tag) = node.node().map(|node| node.tag) else {
             return Err(LockError::lost(Loss::Deleted));
         };
-        let token = FencingToken(u64::try_from(tag.czxid.0).unwrap_or(0));
+        let token = FencingToken::of(tag.czxid);
         let guard = Self {
             session_id: tag.session_id,
             hold: Arc::new(attempt.granted(token)),
@@ -603,7 +581,7 @@ impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
             .field("path", &self.path())
-            .field("token", &self.fencing_token().0)
+            .field("token", &self.fencing_token().get())
             .field("state", &self.state())
             .finish_non_exhaustive()
     }
