@@ -147,6 +147,8 @@ pub enum Loss {
     /// The lock was held for longer than the limit of its holder: see
     /// [`Guard::limit_hold`](crate::Guard::limit_hold).
     Overdue,
+    /// No loss: this program has released the lock, or made its writer a reader.
+    Released,
 }
 
 impl Outcome for Loss {
@@ -334,6 +336,7 @@ impl fmt::Display for Loss {
             Self::Deleted => "the lock node was deleted",
             Self::Closed => "the client was closed",
             Self::Overdue => "it was held for longer than its limit",
+            Self::Released => "this program has released it",
         })
     }
 }
@@ -406,6 +409,10 @@ mod tests {
             (
                 LockError::lost(Loss::Overdue).at("/l"),
                 "lock /l lost: it was held for longer than its limit",
+            ),
+            (
+                LockError::lost(Loss::Released),
+                "lock lost: this program has released it",
             ),
             (
                 LockError::SequenceExhausted { path: path() },

@@ -103,17 +103,12 @@ async fn work_takes_no_step_when_its_thread_was_blocked_for_longer_than_the_leas
 
     let mutex = Mutex::new(&short_session(&server).await, "/m").unwrap();
     let guard = mutex.lock().await.unwrap();
-    let mut lost = pin!(guard.lost());
-    let work = async {
+    let worked = guard.during(async {
         give_way().await;
         thread::sleep(PAUSE);
         give_way().await;
-    };
-    tokio::select! {
-        biased;
-        why = &mut lost => assert_eq!(why, Loss::Elapsed),
-        () = work => panic!("a step after the lease"),
-    }
+    });
+    assert_eq!(worked.await.unwrap_err().loss(), Some(Loss::Elapsed));
 }
 
 #[tokio::test]

@@ -180,7 +180,7 @@ impl Hold {
 
     /// What somebody is told who relies on a hold that has left its stage.
     pub(super) fn why(&self) -> Loss {
-        self.loss().unwrap_or(Loss::Deleted)
+        self.loss().unwrap_or(Loss::Released)
     }
 
     /// Enters a stage, unless the hold has left this one, or is lost.
@@ -289,6 +289,12 @@ impl Guard {
         self.hold.token
     }
 
+    /// The path of the lock, as the lock was made with it.
+    #[must_use]
+    pub fn lock_path(&self) -> &str {
+        &self.node.directory().path
+    }
+
     /// The path of the lock node.
     #[must_use]
     pub fn path(&self) -> String {
@@ -323,6 +329,15 @@ impl Guard {
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.state().loss().is_none()
+    }
+
+    /// [`is_valid`](Self::is_valid) as a result: for work in steps, which looks before each of them.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] when another client may hold the lock.
+    pub fn check(&self) -> Result<(), LockError> {
+        let loss = self.state().loss();
+        loss.map_or(Ok(()), |loss| Err(self.lost_by(loss)))
     }
 
     /// Waits until the lease of the session is good for a grant, or the session is over. Returns
@@ -360,8 +375,7 @@ impl Guard {
     }
 
     pub(super) fn refuse_if_lost(&self) -> Result<(), LockError> {
-        let loss = self.loss();
-        loss.map_or(Ok(()), |loss| Err(self.named(LockError::lost(loss))))
+        self.loss().map_or(Ok(()), |loss| Err(self.lost_by(loss)))
     }
 
     /// The result of a request about the lock node.
@@ -375,7 +389,7 @@ impl Guard {
     /// Waits until the lock can no longer be relied on, and returns why. [`Loss::Elapsed`] comes
     /// before any other client can get the lock.
     ///
-    /// The future does not borrow the guard. It ends with [`Loss::Deleted`] when the guard is
+    /// The future does not borrow the guard. It ends with [`Loss::Released`] when the guard is
     /// released or becomes a reader. While the future is polled, the client watches the lock node.
     ///
     /// # Cancel safety
@@ -402,6 +416,45 @@ impl Guard {
                 }
                 Either::Left(()) => hold.why(),
             }
+        }
+    }
+
+    /// Runs `work` under the lock, and drops it at its current await when the lock can no longer be
+    /// relied on: see [`lost`](Self::lost). The guard stays, to be released.
+    ///
+    /// `Ok` says that no loss was known before the work was done, [`release`](Self::release)
+    /// whether the lock was held until then.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`]: the work was dropped. [`Loss::Elapsed`] comes before any other client
+    /// can get the lock.
+    ///
+    /// # Ordering
+    /// The loss is looked at first: the work is not polled when the loss is known, not even if the
+    /// work could end then.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the work. The lock is still held.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// # use lockkeeper_recipes as lockkeeper;
+    /// # let charge = async |order| order;
+    /// let guard = lockkeeper::Mutex::new(&client, "/locks/orders")?.lock().await?;
+    /// let charged = guard.during(async {
+    ///     charge(1).await + charge(2).await
+    /// });
+    /// assert_eq!(charged.await?, 3);
+    /// guard.release().await?; // success says that the lock was held until now
+    /// # Ok(()) }
+    /// ```
+    pub async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, LockError> {
+        match select(pin!(self.lost()), pin!(work)).await {
+            Either::Left(loss) => Err(self.lost_by(loss)),
+            Either::Right(output) => Ok(output),
         }
     }
 
@@ -487,7 +540,7 @@ impl Guard {
         if self.hold.release() {
             return Ok(());
         }
-        Err(self.named(LockError::lost(self.hold.why())))
+        Err(self.lost_by(self.hold.why()))
     }
 
     /// The error with the path of the lock.
@@ -495,16 +548,15 @@ impl Guard {
         error.at(self.lock_path())
     }
 
-    /// The path of the lock: the parent of the lock node.
-    pub(crate) fn lock_path(&self) -> &str {
-        &self.node.directory().path
+    pub(super) fn lost_by(&self, loss: Loss) -> LockError {
+        self.named(LockError::lost(loss))
     }
 
     /// Becomes a reader, with the token of the writer.
     pub(crate) async fn downgrade(mut self) -> Result<Self, LockError> {
         let [writer, reader] = [false, true].map(|as_reader| Stage::Held { as_reader });
         if !self.hold.enter(writer, reader) {
-            return Err(self.named(LockError::lost(self.hold.why())));
+            return Err(self.lost_by(self.hold.why()));
         }
         let downgraded = self.node.downgrade().await;
         self.of_own_node(downgraded)?;
