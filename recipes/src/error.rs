@@ -5,7 +5,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use lockkeeper_proto::path::PathError;
-use lockkeeper_session::{self as session, Effect, Endpoint, Exact, Outcome};
+use lockkeeper_session::{self as session, ConnectStringError, Effect, Endpoint, Exact, Outcome};
 
 use crate::order::name::Kind;
 
@@ -249,6 +249,12 @@ impl LockError {
 
 impl From<PathError> for LockError {
     fn from(error: PathError) -> Self {
+        Self::Session(error.into())
+    }
+}
+
+impl From<ConnectStringError> for LockError {
+    fn from(error: ConnectStringError) -> Self {
         Self::Session(error.into())
     }
 }

@@ -157,6 +157,8 @@ async fn asking_for_more_than_a_shared_limit_is_an_error_and_blocks_nobody() {
     let semaphore = |client: &Client| Semaphore::with_shared_limit(client, "/s", "/limit").unwrap();
     let (mine, others) = (semaphore(&one), semaphore(&other));
     let over = |asked, limit| LockError::OverLimit { asked, limit };
+    let none = Semaphore::new(&one, "/s", 0);
+    assert_eq!(none.unwrap_err(), over(1, 0));
     mine.set_limit(2).await.unwrap();
     let refused = soon(mine.acquire_many(3)).await.unwrap_err();
     assert_eq!(refused, over(3, 2));
