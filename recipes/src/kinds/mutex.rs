@@ -78,9 +78,9 @@ impl Mutex {
         self.queue.lock().await
     }
 
-    /// Waits for the lock, runs `work` under it ([`Guard::during`]), and releases it. The other
-    /// kinds of lock do the same with the three calls, and so does a caller that waits for a
-    /// limited time, or wants the output of its work when only the release fails.
+    /// Waits for the lock, runs `work` under it, and releases it. Take the three steps by
+    /// [`lock`](Self::lock), [`Guard::during`] and [`Guard::release`] to wait for a limited time, or
+    /// to have the output of the work although the release fails.
     ///
     /// `Ok` says that the lock was held from the beginning of the work to its end.
     ///
