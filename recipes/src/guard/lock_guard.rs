@@ -1,8 +1,7 @@
-//! An attempt to get a lock and, when it succeeds, the guard of the held lock: its fencing token, its
-//! lease, and how it ends. The attempt and the hold are one span in the log (`docs/logging.md`).
+//! The guard of a held lock: its lease, and how it ends.
 //!
 //! Not here: writes that happen only while the lock is held (`transaction`), what tells of its loss
-//! (`lost`), the token itself (`token`).
+//! (`lost`), the attempt before the grant (`attempt`), the token itself (`token`).
 
 use std::{
     fmt,
@@ -25,6 +24,7 @@ use lockkeeper_session::{
 };
 
 use super::{
+    attempt::Attempt,
     lost::{LockState, lost},
     token::FencingToken,
 };
@@ -36,91 +36,6 @@ use crate::{
 
 /// With fewer sequence numbers left than this, a tenth of all, each grant is a warning in the log.
 const SCARCE: u32 = 0x7fff_ffff / 10;
-
-/// An attempt to get a lock. If it is dropped before the grant, it counts as given up.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    directory: Arc<Directory>,
-    since: Instant,
-    is_settled: bool,
-    span: tracing::Span,
-}
-
-impl Attempt {
-    pub(crate) fn new(directory: &Arc<Directory>) -> Self {
-        directory.count(|it| it.waiting.add());
-        let (path, kind) = directory.names();
-        Self {
-            directory: directory.clone(),
-            since: directory.clock.running(),
-            is_settled: false,
-            span: tracing::debug_span!("lock", path, kind),
-        }
-    }
-
-    /// The first look showed a contender ahead.
-    pub(crate) fn contended(&self) {
-        self.directory.count(|it| it.contended.add());
-        tracing::debug!(parent: &self.span, "waiting for contenders ahead");
-    }
-
-    /// The lock is granted, with this fencing token.
-    fn granted(mut self, token: FencingToken) -> Hold {
-        self.is_settled = true;
-        let since = self.directory.clock.running();
-        let waited = since.saturating_duration_since(self.since);
-        self.directory.count(|it| {
-            it.acquired.add();
-            it.wait.record(waited);
-            it.held.add();
-        });
-        tracing::debug!(parent: &self.span, token = token.get(), ?waited, "granted");
-        Hold {
-            state: Mutex::new((Stage::Held { as_reader: false }, None)),
-            changed: Notify::default(),
-            directory: self.directory.clone(),
-            since,
-            is_in_doubt: AtomicBool::new(false),
-            token,
-            span: self.span.clone(),
-        }
-    }
-
-    /// The guard of a node whose turn has come. Without a node it was a try, and another contender
-    /// has the lock.
-    pub(crate) fn ended(
-        self,
-        node: Result<Option<LockNode>, LockError>,
-    ) -> Result<Option<Guard>, LockError> {
-        let directory = self.directory.clone();
-        let guard = match node {
-            Ok(Some(node)) => Guard::new(node, self).map(Some),
-            Ok(None) => {
-                self.refused();
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        };
-        guard.map_err(|error| error.at(&directory.path))
-    }
-
-    pub(crate) fn refused(mut self) {
-        self.is_settled = true;
-        self.directory.count(|it| it.refused.add());
-        tracing::debug!(parent: &self.span, "held by another contender, not waiting");
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        self.directory.count(|it| it.waiting.remove());
-        if !self.is_settled {
-            self.directory.count(|it| it.given_up.add());
-            let waited = self.directory.since(self.since);
-            tracing::debug!(parent: &self.span, ?waited, "given up");
-        }
-    }
-}
 
 /// What became of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +73,23 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
+    pub(super) fn new(
+        directory: Arc<Directory>,
+        since: Instant,
+        token: FencingToken,
+        span: tracing::Span,
+    ) -> Self {
+        Self {
+            state: Mutex::new((Stage::Held { as_reader: false }, None)),
+            changed: Notify::default(),
+            directory,
+            since,
+            is_in_doubt: AtomicBool::new(false),
+            token,
+            span,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, (Stage, Option<Limit>)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
