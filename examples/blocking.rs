@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use lockkeeper::{Client, Guard, Mutex, Wait};
+use lockkeeper::{Client, Guard, LockError, Mutex, Wait};
 
 /// The steps of the work. Between two of them, the program looks whether it still has the lock.
-fn work(guard: &Guard) -> Result<u32, Box<dyn std::error::Error>> {
+fn work(guard: &Guard) -> Result<u32, LockError> {
     let mut done = 0;
     for order in 1..=3 {
-        if !guard.is_valid() {
-            return Err(format!("the lock was lost before order {order}").into());
-        }
+        guard.check()?;
         println!("order {order}, token {}", guard.fencing_token());
         done += 1;
     }

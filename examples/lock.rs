@@ -12,16 +12,16 @@ use lockkeeper_server::Server;
 #[derive(Default)]
 struct Account {
     balance: i64,
-    token: u64,
+    token: i64, // BIGINT
 }
 
 impl Account {
     /// The statement above. Returns how many rows were updated.
     fn update(&mut self, balance: i64, token: FencingToken) -> usize {
-        if self.token > token.get() {
+        if self.token > token.into() {
             return 0;
         }
-        (self.balance, self.token) = (balance, token.get());
+        (self.balance, self.token) = (balance, token.into());
         1
     }
 }

@@ -27,12 +27,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(guard.state(), LockState::Held);
 
     server.faults().stall(); // from here on the server sends nothing
-    tokio::select! {
-        biased; // the loss first: no work is done when it is known
-        // This happens before another client can get the lock.
-        loss = guard.lost() => println!("stopped in time: {loss}"),
-        () = work() => println!("done"),
-    }
+    // The work is dropped before another client can get the lock.
+    let lost = guard.during(work()).await.unwrap_err();
+    println!("stopped in time: {lost}");
     assert!(!guard.is_valid());
     Ok(())
 }

@@ -17,11 +17,8 @@ async fn nightly(client: &Client, machine: &str) -> Result<bool, LockError> {
         println!("{machine}: somebody does it: {holder:?}");
         return Ok(false);
     };
-    tokio::select! {
-        biased; // the loss first
-        loss = guard.lost() => return Err(LockError::Lost { loss, path: mutex.path().to_owned() }),
-        () = async { println!("{machine}: doing the job") } => {}
-    }
+    let job = async { println!("{machine}: doing the job") };
+    guard.during(job).await?;
     // While it works, another machine finds the lock taken.
     if machine != "b" {
         assert!(!Box::pin(nightly(client, "b")).await?);

@@ -39,11 +39,7 @@ async fn worker(
         }
         pieces
     };
-    let pieces = tokio::select! {
-        biased; // the loss first
-        loss = guard.lost() => return Err(LockError::Lost { loss, path: mutex.path().to_owned() }),
-        pieces = work => pieces,
-    };
+    let pieces = guard.during(work).await?;
     guard.release().await?;
     Ok(pieces)
 }

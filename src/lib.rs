@@ -25,8 +25,9 @@
 //! ```
 //! use lockkeeper::{Client, Guard, LockError, Mutex};
 //!
-//! async fn take(client: &Client) -> Result<Guard, LockError> {
-//!     Mutex::new(client, "/locks/orders")?.lock().await
+//! async fn take(servers: &str) -> Result<Guard, LockError> {
+//!     let client = Client::builder(servers)?.own_thread().connect().await?;
+//!     Mutex::new(&client, "/locks/orders")?.lock().await
 //! }
 //! ```
 //!

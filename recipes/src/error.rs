@@ -5,7 +5,9 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use lockkeeper_proto::path::PathError;
-use lockkeeper_session::{self as session, Effect, Endpoint, ErrorKind, Exact, Outcome};
+use lockkeeper_session::{
+    self as session, ConnectStringError, Effect, Endpoint, ErrorKind, Exact, Outcome,
+};
 
 use crate::order::name::Kind;
 
@@ -147,6 +149,8 @@ pub enum Loss {
     /// The lock was held for longer than the limit of its holder: see
     /// [`Guard::limit_hold`](crate::Guard::limit_hold).
     Overdue,
+    /// No loss: this program has released the lock, or made its writer a reader.
+    Released,
 }
 
 impl Outcome for Loss {
@@ -253,6 +257,12 @@ impl From<PathError> for LockError {
     }
 }
 
+impl From<ConnectStringError> for LockError {
+    fn from(error: ConnectStringError) -> Self {
+        Self::Session(error.into())
+    }
+}
+
 /// The end of the session means the loss of the lock or of the place in the queue.
 impl From<session::Error> for LockError {
     fn from(error: session::Error) -> Self {
@@ -336,6 +346,7 @@ impl fmt::Display for Loss {
             Self::Deleted => "the lock node was deleted",
             Self::Closed => "the client was closed",
             Self::Overdue => "it was held for longer than its limit",
+            Self::Released => "this program has released it",
         })
     }
 }
@@ -407,6 +418,10 @@ mod tests {
             (
                 LockError::lost(Loss::Overdue).at("/l"),
                 "lock /l lost: it was held for longer than its limit",
+            ),
+            (
+                LockError::lost(Loss::Released),
+                "lock lost: this program has released it",
             ),
             (
                 LockError::SequenceExhausted { path: path() },

@@ -13,12 +13,16 @@ use std::{
 
 use lockkeeper_proto::{ErrorCode, OpCode, Version, WatcherType};
 use lockkeeper_recipes::{
-    LockMeter, LockState, Loss, Mutex, PlainMutex, RwLock, Semaphore, rank::SEQUENCE_LIMIT,
+    Guard, LockError, LockMeter, LockState, Loss, Mutex, PlainMutex, RwLock, Semaphore,
+    rank::SEQUENCE_LIMIT,
 };
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Clock, Snapshot, State};
 
-use support::waiting::{LONG, soon, until};
+use support::{
+    below,
+    waiting::{LONG, soon, until},
+};
 
 async fn server_and_client() -> (Server, Client) {
     let server = Server::start().await.unwrap();
@@ -207,8 +211,43 @@ async fn a_released_lock_is_not_counted_as_lost() {
     let lost = tokio::spawn(guard.lost());
     until_watched(&server).await;
     drop(guard);
-    assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+    assert_eq!(soon(lost).await.unwrap(), Loss::Released);
     assert_eq!(meter.metrics().lost, 0);
+}
+
+/// The compiler asks the future of `with` whether it may move between threads.
+#[tokio::test]
+async fn work_under_a_lock_ends_with_its_output_or_with_the_loss() {
+    let (server, client) = server_and_client().await;
+    let mutex = Mutex::new(&client, "/m").unwrap();
+    let other = mutex.clone();
+    let work = async move |guard: &Guard| {
+        guard.check().unwrap();
+        other.try_lock().await.unwrap().is_none()
+    };
+    let spawned = mutex.clone();
+    let ended = tokio::spawn(async move { spawned.with(work).await });
+    assert_eq!(soon(ended).await.unwrap(), Ok(true));
+    assert_eq!(below(&server, "/m"), 0, "it is released");
+
+    let (loss, path) = (Loss::Overdue, "/m".to_owned());
+    let overdue = LockError::Lost { loss, path };
+    let ended = mutex.with(async |guard| {
+        guard.limit_hold(Duration::ZERO);
+        std::future::pending::<()>().await;
+    });
+    assert_eq!(soon(ended).await, Err(overdue.clone()));
+    let guard = mutex.lock().await.unwrap();
+    assert_eq!(guard.during(async { 7 }).await, Ok(7));
+    assert_eq!(guard.lock_path(), "/m");
+    guard.limit_hold(Duration::ZERO);
+    soon(guard.lost()).await;
+    assert_eq!(guard.check(), Err(overdue));
+    // The lock is not held until the end of the work.
+    let ended = mutex.with(async |guard| {
+        client.delete(&guard.path(), Version::ANY).await.unwrap();
+    });
+    assert_eq!(ended.await.unwrap_err().loss(), Some(Loss::Deleted));
 }
 
 #[tokio::test]
@@ -306,7 +345,7 @@ async fn a_downgrade_is_no_loss_for_who_watches_the_writer() {
     let lost = tokio::spawn(writer.lost());
     until_watched(&server).await;
     let reader = writer.downgrade().await.unwrap();
-    assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+    assert_eq!(soon(lost).await.unwrap(), Loss::Released);
     assert_eq!(reader.state(), LockState::Held);
     reader.release().await.unwrap();
     assert_eq!(meter.metrics().lost, 0);

@@ -103,17 +103,12 @@ async fn work_takes_no_step_when_its_thread_was_blocked_for_longer_than_the_leas
 
     let mutex = Mutex::new(&short_session(&server).await, "/m").unwrap();
     let guard = mutex.lock().await.unwrap();
-    let mut lost = pin!(guard.lost());
-    let work = async {
+    let worked = guard.during(async {
         give_way().await;
         thread::sleep(PAUSE);
         give_way().await;
-    };
-    tokio::select! {
-        biased;
-        why = &mut lost => assert_eq!(why, Loss::Elapsed),
-        () = work => panic!("a step after the lease"),
-    }
+    });
+    assert_eq!(worked.await.unwrap_err().loss(), Some(Loss::Elapsed));
 }
 
 #[tokio::test]
@@ -162,6 +157,8 @@ async fn asking_for_more_than_a_shared_limit_is_an_error_and_blocks_nobody() {
     let semaphore = |client: &Client| Semaphore::with_shared_limit(client, "/s", "/limit").unwrap();
     let (mine, others) = (semaphore(&one), semaphore(&other));
     let over = |asked, limit| LockError::OverLimit { asked, limit };
+    let none = Semaphore::new(&one, "/s", 0);
+    assert_eq!(none.unwrap_err(), over(1, 0));
     mine.set_limit(2).await.unwrap();
     let refused = soon(mine.acquire_many(3)).await.unwrap_err();
     assert_eq!(refused, over(3, 2));

@@ -166,7 +166,7 @@ fn every_request_of_a_holder_is_answered_and_every_election_ends() {
                 .await?;
             let released = held.lost();
             held.release_with(|transaction| transaction).await?;
-            assert_eq!(released.await, Loss::Deleted);
+            assert_eq!(released.await, Loss::Released);
 
             let election = |client| Election::new(client, "/election").unwrap();
             let leader = election(one).elect().await?;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use lockkeeper::{
-    Client, CreateMode, Error, Guard, LockError, Mutex, RwLock, Semaphore,
+    Client, CreateMode, Guard, LockError, Mutex, RwLock, Semaphore,
     client::{Builder, Snapshot},
     locks::inspect,
     proto::{ErrorCode, path},
@@ -146,15 +146,17 @@ impl Lock {
     /// The lock that the arguments ask for. Its node contains `who`.
     fn new(client: &Client, args: &RunArgs, who: String) -> Result<Self, Failure> {
         let path = &args.path;
-        let lock = if let Some(holders) = args.holders {
-            let semaphore = Semaphore::new(client, path, holders.get());
-            semaphore.map(|semaphore| Self::OneOfSome(semaphore.with_data(who)))
-        } else if args.shared {
-            RwLock::new(client, path).map(|lock| Self::Shared(lock.with_data(who)))
-        } else {
-            Mutex::new(client, path).map(|mutex| Self::Exclusive(mutex.with_data(who)))
+        let lock = || {
+            Ok(if let Some(holders) = args.holders {
+                let semaphore = Semaphore::new(client, path, holders.get())?;
+                Self::OneOfSome(semaphore.with_data(who))
+            } else if args.shared {
+                Self::Shared(RwLock::new(client, path)?.with_data(who))
+            } else {
+                Self::Exclusive(Mutex::new(client, path)?.with_data(who))
+            })
         };
-        lock.map_err(|error| Failure::lock(path, Error::from(error).into()))
+        lock().map_err(|error: LockError| Failure::lock(path, error))
     }
 
     /// `None` if the lock is taken, and the attempt does not wait.

@@ -1,8 +1,7 @@
-//! An attempt to get a lock and, when it succeeds, the guard of the held lock: its fencing token, its
-//! lease, and how it ends. The attempt and the hold are one span in the log (`docs/logging.md`).
+//! The guard of a held lock: its lease, and how it ends.
 //!
 //! Not here: writes that happen only while the lock is held (`transaction`), what tells of its loss
-//! (`lost`).
+//! (`lost`), the attempt before the grant (`attempt`), the token itself (`token`).
 
 use std::{
     fmt,
@@ -24,7 +23,11 @@ use lockkeeper_session::{
     },
 };
 
-use super::lost::{LockState, lost};
+use super::{
+    attempt::Attempt,
+    lost::{LockState, lost},
+    token::FencingToken,
+};
 use crate::{
     error::{LockError, Loss},
     node::{identity::Directory, lock_node::LockNode},
@@ -33,116 +36,6 @@ use crate::{
 
 /// With fewer sequence numbers left than this, a tenth of all, each grant is a warning in the log.
 const SCARCE: u32 = 0x7fff_ffff / 10;
-
-/// A number that grows from holder to holder of a lock, across the whole ensemble. It grows also
-/// when the lock's directory was deleted and made again.
-///
-/// It is the `czxid` of the lock node: the number of the transaction that created it.
-///
-/// A former holder may have been paused, and not know yet that it has lost the lock. A resource is
-/// safe from it if it remembers the highest token it has seen, and refuses lower ones. The order
-/// breaks only when the ensemble is rebuilt from nothing, or restored from an older backup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FencingToken(u64);
-
-impl FencingToken {
-    /// The number.
-    #[must_use]
-    pub fn get(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for FencingToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// An attempt to get a lock. If it is dropped before the grant, it counts as given up.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    directory: Arc<Directory>,
-    since: Instant,
-    is_settled: bool,
-    span: tracing::Span,
-}
-
-impl Attempt {
-    pub(crate) fn new(directory: &Arc<Directory>) -> Self {
-        directory.count(|it| it.waiting.add());
-        let (path, kind) = directory.names();
-        Self {
-            directory: directory.clone(),
-            since: directory.clock.running(),
-            is_settled: false,
-            span: tracing::debug_span!("lock", path, kind),
-        }
-    }
-
-    /// The first look showed a contender ahead.
-    pub(crate) fn contended(&self) {
-        self.directory.count(|it| it.contended.add());
-        tracing::debug!(parent: &self.span, "waiting for contenders ahead");
-    }
-
-    /// The lock is granted, with this fencing token.
-    fn granted(mut self, token: FencingToken) -> Hold {
-        self.is_settled = true;
-        let since = self.directory.clock.running();
-        let waited = since.saturating_duration_since(self.since);
-        self.directory.count(|it| {
-            it.acquired.add();
-            it.wait.record(waited);
-            it.held.add();
-        });
-        tracing::debug!(parent: &self.span, token = token.0, ?waited, "granted");
-        Hold {
-            state: Mutex::new((Stage::Held { as_reader: false }, None)),
-            changed: Notify::default(),
-            directory: self.directory.clone(),
-            since,
-            is_in_doubt: AtomicBool::new(false),
-            token,
-            span: self.span.clone(),
-        }
-    }
-
-    /// The guard of a node whose turn has come. Without a node it was a try, and another contender
-    /// has the lock.
-    pub(crate) fn ended(
-        self,
-        node: Result<Option<LockNode>, LockError>,
-    ) -> Result<Option<Guard>, LockError> {
-        let directory = self.directory.clone();
-        let guard = match node {
-            Ok(Some(node)) => Guard::new(node, self).map(Some),
-            Ok(None) => {
-                self.refused();
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        };
-        guard.map_err(|error| error.at(&directory.path))
-    }
-
-    pub(crate) fn refused(mut self) {
-        self.is_settled = true;
-        self.directory.count(|it| it.refused.add());
-        tracing::debug!(parent: &self.span, "held by another contender, not waiting");
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        self.directory.count(|it| it.waiting.remove());
-        if !self.is_settled {
-            self.directory.count(|it| it.given_up.add());
-            let waited = self.directory.since(self.since);
-            tracing::debug!(parent: &self.span, ?waited, "given up");
-        }
-    }
-}
 
 /// What became of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +73,23 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
+    pub(super) fn new(
+        directory: Arc<Directory>,
+        since: Instant,
+        token: FencingToken,
+        span: tracing::Span,
+    ) -> Self {
+        Self {
+            state: Mutex::new((Stage::Held { as_reader: false }, None)),
+            changed: Notify::default(),
+            directory,
+            since,
+            is_in_doubt: AtomicBool::new(false),
+            token,
+            span,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, (Stage, Option<Limit>)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -202,7 +112,7 @@ impl Hold {
 
     /// What somebody is told who relies on a hold that has left its stage.
     pub(super) fn why(&self) -> Loss {
-        self.loss().unwrap_or(Loss::Deleted)
+        self.loss().unwrap_or(Loss::Released)
     }
 
     /// Enters a stage, unless the hold has left this one, or is lost.
@@ -250,7 +160,7 @@ impl Hold {
         let is_lost = self.enter(stage, Stage::Lost(loss));
         if is_lost {
             self.directory.count(|it| it.lost.add());
-            let ((path, kind), token) = (self.directory.names(), self.token.0);
+            let ((path, kind), token) = (self.directory.names(), self.token.get());
             tracing::warn!(parent: &self.span, path, kind, token, %loss, "lock lost");
         }
         is_lost
@@ -259,7 +169,7 @@ impl Hold {
     /// The lease has ended. It may be renewed.
     fn elapsed(&self) {
         if self.is_held() && !self.is_in_doubt.swap(true, Ordering::Relaxed) {
-            let ((path, kind), token) = (self.directory.names(), self.token.0);
+            let ((path, kind), token) = (self.directory.names(), self.token.get());
             tracing::warn!(parent: &self.span, path, kind, token, "lease has run out, lock in doubt");
         }
     }
@@ -287,7 +197,7 @@ impl Guard {
         let Some(tag) = node.node().map(|node| node.tag) else {
             return Err(LockError::lost(Loss::Deleted));
         };
-        let token = FencingToken(u64::try_from(tag.czxid.0).unwrap_or(0));
+        let token = FencingToken::of(tag.czxid);
         let guard = Self {
             session_id: tag.session_id,
             hold: Arc::new(attempt.granted(token)),
@@ -309,6 +219,12 @@ impl Guard {
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.hold.token
+    }
+
+    /// The path of the lock, as the lock was made with it.
+    #[must_use]
+    pub fn lock_path(&self) -> &str {
+        &self.node.directory().path
     }
 
     /// The path of the lock node.
@@ -347,6 +263,15 @@ impl Guard {
         self.state().loss().is_none()
     }
 
+    /// [`is_valid`](Self::is_valid) as a result: for work in steps, which looks before each of them.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] when another client may hold the lock.
+    pub fn check(&self) -> Result<(), LockError> {
+        let loss = self.state().loss();
+        loss.map_or(Ok(()), |loss| Err(self.lost_by(loss)))
+    }
+
     /// Waits until the lease of the session is good for a grant, or the session is over. Returns
     /// whether it is good.
     pub(crate) async fn lease_renewed(&self) -> bool {
@@ -382,8 +307,7 @@ impl Guard {
     }
 
     pub(super) fn refuse_if_lost(&self) -> Result<(), LockError> {
-        let loss = self.loss();
-        loss.map_or(Ok(()), |loss| Err(self.named(LockError::lost(loss))))
+        self.loss().map_or(Ok(()), |loss| Err(self.lost_by(loss)))
     }
 
     /// The result of a request about the lock node.
@@ -397,7 +321,7 @@ impl Guard {
     /// Waits until the lock can no longer be relied on, and returns why. [`Loss::Elapsed`] comes
     /// before any other client can get the lock.
     ///
-    /// The future does not borrow the guard. It ends with [`Loss::Deleted`] when the guard is
+    /// The future does not borrow the guard. It ends with [`Loss::Released`] when the guard is
     /// released or becomes a reader. While the future is polled, the client watches the lock node.
     ///
     /// # Cancel safety
@@ -424,6 +348,45 @@ impl Guard {
                 }
                 Either::Left(()) => hold.why(),
             }
+        }
+    }
+
+    /// Runs `work` under the lock, and drops it at its current await when the lock can no longer be
+    /// relied on: see [`lost`](Self::lost). The guard stays, to be released.
+    ///
+    /// `Ok` says that no loss was known before the work was done, [`release`](Self::release)
+    /// whether the lock was held until then.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`]: the work was dropped. [`Loss::Elapsed`] comes before any other client
+    /// can get the lock.
+    ///
+    /// # Ordering
+    /// The loss is looked at first: the work is not polled when the loss is known, not even if the
+    /// work could end then.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the work. The lock is still held.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// # use lockkeeper_recipes as lockkeeper;
+    /// # let charge = async |order| order;
+    /// let guard = lockkeeper::Mutex::new(&client, "/locks/orders")?.lock().await?;
+    /// let charged = guard.during(async {
+    ///     charge(1).await + charge(2).await
+    /// });
+    /// assert_eq!(charged.await?, 3);
+    /// guard.release().await?; // success says that the lock was held until now
+    /// # Ok(()) }
+    /// ```
+    pub async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, LockError> {
+        match select(pin!(self.lost()), pin!(work)).await {
+            Either::Left(loss) => Err(self.lost_by(loss)),
+            Either::Right(output) => Ok(output),
         }
     }
 
@@ -509,7 +472,7 @@ impl Guard {
         if self.hold.release() {
             return Ok(());
         }
-        Err(self.named(LockError::lost(self.hold.why())))
+        Err(self.lost_by(self.hold.why()))
     }
 
     /// The error with the path of the lock.
@@ -517,16 +480,15 @@ impl Guard {
         error.at(self.lock_path())
     }
 
-    /// The path of the lock: the parent of the lock node.
-    pub(crate) fn lock_path(&self) -> &str {
-        &self.node.directory().path
+    pub(super) fn lost_by(&self, loss: Loss) -> LockError {
+        self.named(LockError::lost(loss))
     }
 
     /// Becomes a reader, with the token of the writer.
     pub(crate) async fn downgrade(mut self) -> Result<Self, LockError> {
         let [writer, reader] = [false, true].map(|as_reader| Stage::Held { as_reader });
         if !self.hold.enter(writer, reader) {
-            return Err(self.named(LockError::lost(self.hold.why())));
+            return Err(self.lost_by(self.hold.why()));
         }
         let downgraded = self.node.downgrade().await;
         self.of_own_node(downgraded)?;
@@ -603,7 +565,7 @@ impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
             .field("path", &self.path())
-            .field("token", &self.fencing_token().0)
+            .field("token", &self.fencing_token().get())
             .field("state", &self.state())
             .finish_non_exhaustive()
     }

@@ -257,13 +257,12 @@ impl fmt::Debug for Latch {
 
 /// Runs the work of a leader, and resigns. The work is dropped upon a loss.
 async fn lead_under<T>(guard: Guard, work: impl AsyncFnOnce(&Guard) -> T) -> LeadOutcome<T> {
-    // The loss first: no work is done when it is known.
-    let output = match select(pin!(guard.lost()), pin!(work(&guard))).await {
-        Either::Left(loss) => {
-            let (output, loss) = (None, Some(loss));
+    let output = match guard.during(work(&guard)).await {
+        Err(error) => {
+            let (output, loss) = (None, error.loss());
             return LeadOutcome { output, loss };
         }
-        Either::Right(output) => Some(output),
+        Ok(output) => Some(output),
     };
     let released = guard.release().await;
     // Or else no server has said whether the leadership was held until now.

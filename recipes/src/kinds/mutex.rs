@@ -25,16 +25,10 @@ use crate::{
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = lockkeeper_server::Server::start().await?;
 /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-/// # let work = async {};
 /// # use lockkeeper_recipes as lockkeeper;
 /// let mutex = lockkeeper::Mutex::new(&client, "/locks/orders")?.with_data("worker 7");
-/// let guard = mutex.lock().await?;
-/// tokio::select! {
-///     biased; // the loss first: no work is done when it is known
-///     loss = guard.lost() => println!("stopped in time: {loss}"),
-///     () = work => {}
-/// }
-/// guard.release().await?; // success says that the lock was held until now
+/// let charged = mutex.with(async |guard| format!("with token {}", guard.fencing_token()));
+/// println!("charged {}", charged.await?); // success says that the lock was held all the time
 /// # Ok(()) }
 /// ```
 ///
@@ -82,6 +76,26 @@ impl Mutex {
     /// no other contender.
     pub async fn lock(&self) -> Result<Guard, LockError> {
         self.queue.lock().await
+    }
+
+    /// Waits for the lock, runs `work` under it, and releases it. Take the three steps by
+    /// [`lock`](Self::lock), [`Guard::during`] and [`Guard::release`] to wait for a limited time, or
+    /// to have the output of the work although the release fails.
+    ///
+    /// `Ok` says that the lock was held from the beginning of the work to its end.
+    ///
+    /// # Errors
+    /// - As [`lock`](Self::lock).
+    /// - [`LockError::Lost`] when the lock was lost before the work was done: the work was dropped.
+    /// - As [`Guard::release`]: the work was done, and its output is dropped.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the work, and releases the lock in the background.
+    pub async fn with<T>(&self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T, LockError> {
+        let guard = self.lock().await?;
+        let output = guard.during(work(&guard)).await?;
+        guard.release().await?;
+        Ok(output)
     }
 
     /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything, from the first

@@ -85,8 +85,8 @@ impl Owner {
     fn again(self: &Arc<Self>) -> Option<Result<ReentrantGuard, LockError>> {
         let hold = self.hold();
         let guard = hold.upgrade()?;
-        if let Some(loss) = guard.state().loss() {
-            return Some(Err(guard.named(LockError::lost(loss))));
+        if let Err(lost) = guard.check() {
+            return Some(Err(lost));
         }
         let owner = self.clone();
         Some(Ok(ReentrantGuard { guard, owner }))

@@ -57,9 +57,13 @@ impl Semaphore {
     /// when it first needs them.
     ///
     /// # Errors
-    /// [`PathError`] for an invalid path.
-    pub fn new(client: &Client, path: &str, limit: usize) -> Result<Self, PathError> {
-        Self::with_limit(client, path, Limit::Fixed(limit))
+    /// [`LockError::Session`] for an invalid path, [`LockError::OverLimit`] for a limit of 0, with
+    /// which nobody would ever get a lease.
+    pub fn new(client: &Client, path: &str, limit: usize) -> Result<Self, LockError> {
+        if limit == 0 {
+            return Err(LockError::OverLimit { asked: 1, limit });
+        }
+        Ok(Self::with_limit(client, path, Limit::Fixed(limit))?)
     }
 
     /// The semaphore at this path. The node `limit_path` has the limit.
@@ -96,7 +100,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// - As [`Mutex::lock`](crate::Mutex::lock).
-    /// - [`LockError::OverLimit`] when the limit is 0.
+    /// - [`LockError::OverLimit`] when a shared limit is 0.
     ///
     /// # Cancel safety
     /// The future may be dropped at any time. The client then deletes its nodes, so that they block

@@ -1,0 +1,90 @@
+//! An attempt to get a lock, up to the grant. The attempt and the hold are one span in the log
+//! (`docs/logging.md`).
+
+use std::{sync::Arc, time::Instant};
+
+use super::{
+    lock_guard::{Guard, Hold},
+    token::FencingToken,
+};
+use crate::{
+    error::LockError,
+    node::{identity::Directory, lock_node::LockNode},
+};
+
+/// An attempt to get a lock. If it is dropped before the grant, it counts as given up.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    directory: Arc<Directory>,
+    since: Instant,
+    is_settled: bool,
+    span: tracing::Span,
+}
+
+impl Attempt {
+    pub(crate) fn new(directory: &Arc<Directory>) -> Self {
+        directory.count(|it| it.waiting.add());
+        let (path, kind) = directory.names();
+        Self {
+            directory: directory.clone(),
+            since: directory.clock.running(),
+            is_settled: false,
+            span: tracing::debug_span!("lock", path, kind),
+        }
+    }
+
+    /// The first look showed a contender ahead.
+    pub(crate) fn contended(&self) {
+        self.directory.count(|it| it.contended.add());
+        tracing::debug!(parent: &self.span, "waiting for contenders ahead");
+    }
+
+    /// The lock is granted, with this fencing token.
+    pub(super) fn granted(mut self, token: FencingToken) -> Hold {
+        self.is_settled = true;
+        let since = self.directory.clock.running();
+        let waited = since.saturating_duration_since(self.since);
+        self.directory.count(|it| {
+            it.acquired.add();
+            it.wait.record(waited);
+            it.held.add();
+        });
+        tracing::debug!(parent: &self.span, token = token.get(), ?waited, "granted");
+        Hold::new(self.directory.clone(), since, token, self.span.clone())
+    }
+
+    /// The guard of a node whose turn has come. Without a node it was a try, and another contender
+    /// has the lock.
+    pub(crate) fn ended(
+        self,
+        node: Result<Option<LockNode>, LockError>,
+    ) -> Result<Option<Guard>, LockError> {
+        let directory = self.directory.clone();
+        let guard = match node {
+            Ok(Some(node)) => Guard::new(node, self).map(Some),
+            Ok(None) => {
+                self.refused();
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        };
+        guard.map_err(|error| error.at(&directory.path))
+    }
+
+    pub(crate) fn refused(mut self) {
+        self.is_settled = true;
+        self.directory.count(|it| it.refused.add());
+        tracing::debug!(parent: &self.span, "held by another contender, not waiting");
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.directory.count(|it| it.waiting.remove());
+        if !self.is_settled {
+            self.directory.count(|it| it.given_up.add());
+            let waited = self.directory.since(self.since);
+            tracing::debug!(parent: &self.span, ?waited, "given up");
+        }
+    }
+}
