@@ -28,9 +28,8 @@ pub(super) async fn prepare(client: &Client, args: &RunArgs) -> Result<(), Failu
     for node in nodes {
         create_all(client, &node).await?;
         let acl = client.get_acl(&node).await?.acl;
-        let is_open =
-            |entry: &Acl| entry.id.scheme == "world" && entry.perms.allows_any_of(HARMFUL);
-        if acl.iter().any(is_open) {
+        let open = |entry: &Acl| entry.id.scheme == "world" && entry.perms.allows_any_of(HARMFUL);
+        if acl.iter().any(open) {
             return Err(failure!(
                 USAGE,
                 "{node} exists, and everyone may change it; restrict it, for example with setAcl of zkCli.sh, or leave out --acl"
