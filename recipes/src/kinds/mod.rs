@@ -52,8 +52,8 @@ macro_rules! settings {
             /// above them that are missing.
             ///
             /// Contenders need READ, CREATE and DELETE on the directory of the lock, and READ on
-            /// each other's nodes. Who may not read the node ahead is not told of its end: it asks
-            /// once a session timeout, and is granted the lock that much later.
+            /// each other's nodes. A contender that may not read the node ahead is not told of its
+            /// end, asks once a session timeout, and gets the lock up to two of them later.
             ///
             /// A list that the servers refuse ("invalid ACL") fails each attempt to lock.
             #[must_use]

@@ -123,7 +123,8 @@ impl Builder {
     /// node of a lock or above it. Default: [`Acl::OPEN_UNSAFE`].
     ///
     /// Servers refuse a create with a list that is empty, has an unknown scheme, or names the
-    /// creator ([`Acl::CREATOR_ALL`]) of a client without an identity: "invalid ACL".
+    /// creator ([`Acl::CREATOR_ALL`]) of a client without an identity: "invalid ACL". What
+    /// contenders for a lock need stands at the locks' `with_acl`.
     pub fn default_acl(mut self, acl: impl Into<Acls>) -> Self {
         self.default_acl = acl.into();
         self
