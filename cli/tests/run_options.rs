@@ -104,6 +104,9 @@ fn only_the_creator_can_enter_a_lock_of_its_own(arm: &Arm) {
         ended(&mut run)
     };
     let creator = &["--acl", "creator"];
+    // The node above all of them is open, too.
+    let open = arm.path();
+    arm.create(&open);
     let ann = Some("digest:ann:secret");
     for options in [&creator[..], &["--acl", "creator", "--holders", "2"]] {
         let path = arm.path();
@@ -114,8 +117,6 @@ fn only_the_creator_can_enter_a_lock_of_its_own(arm: &Arm) {
         let his = run(&path, &options[2..], Some("digest:bob:secret"));
         his.is(69, "").says("no permission");
     }
-    let open = arm.path();
-    arm.release(arm.hold(&open));
     let late = run(&open, creator, ann);
     late.is(64, "").says("everyone may change it");
 }

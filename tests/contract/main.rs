@@ -14,6 +14,7 @@
 //! | `loss` | what holders and waiters learn of a loss, and when |
 //! | `partition` | what holders learn when servers are cut off from each other; on the embedded cluster alone |
 //! | `directory` | foreign nodes in the lock's directory, and a directory that is deleted |
+//! | `rights` | access control lists of nodes and directories |
 //! | `waits` | outages that outlast the session of a waiter; on the embedded server alone |
 //! | `outage` | a fault at any request of an acquisition and release; on the embedded server alone |
 //! | `mutex` | further methods of tickets and guards: not rules, but tests of the mutex, on both arms |
@@ -39,6 +40,7 @@ mod outage;
 mod partition;
 mod plain;
 mod rig;
+mod rights;
 mod stress;
 mod types;
 mod waits;
@@ -139,6 +141,7 @@ macro_rules! contract {
         all_arms!($kind, directory:
             its_directory_may_be_deleted_between_two_uses foreign_nodes_in_the_directory_are_ignored);
         all_arms!($kind, long_waits: a_contender_behind_a_node_that_it_may_not_read_is_granted_the_lock);
+        all_arms!($kind, rights: what_it_makes_is_closed_to_strangers);
         embedded!($kind, loss: the_holder_is_told_before_another_contender_holds_it);
         paused!($kind, grants: a_new_holder_has_a_quarter_of_its_lease);
         paused!($kind, long_waits:
@@ -174,6 +177,7 @@ macro_rules! tells {
     ($kind:ty) => {
         all_arms!($kind, loss:
             a_holder_whose_node_is_deleted_is_told releasing_a_lost_lock_is_an_error);
+        all_arms!($kind, rights: who_may_not_enter_is_told_so);
         embedded!($kind, outage: an_attempt_refused_at_any_request_leaves_nothing);
     };
 }

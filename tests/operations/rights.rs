@@ -1,7 +1,7 @@
 //! Access control lists, and the identities of a client.
 
 use lockkeeper::{
-    CreateMode, Version,
+    Client, CreateMode, Version,
     error::{AuthFailure, ErrorCode, ErrorKind},
     node::{Acl, Perms},
 };
@@ -28,6 +28,23 @@ on_both_arms! {
         let empty: Vec<Acl> = Vec::new();
         let invalid = client.set_acl(&path, empty, Version::ANY).await.unwrap_err();
         assert_eq!(invalid.code(), Some(ErrorCode::INVALID_ACL));
+    }
+
+    async fn the_default_acl_of_a_client_is_that_of_each_create_without_one(ensemble: &Ensemble) {
+        let (_, other, root) = two_and_a_node(ensemble, "default").await;
+        let default = vec![Acl::new(Perms::READ | Perms::CREATE, "world", "anyone")];
+        let builder = Client::builder(&ensemble.servers()).unwrap();
+        let client = builder.default_acl(default.clone()).connect().await.unwrap();
+        let (at, mode) = (|name: &str| format!("{root}/{name}"), CreateMode::Persistent);
+        client.create(&at("a"), "", mode).await.unwrap();
+        client.create_without_stat(&at("b"), "", mode).await.unwrap();
+        client.create_all(&at("c/d"), "", mode).await.unwrap();
+        client.transaction().create(&at("e"), "", mode).commit().await.unwrap();
+        client.create_with_acl(&at("open"), "", mode, Acl::OPEN_UNSAFE).await.unwrap();
+        for name in ["a", "b", "c", "c/d", "e"] {
+            assert_eq!(other.get_acl(&at(name)).await.unwrap().acl, default, "{name}");
+        }
+        assert_eq!(other.get_acl(&at("open")).await.unwrap().acl, Acl::OPEN_UNSAFE);
     }
 
     async fn an_added_identity_gives_access_to_its_nodes(ensemble: &Ensemble) {

@@ -1,11 +1,11 @@
 //! `--acl`: who may use the lock.
 //!
 //! To delete a node, a client needs a permission on the node above it. So the ACL of the lock's directory decides who can enter the
-//! queue, and who can throw others out. The library makes directories that are open to everyone. So `--acl creator` makes the
-//! directory first.
+//! queue, and who can throw others out. The default ACL of the client closes what this run creates. This file makes the directories
+//! persistent, and refuses those that were made before and are open.
 
 use lockkeeper::{
-    Client, CreateMode,
+    Client,
     node::{Acl, Perms},
     proto::path,
 };
@@ -16,43 +16,25 @@ use crate::{client::create_all, exit::Failure};
 /// What a client needs to harm the users of a lock.
 const HARMFUL: Perms = Perms(Perms::ALL.0 & !Perms::READ.0);
 
-/// Makes the lock's directories for the identities of this client, if `--acl` asks for that.
+/// Makes the lock's directories, if `--acl` asks for closed ones. Those that exist must not be open to everyone.
 pub(super) async fn prepare(client: &Client, args: &RunArgs) -> Result<(), Failure> {
     if args.acl == Access::World {
         return Ok(());
     }
-    let top = &args.path;
-    own(client, top).await?;
+    let mut nodes = vec![args.path.clone()];
     if args.holders.is_some() {
-        own(client, &path::join(top, "locks")).await?;
-        own(client, &path::join(top, "leases")).await?;
+        nodes.extend(["locks", "leases"].map(|name| path::join(&args.path, name)));
+    }
+    for node in nodes {
+        create_all(client, &node).await?;
+        let acl = client.get_acl(&node).await?.acl;
+        let open = |entry: &Acl| entry.id.scheme == "world" && entry.perms.allows_any_of(HARMFUL);
+        if acl.iter().any(open) {
+            return Err(failure!(
+                USAGE,
+                "{node} exists, and everyone may change it; restrict it, for example with setAcl of zkCli.sh, or leave out --acl"
+            ));
+        }
     }
     Ok(())
-}
-
-/// Creates a node that only the identities of this client may use. One that exists must not be open to everyone.
-pub(super) async fn own(client: &Client, node: &str) -> Result<(), Failure> {
-    if let Some(parent) = path::parent(node) {
-        create_all(client, parent).await?;
-    }
-    let mode = CreateMode::Persistent;
-    match client
-        .create_with_acl(node, "", mode, Acl::CREATOR_ALL)
-        .await
-    {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_node_exists() => {
-            let acl = client.get_acl(node).await?.acl;
-            let open =
-                |entry: &Acl| entry.id.scheme == "world" && entry.perms.allows_any_of(HARMFUL);
-            if acl.iter().any(open) {
-                return Err(failure!(
-                    USAGE,
-                    "{node} exists, and everyone may change it; restrict it, for example with setAcl of zkCli.sh, or leave out --acl"
-                ));
-            }
-            Ok(())
-        }
-        Err(error) => Err(error.into()),
-    }
 }

@@ -12,11 +12,12 @@ use lockkeeper::{
     Client, CreateMode, Guard, LockError, Mutex, RwLock, Semaphore,
     client::{Builder, Snapshot},
     locks::inspect,
+    node::Acl,
     proto::{ErrorCode, path},
 };
 use tokio::time::{Instant, timeout};
 
-use super::RunArgs;
+use super::{RunArgs, args::Access};
 use crate::{
     client,
     duration::Human,
@@ -68,10 +69,14 @@ impl Wait {
 /// last moment.
 pub(super) async fn client(
     settings: Builder,
-    session_timeout: Duration,
+    args: &RunArgs,
     wait: Wait,
 ) -> Result<Client, Failure> {
-    let settings = settings.session_timeout(session_timeout);
+    let settings = settings.session_timeout(args.session_timeout);
+    let settings = match args.acl {
+        Access::World => settings,
+        Access::Creator => settings.default_acl(Acl::CREATOR_ALL),
+    };
     let settings = match wait.left() {
         Some(left) => settings.deadline(left.max(TRY)),
         None => settings,

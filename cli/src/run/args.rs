@@ -52,8 +52,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PERIOD", value_parser = duration::parse_positive, conflicts_with_all = ["shared", "holders"])]
     pub(crate) once_per: Option<Duration>,
 
-    /// Who may use the lock, if this run creates its directory: everyone, or only identities of this run, which
-    /// need --auth-file
+    /// Who may use what this run creates, missing nodes above the lock included: everyone, or only identities of this
+    /// run, which need --auth-file
     #[arg(long, value_name = "WHO", value_enum, default_value_t = Access::World)]
     pub(crate) acl: Access,
 

@@ -74,7 +74,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     let mut signals = Signals::catch(&PASSED_ON)?;
     let children = Children::receive()?;
     let notify = Notify::new(args.notify)?;
-    let client = acquire::client(settings, args.session_timeout, wait);
+    let client = acquire::client(settings, &args, wait);
     let client = signals.or_end(client).await?;
     let run = Run {
         args,
@@ -110,7 +110,7 @@ struct Run {
 impl Run {
     async fn under_lock(&self, signals: &mut Signals, children: Children) -> Result<u8, Failure> {
         let (args, path) = (&self.args, &self.args.path);
-        let once = |period| Once::new(&self.client, path, period, args.acl);
+        let once = |period| Once::new(&self.client, path, period);
         let once = args.once_per.map(once);
         let guard = signals
             .or_end(Box::pin(self.granted(once.as_ref())))
@@ -169,10 +169,11 @@ impl Run {
             tell!("{path}: granted after {waited}, token {token}");
             Ok(guard)
         };
+        let acquired = Box::pin(acquired);
         if wait.is_try() {
             acquired.await
         } else {
-            Box::pin(outage::told(client, acquired)).await
+            outage::told(client, acquired).await
         }
     }
 

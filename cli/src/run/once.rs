@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use lockkeeper::{Client, Error, Guard, Version, proto::path};
 
-use super::{access, args::Access};
 use crate::{
     client::create_all,
     duration::Human,
@@ -27,7 +26,6 @@ pub(super) struct Once<'a> {
     record: String,
     clock: String,
     period: Duration,
-    access: Access,
 }
 
 /// The moment of a check, by the servers' clock.
@@ -39,7 +37,7 @@ pub(super) struct Checked {
 }
 
 impl<'a> Once<'a> {
-    pub(super) fn new(client: &'a Client, path: &'a str, period: Duration, access: Access) -> Self {
+    pub(super) fn new(client: &'a Client, path: &'a str, period: Duration) -> Self {
         let record = format!("{path}.once");
         Self {
             client,
@@ -47,7 +45,6 @@ impl<'a> Once<'a> {
             clock: path::join(&record, "clock"),
             record,
             period,
-            access,
         }
     }
 
@@ -109,10 +106,6 @@ impl<'a> Once<'a> {
     }
 
     async fn create(&self) -> Result<(), Failure> {
-        if self.access == Access::Creator {
-            access::own(self.client, &self.record).await?;
-            return access::own(self.client, &self.clock).await;
-        }
         Ok(create_all(self.client, &self.clock).await?)
     }
 }

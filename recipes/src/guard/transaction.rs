@@ -51,7 +51,8 @@ impl<'a> GuardedTransaction<'a> {
         self.and(|inner| inner.check(path, version))
     }
 
-    /// Creates a node. Its ACL lets every client read and change it.
+    /// Creates a node with the client's
+    /// [default ACL](lockkeeper_session::Builder::default_acl).
     pub fn create(self, path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Self {
         self.and(|inner| inner.create(path, data, mode))
     }

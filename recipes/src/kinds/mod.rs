@@ -13,8 +13,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lockkeeper_proto::Acls;
 
-use crate::metrics::LockMeter;
+use crate::{metrics::LockMeter, node::identity::Directory};
 
 pub(crate) mod election;
 mod first_waiter;
@@ -32,22 +33,39 @@ pub(crate) mod semaphore;
 macro_rules! settings {
     ($($lock:ty: $($first:ident).+ $(, $($more:ident).+)*;)*) => {$(
         impl $lock {
+            fn set(mut self, set: impl Fn(&mut Directory)) -> Self {
+                set(Arc::make_mut(&mut self.$($first).+));
+                $(set(Arc::make_mut(&mut self.$($more).+));)*
+                self
+            }
+
             /// The same lock. Its nodes have `data`, so that people who look at a node see who the
             /// contender is.
             #[must_use]
-            pub fn with_data(mut self, data: impl Into<Bytes>) -> Self {
+            pub fn with_data(self, data: impl Into<Bytes>) -> Self {
                 let data = data.into();
-                $(Arc::make_mut(&mut self.$($more).+).data = data.clone();)*
-                Arc::make_mut(&mut self.$($first).+).data = data;
-                self
+                self.set(|directory| directory.data = data.clone())
+            }
+
+            /// The same lock, with this access control list instead of the client's
+            /// [default](lockkeeper_session::Builder::default_acl): for its nodes, and for all nodes
+            /// above them that are missing.
+            ///
+            /// Contenders need READ, CREATE and DELETE on the directory of the lock, and READ on
+            /// each other's nodes. A contender that may not read the node ahead is not told of its
+            /// end, asks once a session timeout, and gets the lock up to two of them later.
+            ///
+            /// A list that the servers refuse ("invalid ACL") fails each attempt to lock.
+            #[must_use]
+            pub fn with_acl(self, acl: impl Into<Acls>) -> Self {
+                let acl = acl.into();
+                self.set(|directory| directory.acl = acl.clone())
             }
 
             /// The same lock, and this meter counts what it does.
             #[must_use]
-            pub fn with_meter(mut self, meter: &LockMeter) -> Self {
-                $(Arc::make_mut(&mut self.$($more).+).counters = Some(meter.counters());)*
-                Arc::make_mut(&mut self.$($first).+).counters = Some(meter.counters());
-                self
+            pub fn with_meter(self, meter: &LockMeter) -> Self {
+                self.set(|directory| directory.counters = Some(meter.counters()))
             }
 
             /// The path of the lock.

@@ -12,7 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    Acl, Acls, CreateMode, ErrorCode, Request, Response, SessionId, Stat, Version, Zxid,
+    Acls, CreateMode, ErrorCode, Request, Response, SessionId, Stat, Version, Zxid,
     multi::MultiRequest,
     path::{self, PathError},
     records::{
@@ -43,6 +43,8 @@ pub(crate) struct Directory {
     pub(crate) server_path: String,
     /// The data of each new node.
     pub(crate) data: Bytes,
+    /// The ACL of each new node, and of the directory and those above it.
+    pub(crate) acl: Acls,
     pub(crate) clock: Clock,
     /// Those of the meter, if there is one.
     pub(crate) counters: Option<Arc<Counters>>,
@@ -65,6 +67,7 @@ impl Directory {
             server_path: client.raw().server_path(&parent),
             parent,
             data: Bytes::new(),
+            acl: client.raw().default_acl(),
             clock: client.raw().clock(),
             counters: None,
         }))
@@ -105,7 +108,16 @@ impl Directory {
 
     fn create_request(&self, name: &str, mode: CreateMode, data: Bytes) -> Request {
         self.count_request();
-        Request::Create2(open_to_all(path::join(&self.server_path, name), mode, data))
+        Request::Create2(self.create(path::join(&self.server_path, name), mode, data))
+    }
+
+    fn create(&self, path: String, mode: CreateMode, data: Bytes) -> CreateRequest {
+        CreateRequest {
+            path,
+            data: Some(data),
+            acl: Some(self.acl.clone()),
+            flags: mode.flags(),
+        }
     }
 
     /// The requests that make the directory: one for each level of the path, the highest first. A
@@ -113,8 +125,8 @@ impl Directory {
     pub(crate) fn make_requests(&self) -> Vec<Request> {
         let make = |level: &str| {
             self.count_request();
-            let create = open_to_all(level.to_owned(), CreateMode::Container, Bytes::new());
-            Request::CreateContainer(create)
+            let mode = CreateMode::Container;
+            Request::CreateContainer(self.create(level.to_owned(), mode, Bytes::new()))
         };
         let mut levels: Vec<_> = path::levels(&self.server_path).map(make).collect();
         levels.reverse();
@@ -127,15 +139,6 @@ impl Directory {
             path: path::join(&self.server_path, name),
             version: Version::ANY,
         })
-    }
-}
-
-fn open_to_all(path: String, mode: CreateMode, data: Bytes) -> CreateRequest {
-    CreateRequest {
-        path,
-        data: Some(data),
-        acl: Some(Acls::Borrowed(Acl::OPEN_UNSAFE)),
-        flags: mode.flags(),
     }
 }
 

@@ -52,6 +52,9 @@ struct Trouble {
     error: Option<SessionError>,
     /// The nodes of the last look that may be ours and were not checked yet, the last one first.
     found: Vec<Arc<str>>,
+    /// The replies to the requests that make the directory. They say why it is missing if the
+    /// create fails.
+    levels: Vec<PendingReply>,
     /// Why the reply to a delete was lost.
     lost_delete: Option<SessionError>,
     /// The pause before the next request, if the last one was throttled or refused.
@@ -113,7 +116,8 @@ impl NodeTask {
                     // Levels that exist fail, which does no harm.
                     let levels = identity.directory.make_requests();
                     let raw = identity.client.raw();
-                    drop(raw.submit_all_with_backpressure(levels).await);
+                    let levels = raw.submit_all_with_backpressure(levels).await;
+                    self.trouble.get_or_insert_default().levels = levels;
                 }
                 list = identity.lists.then(|| identity.list_request());
                 identity.create_request()
@@ -187,7 +191,19 @@ impl NodeTask {
         let answer = match &mut self.pending {
             Pending::Nothing => Answer::Found(Err(Failure::NotApplied)),
             Pending::Reply(reply) => {
-                let reply = reply.await;
+                let mut reply = reply.await;
+                let levels = self.trouble.as_mut().map(|it| mem::take(&mut it.levels));
+                // Their replies are there, as they come before that of the create.
+                for level in levels.into_iter().flatten().rev() {
+                    match level.await {
+                        _ if !reply.as_ref().is_err_and(SessionError::is_no_node) => break,
+                        Err(error) if error.is_no_node() => {}
+                        Err(error) if self.identity.failure(&error) == Failure::Refused => {
+                            reply = Err(error);
+                        }
+                        _ => break,
+                    }
+                }
                 self.answer(reply)
             }
             Pending::Look(look) => {

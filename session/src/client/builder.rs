@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use lockkeeper_proto::{Acl, Acls};
 
 use super::{
     Client, Connector,
@@ -29,6 +30,7 @@ const FRAME_LIMIT: usize = 8 << 20;
 pub struct Builder {
     config: Config,
     chroot: Option<String>,
+    default_acl: Acls,
     connector: Connector,
     frame_limit: usize,
     connect_timeout: Option<Duration>,
@@ -44,6 +46,7 @@ impl Builder {
         Self {
             config: Config::new(servers, random_u64()),
             chroot: servers.chroot().map(str::to_owned),
+            default_acl: Acls::Borrowed(Acl::OPEN_UNSAFE),
             connector: Connector::tcp(),
             frame_limit: FRAME_LIMIT,
             connect_timeout: None,
@@ -112,6 +115,18 @@ impl Builder {
             credentials: credentials.into(),
         };
         self.config.auth.push(auth);
+        self
+    }
+
+    /// Sets the access control list of every node that the client creates without one of its own:
+    /// with [`create`](Client::create), [`create_all`](Client::create_all), in transactions, as the
+    /// node of a lock or above it. Default: [`Acl::OPEN_UNSAFE`].
+    ///
+    /// Servers refuse a create with a list that is empty, has an unknown scheme, or names the
+    /// creator ([`Acl::CREATOR_ALL`]) of a client without an identity: "invalid ACL". What
+    /// contenders for a lock need stands at the locks' `with_acl`.
+    pub fn default_acl(mut self, acl: impl Into<Acls>) -> Self {
+        self.default_acl = acl.into();
         self
     }
 
@@ -267,7 +282,9 @@ impl Builder {
     /// Starts the client. It has ended if that fails.
     pub(super) fn start(self, spawn: impl FnOnce(Driver) -> Started) -> (Client, Option<Error>) {
         let machine = Machine::new(self.config, self.clock.now());
-        let shared = Arc::new(Shared::new(machine, self.clock, self.chroot, self.random));
+        let (chroot, acl) = (self.chroot, self.default_acl);
+        let shared = Shared::new(machine, self.clock, chroot, acl, self.random);
+        let shared = Arc::new(shared);
         let driver = Driver::new(shared.clone(), self.connector, self.frame_limit);
         let (thread, error) = match spawn(driver) {
             Ok(thread) => (thread, None),

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{Request, SessionId, WatcherType, Zxid};
+use lockkeeper_proto::{Acls, Request, SessionId, WatcherType, Zxid};
 
 use super::{
     Client, Clock, PendingReply, capacity::options, shared::Core, sleep::Sleep, sync::BoxFuture,
@@ -289,6 +289,12 @@ impl Raw<'_> {
     #[must_use]
     pub fn random_u64(self) -> u64 {
         self.client.shared.random.next()
+    }
+
+    /// The ACL of nodes that are created without one of their own.
+    #[must_use]
+    pub fn default_acl(self) -> Acls {
+        self.client.shared.default_acl.clone()
     }
 
     /// Converts a path of this client to the server's path: adds the chroot.

@@ -18,7 +18,7 @@ use std::{
     time::Instant,
 };
 
-use lockkeeper_proto::{CreateMode, OpCode, Response, SessionId, WatcherType, path};
+use lockkeeper_proto::{Acls, CreateMode, OpCode, Response, SessionId, WatcherType, path};
 
 use super::{
     capacity_queue::CapacityQueue,
@@ -79,6 +79,7 @@ pub(crate) struct Shared {
     /// Notifies those who wait for the lease to be valid.
     pub(crate) lease_renewed: Notify,
     pub(crate) chroot: Option<String>,
+    pub(crate) default_acl: Acls,
     pub(crate) random: Random,
     /// What layers above keep for this client, one value of each type.
     extensions: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
@@ -134,6 +135,7 @@ impl Shared {
         machine: Machine<ReplySender>,
         clock: Clock,
         chroot: Option<String>,
+        default_acl: Acls,
         random: Random,
     ) -> Self {
         let core = Core {
@@ -152,6 +154,7 @@ impl Shared {
             snapshot,
             lease_renewed: Notify::default(),
             chroot,
+            default_acl,
             random,
             extensions: Mutex::default(),
         }

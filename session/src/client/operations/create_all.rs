@@ -3,7 +3,7 @@
 //! Not here: creating one node (`nodes`).
 
 use bytes::Bytes;
-use lockkeeper_proto::{Acl, Acls, CreateMode, Request, Response, path, records::Create2Response};
+use lockkeeper_proto::{CreateMode, Request, Response, path, records::Create2Response};
 
 use crate::{
     Error,
@@ -22,9 +22,8 @@ impl Client {
     /// Like [`create`](Self::create). It also creates the nodes above the new one that are missing,
     /// those of the chroot included.
     ///
-    /// The new parents are persistent, have empty data, and every client may change them. For other
-    /// access rights, create them with [`create_with_acl`](Self::create_with_acl) first. Parents
-    /// that exist stay as they are.
+    /// The new parents are persistent, have empty data, and the client's
+    /// [default ACL](crate::Builder::default_acl). Parents that exist stay as they are.
     ///
     /// If the parent exists, this is one request. Otherwise one more round trip follows, with the
     /// creation of all parents and of the node, however many levels are missing. Each is a write
@@ -69,7 +68,7 @@ impl Client {
     ) -> Result<Create2Response, Error> {
         check_to_create(path, mode)?;
         let (server_path, data) = (self.shared.path_to_create(path, mode), data.into());
-        let acl = Acls::Borrowed(Acl::OPEN_UNSAFE);
+        let acl = self.shared.default_acl.clone();
         let node = create_request(server_path.clone(), data, mode, acl);
         let mut created = self.ask(path, node.clone()).await;
         for _ in 0..ATTEMPTS {
@@ -98,7 +97,7 @@ impl Client {
             .collect();
         levels.reverse();
         let make = |level: &&str| {
-            let (mode, acl) = (CreateMode::Persistent, Acls::Borrowed(Acl::OPEN_UNSAFE));
+            let (mode, acl) = (CreateMode::Persistent, self.shared.default_acl.clone());
             create_request((*level).to_owned(), Bytes::new(), mode, acl)
         };
         let requests = levels.iter().map(make).chain([node.clone()]).collect();

@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    Acl, Acls, CreateMode, Request, Response, Stat, Version, path,
+    Acls, CreateMode, Request, Response, Stat, Version, path,
     records::{
         Create2Response, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest,
         GetDataRequest, GetDataResponse, SetDataRequest,
@@ -21,7 +21,8 @@ use crate::client::{
 };
 
 impl Client {
-    /// Creates a node that every client may change, and returns its path and metadata.
+    /// Creates a node with the client's [default ACL](crate::Builder::default_acl), and returns its
+    /// path and metadata.
     ///
     /// The mode decides the operation: `create2` (servers from 3.5.0), `createContainer` (3.5.1) or
     /// `createTTL` (3.5.3, if extended types are enabled on the servers).
@@ -76,7 +77,7 @@ impl Client {
         data: impl Into<Bytes>,
         mode: CreateMode,
     ) -> Result<Create2Response, Error> {
-        self.create_with_acl(path, data, mode, Acls::Borrowed(Acl::OPEN_UNSAFE))
+        self.create_with_acl(path, data, mode, self.shared.default_acl.clone())
             .await
     }
 
@@ -126,7 +127,8 @@ impl Client {
         self.created(created)
     }
 
-    /// Creates a node that every client may change, and returns only its path.
+    /// Creates a node with the client's [default ACL](crate::Builder::default_acl), and returns only
+    /// its path.
     ///
     /// It uses the operation `create`, which every server supports: also servers before 3.5.0, and
     /// servers that only resemble ZooKeeper. Use it for the persistent and the ephemeral modes. For
@@ -160,7 +162,7 @@ impl Client {
         mode: CreateMode,
     ) -> Result<String, Error> {
         check_to_create(path, mode)?;
-        let acl = Acls::Borrowed(Acl::OPEN_UNSAFE);
+        let acl = self.shared.default_acl.clone();
         let request = match create_request(
             self.shared.path_to_create(path, mode),
             data.into(),

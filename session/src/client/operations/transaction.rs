@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    Acl, Acls, CreateMode, OpCode, Request, Response, SessionId, Stat, Version,
+    Acls, CreateMode, OpCode, Request, Response, SessionId, Stat, Version,
     multi::MultiRequest,
     path,
     records::{CheckVersionRequest, DeleteRequest, SetDataRequest},
@@ -103,9 +103,10 @@ impl Transaction {
         self.push(Request::Check(CheckVersionRequest { path, version }))
     }
 
-    /// Creates a node that every client may change.
+    /// Creates a node with the client's [default ACL](crate::Builder::default_acl).
     pub fn create(self, path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Self {
-        self.create_with_acl(path, data, mode, Acls::Borrowed(Acl::OPEN_UNSAFE))
+        let acl = self.client.shared.default_acl.clone();
+        self.create_with_acl(path, data, mode, acl)
     }
 
     /// Creates a node with an access control list.
