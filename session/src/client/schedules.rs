@@ -21,7 +21,7 @@ use lockkeeper_proto::{
 };
 
 use super::{
-    Client, Clock, Connector, Error, ErrorKind, Transport, Wait,
+    Client, Clock, Connector, Error, Transport, Wait,
     net::{reactor, sockets::Sockets},
     own_thread::run,
     parker::{Bed, Parker, Poke},
@@ -30,6 +30,7 @@ use super::{
         os::{Condvar, Mutex, lock, thread},
     },
 };
+use crate::ErrorKind;
 
 /// How many orders each test explores.
 const ORDERS: usize = 1000;
