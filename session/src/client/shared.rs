@@ -345,7 +345,7 @@ impl Core {
     /// Watches nodes with one request. The events of all of them go to one queue.
     pub(crate) fn watch_group(
         &mut self,
-        paths: Vec<String>,
+        paths: impl Iterator<Item = String>,
         events: &Arc<GroupEvents>,
     ) -> Vec<WatchId> {
         let ids = self.machine.watch_nodes(paths);

@@ -3,7 +3,7 @@
 //! Single watchers are polled one by one, so that their order is lost: an event may arrive between
 //! two polls. A group has one queue for all.
 
-use std::{collections::VecDeque, fmt, future::poll_fn, mem, sync::Arc};
+use std::{collections::VecDeque, fmt, future::poll_fn, sync::Arc};
 
 use lockkeeper_proto::{EventType, path};
 
@@ -48,7 +48,7 @@ impl WatchGroup {
     pub fn watch(&self, directory: &str, names: Vec<Arc<str>>) {
         self.shared.act(|core| {
             let paths = names.iter().map(|name| path::join(directory, name));
-            let ids = core.watch_group(paths.collect(), &self.events);
+            let ids = core.watch_group(paths, &self.events);
             self.events.look(|events| {
                 // Most groups never watch more.
                 events.watches.reserve_exact(names.len());
@@ -60,11 +60,8 @@ impl WatchGroup {
     /// Gives up the watches on all other nodes.
     pub fn retain(&self, is_wanted: impl Fn(&str) -> bool) {
         let given_up: Vec<WatchId> = self.events.look(|events| {
-            let (wanted, others) = mem::take(&mut events.watches)
-                .into_iter()
-                .partition::<Vec<_>, _>(|(_, name)| is_wanted(name));
-            events.watches = wanted;
-            others.into_iter().map(|(id, _)| id).collect()
+            let others = events.watches.extract_if(.., |(_, name)| !is_wanted(name));
+            others.map(|(id, _)| id).collect()
         });
         if !given_up.is_empty() {
             self.shared

@@ -60,8 +60,8 @@ impl Batches {
         }
     }
 
-    pub(super) fn finish(self) -> Vec<Request> {
-        self.requests.into_iter().map(narrow).collect()
+    pub(super) fn finish(self) -> impl ExactSizeIterator<Item = Request> {
+        self.requests.into_iter().map(narrow)
     }
 }
 

@@ -269,8 +269,9 @@ impl Watches {
             id
         });
         let ids: Vec<_> = ids.collect();
-        let requests = batches.finish().into_iter();
-        let sent = requests.map(|request| out.send(request, Ask::Set { since: newest }));
+        let sent = batches
+            .finish()
+            .map(|request| out.send(request, Ask::Set { since: newest }));
         match sent.last() {
             Some(Ok(last)) => {
                 if let Some(arrivals) = &mut self.arrivals {
@@ -465,7 +466,7 @@ impl Watches {
         let requests = batches.finish();
         self.arrivals = Some(Arrivals::new(requests.len(), bounds));
         let ask = Ask::Restore { since };
-        requests.into_iter().map(|request| (request, ask)).collect()
+        requests.map(|request| (request, ask)).collect()
     }
 
     /// Frees the room that a burst has left.
