@@ -10,6 +10,9 @@ use lockkeeper::{Client, CreateMode, Election, Guard, LockError, Version, error:
 use lockkeeper_server::Server;
 use tokio::{sync::watch, time::sleep};
 
+/// How long a leader may go on when the program is told to stop.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Runs jobs until there is none, or `stop` says so. Returns their number.
 async fn run_jobs(
     guard: &Guard,
@@ -53,17 +56,10 @@ async fn copy(
         let working = stop.clone();
         let shutdown = stop.wait_for(|stop| *stop);
         let work = async |guard: &Guard| run_jobs(guard, jobs, id, &working).await;
-        let again = match election.lead_until(shutdown, work).await {
+        let again = match election.lead_until(shutdown, PATIENCE, work).await {
             Ok(None) => return Ok(0), // told to stop while it waited
-            Ok(Some(led)) => match led.output {
-                Some(Ok(done)) => return Ok(done),
-                Some(Err(error)) => error,
-                None => LockError::Lost {
-                    loss: led.loss.unwrap_or(Loss::Elapsed),
-                    path: election.path().to_owned(),
-                },
-            },
-            Err(error) => error,
+            Ok(Some(Ok(done))) => return Ok(done),
+            Ok(Some(Err(error))) | Err(error) => error,
         };
         let is_over = again
             .loss()

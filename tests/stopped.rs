@@ -108,8 +108,7 @@ fn child_of_the_tests() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        election.lead(work).await.unwrap()
+        election.lead(work).await
     });
-    assert!(led.output.is_none());
-    write(format!("lost: {:?}\n", led.loss));
+    write(format!("lost: {:?}\n", led.unwrap_err().loss()));
 }

@@ -98,7 +98,7 @@ pub use error::{LockError, Loss, Obstacle};
 pub use guard::{FencingToken, Guard, LockState, transaction::GuardedTransaction};
 pub use inspect::{QueueEntry, inspect};
 pub use kinds::{
-    election::{Election, Latch, LeadOutcome},
+    election::{Election, Latch},
     multi_lock::{Member, MultiGuard, MultiLock},
     mutex::Mutex,
     plain::PlainMutex,

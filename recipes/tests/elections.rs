@@ -16,9 +16,9 @@ use std::{
 
 use futures::future::FutureExt;
 use lockkeeper_proto::{ErrorCode, OpCode};
-use lockkeeper_recipes::{Election, FencingToken, LeadOutcome, LockError, Loss};
+use lockkeeper_recipes::{Election, FencingToken, LockError, Loss};
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::{Client, Clock};
+use lockkeeper_session::{Client, Clock, Effect};
 use tokio::sync::oneshot;
 
 use support::{
@@ -69,7 +69,7 @@ async fn a_shutdown_leaves_the_queue_while_waiting() {
     let leader = election(&one).elect().await.unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let waiting = election(&two);
-    let led = waiting.lead_until(stopped, async |_| panic!("it never leads"));
+    let led = waiting.lead_until(stopped, LONG, async |_| panic!("it never leads"));
     let mut led = pin!(led);
     until("it waits", async || {
         assert!(led.as_mut().now_or_never().is_none());
@@ -86,7 +86,9 @@ async fn a_shutdown_leaves_the_queue_while_waiting() {
 async fn a_shutdown_from_the_beginning_sends_nothing() {
     let server = server().await;
     let client = client(&server).await;
-    let led = election(&client).lead_until(async {}, async |_| ()).await;
+    let led = election(&client)
+        .lead_until(async {}, LONG, async |_| ())
+        .await;
     assert!(led.unwrap().is_none());
     assert_eq!(server.counters().requests_of(OpCode::CREATE2), 0);
 }
@@ -99,7 +101,7 @@ async fn a_leader_finishes_its_work_after_the_shutdown() {
     let (finish, finished) = oneshot::channel::<u32>();
     let (begin, working) = oneshot::channel::<()>();
     let election_of_one = election(&one);
-    let mut led = pin!(election_of_one.lead_until(stopped, async |_| {
+    let mut led = pin!(election_of_one.lead_until(stopped, LONG, async |_| {
         begin.send(()).unwrap();
         finished.await.unwrap()
     }));
@@ -117,9 +119,26 @@ async fn a_leader_finishes_its_work_after_the_shutdown() {
     })
     .await;
     finish.send(7).unwrap();
-    let LeadOutcome { output, loss, .. } = soon(led).await.unwrap().unwrap();
-    assert_eq!((output, loss), (Some(7), None));
+    assert_eq!(soon(led).await, Ok(Some(7)));
     soon(next).await.unwrap().release().await.unwrap();
+}
+
+/// Others lead then.
+#[tokio::test]
+async fn a_leader_that_works_for_too_long_after_the_shutdown_is_stopped() {
+    let server = server().await;
+    let client = client(&server).await;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let mut stop = Some(stop);
+    let election = election(&client);
+    let led = election.lead_until(stopped, Duration::from_millis(50), async |guard| {
+        let _ = stop.take().unwrap().send(());
+        until("it is over", async || !guard.is_valid()).await;
+        panic!("the work goes on after its limit");
+    });
+    let late: Result<Option<()>, _> = soon(led).await;
+    assert_eq!(late.unwrap_err().loss(), Some(Loss::Overdue));
+    until_contenders(&server, 0).await;
 }
 
 /// The work and the loss are ready at the same time. The loss is first: the work does not go on.
@@ -131,7 +150,7 @@ async fn a_loss_drops_the_work_also_after_the_shutdown() {
     let (stop, stopped) = oneshot::channel::<()>();
     let mut stop = Some(stop);
     let election = election(&client);
-    let led = election.lead_until(stopped, async |_| {
+    let led = election.lead_until(stopped, LONG, async |_| {
         let _ = stop.take().unwrap().send(());
         server.faults().expire(session);
         until("the client knows", async || {
@@ -140,8 +159,8 @@ async fn a_loss_drops_the_work_also_after_the_shutdown() {
         .await;
         panic!("the work goes on after the loss");
     });
-    let outcome: LeadOutcome<()> = soon(led).await.unwrap().unwrap();
-    assert_eq!((outcome.output, outcome.loss), (None, Some(Loss::Expired)));
+    let lost: Result<Option<()>, _> = soon(led).await;
+    assert_eq!(lost.unwrap_err().loss(), Some(Loss::Expired));
 }
 
 /// The reply to the delete of a leader that resigns is lost, and no node is found after that. An
@@ -152,11 +171,8 @@ async fn a_leader_that_resigned_perhaps_has_perhaps_not_led_to_the_end() {
     let client = client(&server).await;
     server.faults().lose_reply(When::op(OpCode::DELETE));
     let election = election(&client);
-    let outcome = soon(election.lead(async |_| 7)).await.unwrap();
-    assert_eq!(
-        (outcome.output, outcome.loss),
-        (Some(7), Some(Loss::Elapsed))
-    );
+    let resigned = soon(election.lead(async |_| 7)).await;
+    assert_eq!(resigned.unwrap_err().effect(), Effect::Unknown);
     assert_eq!(server.faults().pending(), 0);
 }
 

@@ -357,21 +357,16 @@ async fn losing_the_lead_drops_the_work_and_finishing_the_work_resigns() {
     let server = server().await;
     let client = client(&server).await;
     let election = Election::new(&client, "/e").unwrap();
-    let term = election
-        .lead(async |guard| guard.fencing_token())
-        .await
-        .unwrap();
-    assert!(term.output.is_some() && term.loss.is_none());
+    let led = election.lead(async |guard| guard.fencing_token());
+    assert!(led.await.unwrap().get() > 0);
     assert_eq!(below(&server, "/e"), 0);
     let session = client.snapshot().session_id;
-    let term = soon(election.lead(async |_| {
+    let lost = soon(election.lead(async |_| {
         server.faults().expire(session);
         std::future::pending::<()>().await;
     }))
-    .await
-    .unwrap();
-    assert_eq!(term.output, None);
-    assert!(term.loss.is_some());
+    .await;
+    assert_eq!(lost.unwrap_err().loss(), Some(Loss::Expired));
 }
 
 /// A refusal by the ACL is returned at once and names the path. The client does not repeat the

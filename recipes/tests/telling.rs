@@ -223,7 +223,7 @@ async fn three_holds(client: &Client) -> (Arc<Guard>, Arc<Latch>, impl Future<Ou
             begin.send(()).unwrap();
             std::future::pending::<()>().await;
         });
-        work.await.unwrap().loss.unwrap()
+        work.await.unwrap_err().loss().unwrap()
     });
     started.await.unwrap();
     (Arc::new(guard), Arc::new(latch), async {

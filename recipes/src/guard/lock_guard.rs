@@ -390,6 +390,16 @@ impl Guard {
         }
     }
 
+    /// Runs `work` under the lock, and releases it.
+    pub(crate) async fn hold_during<T>(
+        self,
+        work: impl AsyncFnOnce(&Self) -> T,
+    ) -> Result<T, LockError> {
+        let output = self.during(work(&self)).await?;
+        self.release().await?;
+        Ok(output)
+    }
+
     /// Gives the lock up if it is still held after `limit`, counted from now: the client deletes
     /// the node, the holder is told [`Loss::Overdue`], and its transactions under the lock fail.
     /// Use it for work that may get stuck. A second call replaces the first.

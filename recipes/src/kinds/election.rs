@@ -52,32 +52,29 @@ impl Election {
     /// Waits until this contender is the leader, runs `work`, and resigns when the work is done.
     ///
     /// If the leadership can no longer be relied on, `work` is dropped at its current await. This
-    /// happens before another contender can be the leader.
+    /// happens before another contender can be the leader. `Ok` says that the leadership was held
+    /// from the beginning of the work to its end.
     ///
     /// # Errors
-    /// Until this contender is the leader, as [`Mutex::lock`](crate::Mutex::lock). After that there
-    /// is no error: the [`LeadOutcome`] says how the leadership ended.
+    /// As [`Mutex::with`](crate::Mutex::with).
     ///
     /// # Cancel safety
     /// Dropping the future drops the work, and leaves the election.
-    pub async fn lead<T>(
-        &self,
-        work: impl AsyncFnOnce(&Guard) -> T,
-    ) -> Result<LeadOutcome<T>, LockError> {
-        let guard = self.elect().await?;
-        Ok(lead_under(guard, work).await)
+    pub async fn lead<T>(&self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T, LockError> {
+        self.elect().await?.hold_during(work).await
     }
 
     /// As [`lead`](Self::lead), for a program that is to shut down: leaves the election when
     /// `shutdown` completes while this contender waits. The result is `None` then, and `work` was
-    /// not called.
+    /// not called. A `shutdown` that is complete from the beginning sends nothing.
     ///
-    /// A leader finishes its work: `shutdown` is dropped when it is elected, and only a loss drops
-    /// the work. Work that does not end by itself needs a handle of its own to hear of the
-    /// shutdown, as in the example. A `shutdown` that is complete from the beginning sends nothing.
+    /// A leader finishes its work, for at most `limit` after the shutdown. Work that does not end by
+    /// itself needs a handle of its own to hear of the shutdown, as in the example.
     ///
     /// # Errors
-    /// As [`lead`](Self::lead).
+    /// - As [`lead`](Self::lead).
+    /// - [`LockError::Lost`] with [`Loss::Overdue`] when the work took longer than `limit` after the
+    ///   shutdown: it was dropped, and the leadership given up.
     ///
     /// # Cancel safety
     /// As [`lead`](Self::lead).
@@ -88,6 +85,7 @@ impl Election {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
     /// # use lockkeeper_recipes as lockkeeper;
+    /// use std::time::Duration;
     /// use lockkeeper::Election;
     /// use tokio::sync::watch;
     ///
@@ -96,7 +94,7 @@ impl Election {
     /// # let one_round = async |round| if round == 3 { stop.send_replace(true); };
     /// let election = Election::new(&client, "/leader")?;
     /// let shutdown = waiting.wait_for(|stop| *stop);
-    /// let led = election.lead_until(shutdown, async |_| {
+    /// let led = election.lead_until(shutdown, Duration::from_secs(10), async |_| {
     ///     let mut rounds = 0;
     ///     while !*working.borrow() {
     ///         rounds += 1;
@@ -106,20 +104,32 @@ impl Election {
     /// });
     /// match led.await? {
     ///     None => println!("told to stop before it led"),
-    ///     Some(outcome) => assert_eq!((outcome.output, outcome.loss), (Some(3), None)),
+    ///     Some(rounds) => assert_eq!(rounds, 3),
     /// }
     /// # Ok(()) }
     /// ```
     pub async fn lead_until<T>(
         &self,
         shutdown: impl Future,
+        limit: Duration,
         work: impl AsyncFnOnce(&Guard) -> T,
-    ) -> Result<Option<LeadOutcome<T>>, LockError> {
-        let guard = match select(pin!(shutdown), pin!(self.elect())).await {
+    ) -> Result<Option<T>, LockError> {
+        let mut shutdown = pin!(shutdown);
+        let guard = match select(shutdown.as_mut(), pin!(self.elect())).await {
             Either::Left(_) => return Ok(None),
             Either::Right(elected) => elected?,
         };
-        Ok(Some(lead_under(guard, work).await))
+        let led = guard.hold_during(async |guard| {
+            let mut work = pin!(work(guard));
+            match select(shutdown, work.as_mut()).await {
+                Either::Left(_) => {
+                    guard.limit_hold(limit);
+                    work.await
+                }
+                Either::Right(output) => output,
+            }
+        });
+        led.await.map(Some)
     }
 
     /// Waits until this contender is the leader, and returns a guard, as
@@ -182,20 +192,6 @@ impl Election {
     }
 }
 
-/// How a leadership ended: the result of [`Election::lead`] and [`Election::lead_until`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LeadOutcome<T> {
-    /// The output of the work; `None` when the work was dropped because the leadership was lost.
-    pub output: Option<T>,
-    /// How the leadership was lost; `None` when it was held from the beginning of the work to its
-    /// end.
-    ///
-    /// It is [`Loss::Elapsed`] when the work is done, and it is unknown whether the leadership was
-    /// held until its end.
-    pub loss: Option<Loss>,
-}
-
 /// A contender of an election in the background. Made by [`Election::latch`]. Dropping it resigns.
 #[must_use = "dropping the latch resigns"]
 pub struct Latch {
@@ -253,23 +249,6 @@ impl fmt::Debug for Latch {
             .field("leadership", &self.leadership.latest())
             .finish_non_exhaustive()
     }
-}
-
-/// Runs the work of a leader, and resigns. The work is dropped upon a loss.
-async fn lead_under<T>(guard: Guard, work: impl AsyncFnOnce(&Guard) -> T) -> LeadOutcome<T> {
-    let output = match guard.during(work(&guard)).await {
-        Err(error) => {
-            let (output, loss) = (None, error.loss());
-            return LeadOutcome { output, loss };
-        }
-        Ok(output) => Some(output),
-    };
-    let released = guard.release().await;
-    // Or else no server has said whether the leadership was held until now.
-    let loss = released
-        .err()
-        .map(|error| error.loss().unwrap_or(Loss::Elapsed));
-    LeadOutcome { output, loss }
 }
 
 /// What a latch tells its users. The client drops it when it ends: the latch follows then.

@@ -87,15 +87,13 @@ impl Mutex {
     /// # Errors
     /// - As [`lock`](Self::lock).
     /// - [`LockError::Lost`] when the lock was lost before the work was done: the work was dropped.
-    /// - As [`Guard::release`]: the work was done, and its output is dropped.
+    /// - As [`Guard::release`]: the work was done, and its output is dropped. If no server has said
+    ///   that the lock was held until then, the [effect](LockError::effect) is unknown.
     ///
     /// # Cancel safety
     /// Dropping the future drops the work, and releases the lock in the background.
     pub async fn with<T>(&self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T, LockError> {
-        let guard = self.lock().await?;
-        let output = guard.during(work(&guard)).await?;
-        guard.release().await?;
-        Ok(output)
+        self.lock().await?.hold_during(work).await
     }
 
     /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything, from the first

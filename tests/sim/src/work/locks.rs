@@ -238,7 +238,7 @@ impl Worker {
         let end = match &term {
             None => End::GivenUp,
             Some(Err(error)) => end_of(error),
-            Some(Ok(term)) => term.loss.map_or(End::Released, end_of_loss),
+            Some(Ok(())) => End::Released,
         };
         drop(term);
         self.ended(attempts, &end);
