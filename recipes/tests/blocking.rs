@@ -134,6 +134,12 @@ fn a_wait_on_a_thread_of_a_runtime_is_an_error() {
         ensemble.runtime.block_on(spawned).unwrap(),
         Err(refused.clone())
     );
+    // What the error names instead.
+    let blocking = client.clone();
+    let spawned = (ensemble.runtime)
+        .spawn_blocking(move || runtime::Handle::current().block_on(blocking.exists("/")));
+    let found = ensemble.runtime.block_on(spawned).unwrap();
+    assert!(found.unwrap().is_some());
     assert_eq!(
         ensemble.runtime.block_on(async { guard.release().wait() }),
         Err(refused.clone())

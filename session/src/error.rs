@@ -150,7 +150,7 @@ pub enum ErrorKind {
         error: DecodeError,
     },
     /// [`Wait`](crate::Wait) was used on a thread of a tokio runtime, which must not block. Nothing
-    /// was sent. Use `.await` there.
+    /// was sent. Use `.await` there, or tokio's `Handle::block_on` in `spawn_blocking`.
     InsideRuntime,
     /// The system could not start the background thread of a client.
     NoThread(io::ErrorKind),
@@ -360,7 +360,9 @@ impl fmt::Display for Error {
             ErrorKind::Malformed { op, .. } => {
                 write!(f, "the reply to {} cannot be read{at}{effect}", name(op))
             }
-            ErrorKind::InsideRuntime => f.write_str("wait in a runtime: use .await there"),
+            ErrorKind::InsideRuntime => f.write_str(
+                "wait in a runtime: use .await there, or Handle::block_on in spawn_blocking",
+            ),
             ErrorKind::NoThread(kind) => {
                 write!(f, "cannot start the thread of the client: {kind}")
             }

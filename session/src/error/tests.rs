@@ -131,7 +131,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         ),
         (
             ErrorKind::InsideRuntime.into(),
-            "wait in a runtime: use .await there",
+            "wait in a runtime: use .await there, or Handle::block_on in spawn_blocking",
         ),
         (
             ErrorKind::NoThread(io::ErrorKind::WouldBlock).into(),

@@ -4,10 +4,7 @@
 use std::{future::Future, pin::Pin};
 
 use lockkeeper::{
-    Client, Election, FencingToken, Guard, LockError,
-    election::{Latch, LeadOutcome},
-    error::Loss,
-    locks::inspect,
+    Client, Election, FencingToken, Guard, LockError, election::Latch, error::Loss, locks::inspect,
 };
 use tokio::{sync::oneshot, time::timeout};
 
@@ -24,7 +21,7 @@ pub(crate) struct Leading(Election);
 
 /// The work of a leader. It has begun, and ends when `done` is sent.
 pub(crate) struct Work {
-    term: Boxed<Result<LeadOutcome<()>, LockError>>,
+    term: Boxed<Result<(), LockError>>,
     done: oneshot::Sender<()>,
     node: String,
     token: FencingToken,
@@ -86,13 +83,7 @@ impl Held for Work {
 
     async fn release(self) -> Result<(), LockError> {
         let _ = self.done.send(());
-        match self.term.await?.loss {
-            None => Ok(()),
-            Some(loss) => Err(LockError::Lost {
-                loss,
-                path: self.node,
-            }),
-        }
+        self.term.await
     }
 }
 
