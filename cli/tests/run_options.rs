@@ -119,6 +119,14 @@ fn only_the_creator_can_enter_a_lock_of_its_own(arm: &Arm) {
     }
     let late = run(&open, creator, ann);
     late.is(64, "").says("everyone may change it");
+    let once = &["--acl", "creator", "--once-per", "1d"];
+    let path = arm.path();
+    run(&path, once, ann).is(0, "ran\n");
+    let path = arm.path();
+    arm.create(&format!("{path}.once"));
+    let late = run(&path, once, ann);
+    late.is(64, "")
+        .says(".once exists, and everyone may change it");
 }
 
 fn the_script_for_a_lost_lock_is_told_the_reason(arm: &Arm) {

@@ -10,9 +10,20 @@ use core::{fmt, iter, str};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::{Encode, Sink, Writer, reader::LENGTH};
+use crate::{Encode, Sink, Writer};
+
+/// The bytes of a length or count.
+pub(crate) const LENGTH: usize = 4;
 
 /// A list of names. It shares the memory of the message from which it was decoded.
+///
+/// ```
+/// use lockkeeper_jute::Names;
+///
+/// let names: Names = ["a", "b"].into_iter().collect();
+/// assert_eq!((names.len(), names.iter().next()), (2, Some("a")));
+/// assert_eq!(Vec::from(names), ["a", "b"]);
+/// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Names {
     count: usize,

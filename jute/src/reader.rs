@@ -17,7 +17,11 @@ use bytes::{Buf, Bytes};
 
 #[cfg(feature = "trace")]
 use crate::Traced;
-use crate::{Decode, DecodeError, DecodeErrorKind, Names, names, trace::TracedValue};
+use crate::{
+    Decode, DecodeError, DecodeErrorKind, Names,
+    names::{self, LENGTH},
+    trace::TracedValue,
+};
 
 /// Reads jute values from the front of a buffer.
 #[derive(Clone, Debug)]
@@ -264,9 +268,6 @@ impl Reader {
         Ok(count)
     }
 }
-
-/// The bytes of a length or count.
-pub(crate) const LENGTH: usize = 4;
 
 /// Decodes UTF-8 in which a character above U+FFFF may be written as two encoded surrogates
 /// (CESU-8).

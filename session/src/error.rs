@@ -30,6 +30,24 @@ pub enum Effect {
 }
 
 /// Why a request failed, the server and the session, and whether the request may have been applied.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = lockkeeper_server::Server::start().await?;
+/// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+/// # mod lockkeeper { pub mod error { pub use lockkeeper_session::{Effect, ErrorKind}; } }
+/// use lockkeeper::error::{Effect, ErrorKind};
+///
+/// let error = client.get_data("/none").await.unwrap_err();
+/// assert!(error.is_no_node() && error.effect() == Effect::NotApplied);
+/// match error.kind() {
+///     ErrorKind::Refused { path, .. } => assert_eq!(path, "/none"),
+///     kind => panic!("{kind:?}"),
+/// }
+/// assert_eq!(error.peer().server, client.snapshot().server);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Box<Inner>); // One word: results are moved several times on their way to the caller.
 

@@ -38,14 +38,21 @@ pub(super) struct Checked {
 
 impl<'a> Once<'a> {
     pub(super) fn new(client: &'a Client, path: &'a str, period: Duration) -> Self {
-        let record = format!("{path}.once");
+        let [record, clock] = Self::nodes(path);
         Self {
             client,
             path,
-            clock: path::join(&record, "clock"),
             record,
+            clock,
             period,
         }
+    }
+
+    /// The nodes of the record and of the clock.
+    pub(super) fn nodes(path: &str) -> [String; 2] {
+        let record = format!("{path}.once");
+        let clock = path::join(&record, "clock");
+        [record, clock]
     }
 
     /// Looks whether the command has run in this period.

@@ -1,5 +1,7 @@
 //! An attempt to get a lock, up to the grant. The attempt and the hold are one span in the log
 //! (`docs/logging.md`).
+//!
+//! Not here: the guard that a grant makes (`lock_guard`), whose turn it is (`queue`).
 
 use std::{sync::Arc, time::Instant};
 
@@ -40,7 +42,7 @@ impl Attempt {
     }
 
     /// The lock is granted, with this fencing token.
-    pub(super) fn granted(mut self, token: FencingToken) -> Hold {
+    fn granted(mut self, token: FencingToken) -> Hold {
         self.is_settled = true;
         let since = self.directory.clock.running();
         let waited = since.saturating_duration_since(self.since);
@@ -53,15 +55,19 @@ impl Attempt {
         Hold::new(self.directory.clone(), since, token, self.span.clone())
     }
 
-    /// The guard of a node whose turn has come. Without a node it was a try, and another contender
-    /// has the lock.
+    /// The guard of a node whose turn has come.
+    pub(crate) fn guard(self, node: LockNode) -> Result<Guard, LockError> {
+        Guard::new(node, |token| self.granted(token))
+    }
+
+    /// The result of this attempt. Without a node it was a try, and another contender has the lock.
     pub(crate) fn ended(
         self,
         node: Result<Option<LockNode>, LockError>,
     ) -> Result<Option<Guard>, LockError> {
         let directory = self.directory.clone();
         let guard = match node {
-            Ok(Some(node)) => Guard::new(node, self).map(Some),
+            Ok(Some(node)) => self.guard(node).map(Some),
             Ok(None) => {
                 self.refused();
                 Ok(None)

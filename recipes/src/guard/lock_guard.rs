@@ -24,7 +24,6 @@ use lockkeeper_session::{
 };
 
 use super::{
-    attempt::Attempt,
     lost::{LockState, lost},
     token::FencingToken,
 };
@@ -192,7 +191,10 @@ pub struct Guard {
 
 impl Guard {
     /// The guard of a contender that was granted the lock.
-    pub(crate) fn new(mut node: LockNode, attempt: Attempt) -> Result<Self, LockError> {
+    pub(super) fn new(
+        mut node: LockNode,
+        granted: impl FnOnce(FencingToken) -> Hold,
+    ) -> Result<Self, LockError> {
         node.keep_lease();
         let Some(tag) = node.node().map(|node| node.tag) else {
             return Err(LockError::lost(Loss::Deleted));
@@ -200,7 +202,7 @@ impl Guard {
         let token = FencingToken::of(tag.czxid);
         let guard = Self {
             session_id: tag.session_id,
-            hold: Arc::new(attempt.granted(token)),
+            hold: Arc::new(granted(token)),
             node,
         };
         let headroom = guard.headroom();

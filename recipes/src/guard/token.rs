@@ -1,4 +1,6 @@
-//! The fencing token of a held lock.
+//! The fencing token of a held lock: the number of the transaction that has created its node.
+//!
+//! Not here: the writes that it guards (`transaction`, `docs/guide/fencing.md`).
 
 use std::fmt;
 
@@ -40,8 +42,8 @@ impl From<FencingToken> for u64 {
     }
 }
 
-/// For a column of the type BIGINT, which has a sign. The order stays: ZooKeeper numbers
-/// transactions with the positive numbers of 64 bits.
+/// For a column of the type BIGINT, which has a sign. No token is above `i64::MAX`, because
+/// ZooKeeper's numbers of transactions have 64 bits with a sign.
 impl From<FencingToken> for i64 {
     fn from(token: FencingToken) -> Self {
         token.0.cast_signed()

@@ -68,8 +68,10 @@ impl Election {
     /// `shutdown` completes while this contender waits. The result is `None` then, and `work` was
     /// not called. A `shutdown` that is complete from the beginning sends nothing.
     ///
-    /// A leader finishes its work, for at most `limit` after the shutdown. Work that does not end by
-    /// itself needs a handle of its own to hear of the shutdown, as in the example.
+    /// A leader finishes its work, for at most `limit` after the shutdown. That replaces a limit of
+    /// its own that the work has set ([`Guard::limit_hold`]), and does not bound the release after the
+    /// work. Work that does not end by itself needs a handle of its own to hear of the shutdown, as in
+    /// the example.
     ///
     /// # Errors
     /// - As [`lead`](Self::lead).

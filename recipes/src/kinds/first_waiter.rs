@@ -122,7 +122,7 @@ impl Semaphore {
         let mut attempts = vec![attempt];
         attempts.resize_with(nodes.len(), || Attempt::new(&self.leases));
         let granted = nodes.into_iter().zip(attempts);
-        let guards = granted.map(|(node, attempt)| Guard::new(node, attempt));
+        let guards = granted.map(|(node, attempt)| attempt.guard(node));
         guards.collect::<Result<_, _>>().map(Some)
     }
 

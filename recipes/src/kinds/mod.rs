@@ -55,7 +55,8 @@ macro_rules! settings {
             /// each other's nodes. A contender that may not read the node ahead is not told of its
             /// end, asks once a session timeout, and gets the lock up to two of them later.
             ///
-            /// A list that the servers refuse ("invalid ACL") fails each attempt to lock.
+            /// A list that the servers refuse ("invalid ACL") fails each attempt to lock. The node of a
+            /// semaphore's shared limit has the client's default.
             #[must_use]
             pub fn with_acl(self, acl: impl Into<Acls>) -> Self {
                 let acl = acl.into();

@@ -249,7 +249,8 @@ impl Semaphore {
         Ok(limit.saturating_sub(taken))
     }
 
-    /// Sets a shared limit, for all clients. Makes the node of the limit if it is missing.
+    /// Sets a shared limit, for all clients. Makes the node of the limit if it is missing, with the
+    /// client's [default ACL](lockkeeper_session::Builder::default_acl).
     ///
     /// # Errors
     /// - [`LockError::FixedLimit`] when the limit of this semaphore is not shared.

@@ -121,7 +121,9 @@ impl LockQueue {
     }
 
     fn guard(&self, node: LockNode, attempt: Attempt) -> Result<Guard, LockError> {
-        Guard::new(node, attempt).map_err(|error| error.at(&self.directory.path))
+        attempt
+            .guard(node)
+            .map_err(|error| error.at(&self.directory.path))
     }
 
     /// Waits for the turn of an attempt, and returns its node.
@@ -214,7 +216,7 @@ impl<G> Ticket<G> {
         let directory = self.waiter.node.directory().clone();
         let granted = match self.waiter.turn(&mut None).await {
             Ok(node) => match self.finish {
-                Finish::Guard(of) => Guard::new(node, self.attempt).map(of),
+                Finish::Guard(of) => self.attempt.guard(node).map(of),
                 Finish::Then(then) => then(node, self.attempt).await,
             },
             Err(error) => Err(error),

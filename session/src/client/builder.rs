@@ -125,6 +125,25 @@ impl Builder {
     /// Servers refuse a create with a list that is empty, has an unknown scheme, or names the
     /// creator ([`Acl::CREATOR_ALL`]) of a client without an identity: "invalid ACL". What
     /// contenders for a lock need stands at the locks' `with_acl`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let servers = server.connect_string();
+    /// # mod lockkeeper {
+    /// #     pub use {lockkeeper_proto::CreateMode, lockkeeper_session::Client};
+    /// #     pub mod node { pub use lockkeeper_proto::Acl; }
+    /// # }
+    /// use lockkeeper::{Client, CreateMode, node::Acl};
+    ///
+    /// let builder = Client::builder(&servers)?.auth("digest", "ann:secret");
+    /// let client = builder.default_acl(Acl::CREATOR_ALL).connect().await?;
+    /// client.create("/hers", "", CreateMode::Persistent).await?;
+    /// let stranger = Client::connect(&servers).await?;
+    /// assert!(stranger.get_data("/hers").await.is_err());
+    /// # Ok(()) }
+    /// ```
     pub fn default_acl(mut self, acl: impl Into<Acls>) -> Self {
         self.default_acl = acl.into();
         self

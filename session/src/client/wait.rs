@@ -44,8 +44,8 @@ pub trait Wait: Future<Output: Outcome> + Sized {
     ///
     /// # Errors
     /// Those of the future. [`InsideRuntime`](crate::ErrorKind::InsideRuntime) on a thread of a
-    /// tokio runtime, which must not block: nothing is sent then. Threads of `spawn_blocking` count
-    /// as such.
+    /// tokio runtime, which must not block, and on a thread of `spawn_blocking`: nothing is sent
+    /// then. On the latter, tokio's `Handle::block_on` waits.
     fn wait(self) -> Result<Value<Self>, Failure<Self>> {
         match wait_until(None, self)? {
             Some(output) => output.into_result(),

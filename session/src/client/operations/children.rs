@@ -63,7 +63,7 @@ impl Client {
 
     /// Lists the names of a node's children, in no order, and reads the node's metadata.
     ///
-    /// Both are from the same moment.
+    /// Both are from the same moment. `Vec::from` copies the names out of the reply.
     ///
     /// # Errors
     /// Same as [`get_children`](Self::get_children).
