@@ -210,7 +210,7 @@ fn an_expired_session_ends_the_command() {
     let mut run = arm.start(&[], &path, "echo $$; exec sleep 60");
     let pid = run.pid_in_line();
     let session = session_of(arm.server(), &path).unwrap();
-    assert!(arm.server().faults().expire(session));
+    assert!(arm.server().faults().expire_early(session));
     // The server decides whether the client hears first of the deleted node or of the expired session.
     run.end().ends(74).says("lock lost");
     assert!(!is_alive(pid));

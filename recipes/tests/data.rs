@@ -94,7 +94,7 @@ async fn nothing_is_written_in_a_later_session() {
     for kind in 0..KINDS {
         let guard = locked(&client, kind).await;
         let session = client.snapshot().session_id;
-        server.faults().expire(session);
+        server.faults().expire_early(session);
         until("there is another session", async || {
             let now = client.snapshot();
             now.state.is_connected() && now.session_id != session

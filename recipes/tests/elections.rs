@@ -152,7 +152,7 @@ async fn a_loss_drops_the_work_also_after_the_shutdown() {
     let election = election(&client);
     let led = election.lead_until(stopped, LONG, async |_| {
         let _ = stop.take().unwrap().send(());
-        server.faults().expire(session);
+        server.faults().expire_early(session);
         until("the client knows", async || {
             client.snapshot().session_id != session
         })

@@ -34,7 +34,7 @@ async fn a_lease_in_a_later_session_than_the_place_is_not_granted() {
         server.faults().pending() == 0 && !client.snapshot().state.is_connected()
     })
     .await;
-    assert!(server.faults().expire(session));
+    assert!(server.faults().expire_early(session));
     server.faults().refuse_handshakes(false);
     let error = soon(acquiring).await.unwrap().unwrap_err();
     assert_eq!(error.loss(), Some(Loss::Expired));

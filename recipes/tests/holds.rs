@@ -133,7 +133,7 @@ async fn the_metrics_count_attempts_holds_and_requests() {
     let ticket = mutex.enqueue().await.unwrap();
     held.release().await.unwrap();
     let second = soon(ticket.wait()).await.unwrap();
-    server.faults().expire(client.snapshot().session_id);
+    server.faults().expire_early(client.snapshot().session_id);
     let loss = soon(second.lost()).await;
     assert!(matches!(loss, Loss::Expired | Loss::Deleted), "{loss:?}");
     drop(second);

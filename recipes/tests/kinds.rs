@@ -267,7 +267,7 @@ async fn a_multi_lock_try_fails_when_one_member_was_lost_meanwhile() {
     until("the first lock is held", async || below(&server, "/a") == 1).await;
     // The reply to this later request comes after the reply to the create of `/a`.
     one.sync("/").await.unwrap();
-    server.faults().expire(former);
+    server.faults().expire_early(former);
     until("there is a new session", async || {
         let now = one.snapshot();
         now.state.is_connected() && now.session_id != former
@@ -343,7 +343,7 @@ async fn the_next_candidate_leads_when_the_leaders_session_expires() {
     // The leader's session expires. The leader learns of it, the other candidate leads, and the
     // first one stands again.
     let mut changes = first.changes();
-    server.faults().expire(one.snapshot().session_id);
+    server.faults().expire_early(one.snapshot().session_id);
     soon(changes.wait_for(Option::is_none)).await.unwrap();
     let next = soon(second.elected()).await.unwrap();
     assert!(next > token && !first.is_leader());
@@ -362,7 +362,7 @@ async fn losing_the_lead_drops_the_work_and_finishing_the_work_resigns() {
     assert_eq!(below(&server, "/e"), 0);
     let session = client.snapshot().session_id;
     let lost = soon(election.lead(async |_| {
-        server.faults().expire(session);
+        server.faults().expire_early(session);
         std::future::pending::<()>().await;
     }))
     .await;

@@ -53,7 +53,7 @@ async fn a_leader_that_has_lost_the_lead_does_no_more_work() {
         () = has_work => {}
     }
     let session = leader.snapshot().session_id;
-    server.faults().expire(session);
+    server.faults().expire_early(session);
     until("the client knows", async || {
         leader.snapshot().session_id != session
     })
@@ -216,6 +216,29 @@ async fn a_multi_lock_that_waits_is_told_of_the_deletion_of_a_lock_that_it_holds
     held.release().await.unwrap();
 }
 
+/// A server that ends sessions on demand would otherwise break what each session promises, and tests
+/// of programs would see two holders that no real server makes.
+#[tokio::test]
+async fn two_holders_are_never_valid_when_a_test_ends_the_session_of_one() {
+    for round in 0..100 {
+        let (server, one, other) = server_and_two().await;
+        let [first, second] = [&one, &other].map(|of| Mutex::new(of, "/a").unwrap());
+        let held = first.lock().await.unwrap();
+        let next = tokio::spawn(async move {
+            let guard = second.lock().await;
+            (guard, held.is_valid())
+        });
+        until("it waits", async || below(&server, "/a") == 2).await;
+        if round % 2 == 0 {
+            assert!(server.faults().expire(one.snapshot().session_id));
+        } else {
+            server.advance(Duration::from_secs(60));
+        }
+        let (guard, was_valid) = soon(next).await.unwrap();
+        assert!(!was_valid, "round {round}: {guard:?}");
+    }
+}
+
 /// The session of the first lock ends while the second one is acquired.
 #[tokio::test]
 async fn a_multi_lock_is_not_granted_without_its_first_lock() {
@@ -229,7 +252,7 @@ async fn a_multi_lock_is_not_granted_without_its_first_lock() {
         other.metrics().outstanding() > 0
     })
     .await;
-    server.faults().expire(sessions[0]);
+    server.faults().expire_early(sessions[0]);
     until("the first client has another session", async || {
         let now = one.snapshot();
         now.state.is_connected() && now.session_id != sessions[0]

@@ -79,7 +79,7 @@ async fn a_release_whose_session_has_ended_says_so() {
         server.faults().pending() == 0 && !one.snapshot().state.is_connected()
     })
     .await;
-    assert!(server.faults().expire(session));
+    assert!(server.faults().expire_early(session));
     server.faults().refuse_handshakes(false);
     until("the client has another session", async || {
         one.snapshot().state.is_connected()

@@ -54,10 +54,23 @@ impl Faults {
         self.shared.with(|engine, _| engine.cut_all());
     }
 
-    /// Expires a session now: its ephemeral nodes are deleted and its connection is closed, as in a
-    /// real expiry. Returns whether the session was alive.
+    /// Expires a session without waiting. The server closes the connection, refuses the session when
+    /// the client comes back, and deletes its ephemeral nodes when the client has heard of that. So
+    /// the client knows before anybody else can have its locks, as in a real expiry. A client that
+    /// does not come back has the rest of its timeout. Returns whether the session was alive.
     pub fn expire(&self, session: SessionId) -> bool {
-        self.shared.with(|engine, now| engine.expire(session, now))
+        self.shared.with(|engine, _| engine.expire(session))
+    }
+
+    /// Deletes the ephemeral nodes of a session at once, and closes its connection. Returns whether
+    /// the session was alive.
+    ///
+    /// This breaks what a server promises: the client relies on its locks until it hears of the end,
+    /// and another client may have them already. No real server does this, except by a fault of its
+    /// clock.
+    pub fn expire_early(&self, session: SessionId) -> bool {
+        self.shared
+            .with(|engine, now| engine.expire_early(session, now))
     }
 
     /// The server will execute a matching request and then close its connection without a reply.

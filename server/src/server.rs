@@ -120,7 +120,9 @@ impl Server {
     /// delayed replies are sent.
     ///
     /// To the server, every client is silent meanwhile, also one that is connected. So a session
-    /// lives on only if its timeout is longer.
+    /// lives on only if its timeout is longer. The session of a connected client ends as by
+    /// [`Faults::expire`]: when the client knows. A session without a connection ends at once, as if
+    /// its client had crashed. A client that is only cut off may still rely on its locks then.
     ///
     /// ```
     /// use std::time::Duration;

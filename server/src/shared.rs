@@ -104,7 +104,7 @@ impl Shared {
             let step = due.saturating_duration_since(now.instant).min(left);
             now = later(now, step);
             left = left.saturating_sub(step);
-            core.engine.tick(now);
+            core.engine.jump(now);
             core.dispatch();
             if left.is_zero() || core.engine.next_deadline() <= now.instant {
                 break;
@@ -149,7 +149,7 @@ impl Shared {
     /// The client of a connection sends nothing more, so the engine forgets the connection.
     pub(crate) fn forget(&self, id: ConnId) {
         self.lock().peers.remove(&id);
-        self.with(|engine, _| engine.disconnected(id));
+        self.with(|engine, now| engine.disconnected(id, now));
     }
 
     /// The timer: calls the engine at each of its deadlines. Never ends.

@@ -107,17 +107,42 @@ async fn the_reply_to_a_handshake_can_be_lost() {
 }
 
 #[tokio::test]
-async fn expiring_ends_the_session_at_once() {
+async fn an_early_expiry_ends_the_session_at_once() {
+    let server = server().await;
+    let mut peer = Peer::join(&server).await;
+    let mut watcher = Peer::join(&server).await;
+    peer.create("/e", Ephemeral).await.unwrap();
+    watcher.call(&exists("/e", true)).await.unwrap();
+    assert!(server.faults().expire_early(peer.session));
+    assert!(!server.faults().expire_early(peer.session));
+    peer.raw.assert_closed().await;
+    assert_eq!(watcher.event().await.event_type, EventType::NODE_DELETED);
+    assert!(peer.resume(&server).await.is_none());
+}
+
+/// So the client relies on nothing any more when others can have its locks.
+#[tokio::test]
+async fn the_nodes_of_an_expired_session_go_when_its_client_knows() {
     let server = server().await;
     let mut peer = Peer::join(&server).await;
     let mut watcher = Peer::join(&server).await;
     peer.create("/e", Ephemeral).await.unwrap();
     watcher.call(&exists("/e", true)).await.unwrap();
     assert!(server.faults().expire(peer.session));
-    assert!(!server.faults().expire(peer.session));
     peer.raw.assert_closed().await;
+    // The server has cut this connection itself: nobody knows whether the client has read the answer.
+    let mut raw = Raw::connect(server.local_addr()).await;
+    assert_eq!(raw.handshake(&peer.resume_request()).await, None);
+    server.faults().cut_all();
+    let mut watcher = Peer::join(&server).await;
+    assert_eq!(server.paths(), ["/e"]);
+    watcher.call(&exists("/e", true)).await.unwrap();
+    let mut raw = Raw::connect(server.local_addr()).await;
+    assert_eq!(raw.handshake(&peer.resume_request()).await, None);
+    assert!(watcher.raw.is_silent().await);
+    assert_eq!(server.report().sessions.len(), 2, "two watchers");
+    drop(raw);
     assert_eq!(watcher.event().await.event_type, EventType::NODE_DELETED);
-    assert!(peer.resume(&server).await.is_none());
 }
 
 #[tokio::test]
@@ -205,7 +230,7 @@ async fn a_stalled_session_gets_nothing_while_others_continue() {
     // Another connection of the same session gets no answer either.
     let mut raw = Raw::connect(server.local_addr()).await;
     raw.send(&common::framed(&cut_off.resume_request())).await;
-    assert!(faults.expire(cut_off.session));
+    assert!(faults.expire_early(cut_off.session));
     assert_eq!(other.event().await.event_type, EventType::NODE_DELETED);
     assert!(cut_off.raw.is_silent().await && raw.is_silent().await);
     faults.resume_session(cut_off.session);

@@ -93,7 +93,7 @@ async fn what_clients_left_is_named() {
     );
     assert_eq!(*text, expected);
     peer.close().await;
-    assert!(server.faults().expire(quiet.session));
+    assert!(server.faults().expire_early(quiet.session));
     server.assert_no_leaks();
 }
 

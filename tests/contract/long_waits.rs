@@ -117,7 +117,7 @@ pub(crate) async fn a_waiter_leaves_a_server_that_shows_what_its_leader_does_not
     let held = rival::<K>(&holder, "/ghost").await;
     granted_late::<K>(&waiter, "/ghost", async || {
         cluster.keep_ended_sessions(wrong);
-        assert!(cluster.faults().expire(holder.snapshot().session_id));
+        assert!(cluster.faults().expire_early(holder.snapshot().session_id));
     })
     .await;
     assert!(!is_of(&wrong));

@@ -137,7 +137,7 @@ async fn a_guard_of_an_expired_session_deletes_nothing(ensemble: &Ensemble) {
     for _ in 0..3 {
         guards.push(soon(lock(&client, &path).lock()).await.unwrap());
         let session = client.snapshot().session_id;
-        faults.expire(session);
+        faults.expire_early(session);
         until("the client has another session", async || {
             let now = client.snapshot();
             now.state.is_connected() && now.session_id != session

@@ -68,7 +68,7 @@ async fn row_04_and_48_only_a_candidate_that_lost_its_node_creates_a_new_one() {
         assert_eq!(queue(&server), nodes);
         let (client, latch) = &candidates[leader];
         assert!(latch.is_leader());
-        server.faults().expire(session(client));
+        server.faults().expire_early(session(client));
         until("it does not lead", async || !latch.is_leader()).await;
         until_queue_has(&server, 3).await;
     }
@@ -154,7 +154,7 @@ async fn row_51_a_candidate_is_elected_after_an_expiry_at_any_moment() {
         };
         for _ in 0..2 {
             let old = session(&candidate);
-            server.faults().expire(old);
+            server.faults().expire_early(old);
             until_other_session(&candidate, old).await;
         }
         server.faults().clear();

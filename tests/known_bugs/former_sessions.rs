@@ -50,7 +50,7 @@ async fn row_60_a_reader_whose_session_expires_while_it_lists_enters_again() {
     let mut reading = pin!(lock.read());
     until_created(&server, &client, reading.as_mut(), PATH).await;
     let former = session(&client);
-    server.faults().expire(former);
+    server.faults().expire_early(former);
     until_other_session(&client, former).await;
     // The listing in the new session shows another contender, and not the reader.
     let other = mutex(&client).lock().await.unwrap();
@@ -130,7 +130,7 @@ async fn row_07_a_lost_lock_cannot_be_taken_again_by_its_owner() {
     let mutex = ReentrantMutex::new(&client, PATH).unwrap();
     let held = mutex.lock("job").await.unwrap();
     let former = session(&client);
-    server.faults().expire(former);
+    server.faults().expire_early(former);
     until_other_session(&client, former).await;
     assert!(!held.is_valid());
     assert_eq!(loss_of(mutex.lock("job")).await, Loss::Expired);

@@ -116,7 +116,7 @@ async fn row_03_and_26_each_retry_in_a_new_session_has_a_new_name_of_the_same_le
         let node = until_created(&server, &client, attempt.as_mut(), PATH).await;
         names.insert(name(&node));
         let old = session(&client);
-        server.faults().expire(old);
+        server.faults().expire_early(old);
         until_other_session(&client, old).await;
     }
     let guard = soon(attempt).await.unwrap();

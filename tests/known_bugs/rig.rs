@@ -181,7 +181,7 @@ pub(crate) async fn outlive_its_session(
     let former = session(client);
     server.faults().refuse_handshakes(true);
     server.faults().cut(former);
-    server.faults().expire(former);
+    server.faults().expire_early(former);
     other.create(node, "", CreateMode::Ephemeral).await.unwrap();
     let_in(server);
     until_other_session(client, former).await;

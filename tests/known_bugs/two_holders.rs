@@ -196,7 +196,7 @@ async fn row_17_a_paused_holder_cannot_write() {
         .unwrap();
     let old = mutex(&paused).lock().await.unwrap();
     server.faults().stall_session(session(&paused));
-    server.faults().expire(session(&paused));
+    server.faults().expire_early(session(&paused));
     let new = soon(mutex(&other).lock()).await.unwrap();
     write(&new, "new").await.unwrap();
     server.faults().resume_session(session(&paused));

@@ -175,7 +175,7 @@ async fn row_46_and_47_a_waiter_that_is_not_polled_blocks_nobody_and_misses_no_e
 #[tokio::test]
 async fn row_55_a_waiter_whose_session_expires_gets_an_error_and_no_grant() {
     let pair = Pair::new().await;
-    pair.server.faults().expire(session(&pair.waiter));
+    pair.server.faults().expire_early(session(&pair.waiter));
     let loss = loss_of(pair.waiting).await;
     assert!(matches!(loss, Loss::Expired | Loss::Deleted), "{loss:?}");
     // The client has a new session, and the old session's node has left the queue.

@@ -158,7 +158,7 @@ on_both_arms! {
         let (_, once) = client.get_data_and_watch(&path).await.unwrap();
         let mut lasting = client.add_watch(&format!("{path}/x"), crate::rig::PERSISTENT).await.unwrap();
         let expires = ensemble.server().is_some_and(|server| {
-            server.faults().expire(client.snapshot().session_id)
+            server.faults().expire_early(client.snapshot().session_id)
         });
         if !expires {
             client.clone().close().await;

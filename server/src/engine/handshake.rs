@@ -132,7 +132,9 @@ impl Engine {
             return;
         };
         connection.awaits_session = false;
-        let is_over = session.is_none() || connection.muted;
+        // A client that is told of an expiry on demand closes the connection when it knows.
+        let is_told = self.sessions.told_on(id).is_some();
+        let is_over = !is_told && session.is_none() || connection.muted;
         self.connections.end_handshake(id);
         let password = session.map_or(Bytes::from_static(&[0; PASSWORD_LEN]), |session| {
             self.sessions.password(session)
@@ -170,12 +172,15 @@ impl Engine {
         now: Now,
     ) -> Option<SessionId> {
         let wanted = request.session_id;
-        let session = self.sessions.get(wanted)?;
+        let before = self.sessions.get(wanted)?.connection;
         if request.password.as_ref() != Some(&self.sessions.password(wanted)) {
             tracing::debug!(session = %wanted, "session not resumed: wrong password");
             return None;
         }
-        if let Some(before) = session.connection.filter(|before| *before != id) {
+        if self.sessions.tell_end(wanted, id) {
+            return None;
+        }
+        if let Some(before) = before.filter(|before| *before != id) {
             self.close(before);
         }
         let server = self.connections.server_of(id);

@@ -108,13 +108,42 @@ impl Engine {
         }
     }
 
-    /// Expires a session now. Returns whether it was alive.
-    pub fn expire(&mut self, session: SessionId, now: Now) -> bool {
+    /// Closes the connection of a session, which expires when its client has come back and knows
+    /// of the end. Returns whether the session was alive.
+    pub fn expire(&mut self, session: SessionId) -> bool {
+        let Some(own) = self.sessions.get(session) else {
+            return false;
+        };
+        let connection = own.connection;
+        self.sessions.begin_end(session);
+        if let Some(connection) = connection {
+            self.close(connection);
+        }
+        true
+    }
+
+    /// Expires a session now, although its client may rely on it. Returns whether it was alive.
+    pub fn expire_early(&mut self, session: SessionId, now: Now) -> bool {
         let lives = self.sessions.get(session).is_some();
         if lives {
             self.expire_session(session, now);
         }
         lives
+    }
+
+    /// The clock has jumped. A session that is over by now, and has a connection, expires as by
+    /// [`expire`](Self::expire), since its client was not silent in truth. The rest is a
+    /// [`tick`](Self::tick).
+    pub fn jump(&mut self, now: Now) {
+        for session in self.sessions.expired(now.instant) {
+            let own = self.sessions.get(session);
+            let is_connected = own.is_some_and(|own| own.connection.is_some());
+            if is_connected || self.sessions.is_told(session).is_some() {
+                self.sessions.touch(session, now.instant);
+                self.expire(session);
+            }
+        }
+        self.tick(now);
     }
 
     /// Deletes a node as another client would. Returns whether the node existed and had no

@@ -165,7 +165,10 @@ impl Engine {
     }
 
     /// A connection is gone. Its session lives on.
-    pub fn disconnected(&mut self, id: ConnId) {
+    pub fn disconnected(&mut self, id: ConnId, now: Now) {
+        if let Some(session) = self.sessions.told_on(id) {
+            self.expire_session(session, now);
+        }
         self.leave(id);
         self.connections.forget(id);
     }
@@ -362,6 +365,7 @@ impl Engine {
         if let Some(session) = connection.session() {
             self.sessions.detach(session, id);
         }
+        self.sessions.untell_end(id);
         self.connections.end_handshake(id);
         for view in self.state.views_mut() {
             view.watches.forget(id);

@@ -75,7 +75,10 @@ impl Engine {
     #[must_use]
     pub fn report(&self) -> Report {
         let tree = &self.state.live().tree;
-        let sessions = self.sessions.iter().map(|(id, session)| {
+        // A client that was told of its session's end has nothing left.
+        let lives = |id: &SessionId| self.sessions.is_told(*id) != Some(true);
+        let sessions = self.sessions.iter().filter(|(id, _)| lives(id));
+        let sessions = sessions.map(|(id, session)| {
             let own = session.connection;
             let connection = own.and_then(|own| self.connections.get(own));
             let watches = own.map_or(Vec::new(), |own| self.watches_of(own));

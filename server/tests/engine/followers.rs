@@ -198,7 +198,7 @@ fn a_follower_ends_a_session_when_the_transaction_arrives() {
     let mut world = world();
     let (id, session) = join(&mut world, ONE);
     world.engine.freeze_server(ONE);
-    assert!(world.engine.expire(session.session_id, world.now));
+    assert!(world.engine.expire_early(session.session_id, world.now));
     world.send(id, &request_frame(Xid(1), &exists("/n")));
     let (_, missing) = reply(&mut world, id, OpCode::EXISTS);
     assert_eq!(missing, Err(ErrorCode::NO_NODE));
@@ -227,7 +227,7 @@ fn a_deposed_leader_loses_only_transactions_that_no_follower_has_learned() {
     world.send(id, &request_frame(Xid(2), &delete("/known")));
     let lost = create("/lost", CreateMode::Persistent);
     world.send(id, &request_frame(Xid(3), &lost));
-    assert!(world.engine.expire(session.session_id, world.now));
+    assert!(world.engine.expire_early(session.session_id, world.now));
     let late = world.connect_to(OTHER);
     world.send(late, &connect_frame(4000));
     assert_eq!(world.engine.paths(), ["/lost"]);

@@ -248,7 +248,7 @@ proptest! {
         world.send(id, &framed(|writer| writer.put_slice(&bytes)));
         let id = world.connect();
         world.send(id, &bytes);
-        world.engine.disconnected(id);
+        world.engine.disconnected(id, world.now);
         world.pass(100_000 * MS);
         prop_assert_eq!(world.engine.report().connections, 0);
     }

@@ -171,7 +171,7 @@ fn expired_sessions_leave_nothing_behind() {
         // Only in a few rounds: a client whose connections are closed at once, again and again,
         // waits longer each time.
         if number.is_multiple_of(20) {
-            apart.fault(|faults| assert!(faults.expire(session)));
+            apart.fault(|faults| assert!(faults.expire_early(session)));
             glance(client.get_children_and_watch("/"));
             follow(client, |now| {
                 now.session_id != session && now.state.is_connected()

@@ -65,7 +65,7 @@ async fn an_expiry_is_one_warning_and_the_new_session_is_one_line() {
     let client = client(&server).await;
     let before = client.snapshot().session_id;
     log.take();
-    server.faults().expire(before);
+    server.faults().expire_early(before);
     let after = follow(&client, |now| {
         now.state == State::Connected && now.session_id != before
     })

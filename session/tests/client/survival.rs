@@ -24,7 +24,7 @@ async fn an_expired_session_is_reported_and_replaced() {
     let (_, watcher) = client.get_data_and_watch("/mine").await.unwrap();
     assert!(client.lease().is_valid);
 
-    assert!(server.faults().expire(before));
+    assert!(server.faults().expire_early(before));
     let peer = Peer {
         server: Some(Arc::new(server.local_addr().into())),
         session: before,

@@ -141,7 +141,7 @@ impl Story {
             }
             9 => {
                 if let Some(id) = self.some(script) {
-                    self.engine.disconnected(id);
+                    self.engine.disconnected(id, self.now);
                     self.left(id);
                 }
             }
@@ -243,9 +243,12 @@ impl Story {
                 let Some(session) = session else {
                     return;
                 };
-                match script.byte() % 3 {
+                match script.byte() % 4 {
                     0 => {
-                        self.engine.expire(session, now);
+                        self.engine.expire_early(session, now);
+                    }
+                    3 => {
+                        self.engine.expire(session);
                     }
                     1 => {
                         self.engine.cut_session(session);
@@ -353,7 +356,7 @@ impl Story {
         let longest = self.engine.report().sessions.into_values();
         let longest = longest.map(|session| session.timeout).max();
         for id in std::mem::take(&mut self.clients).into_keys() {
-            self.engine.disconnected(id);
+            self.engine.disconnected(id, self.now);
         }
         self.collect();
         let longest = longest.unwrap_or_default();

@@ -219,7 +219,7 @@ impl World {
         let what = What::Killed(session.0);
         self.record(0, what);
         let now = self.engine_now();
-        self.engine.expire(session, now);
+        self.engine.expire_early(session, now);
         self.kept = self.engine.last_zxid();
         self.after_engine();
     }

@@ -64,7 +64,8 @@ impl World {
         if let Some(link) = self.links.get_mut(&id) {
             link.served = false;
             let over = link.is_over();
-            self.engine.disconnected(ConnId(id));
+            let now = self.engine_now();
+            self.engine.disconnected(ConnId(id), now);
             self.after_engine();
             if over {
                 self.links.remove(&id);
