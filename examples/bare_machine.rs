@@ -107,9 +107,7 @@ impl Session {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Only the embedded server needs a runtime.
-    let runtime = tokio::runtime::Runtime::new()?;
-    let server = runtime.block_on(lockkeeper_server::Server::start())?;
+    let server = lockkeeper_server::Server::builder().start_on_thread()?;
     let servers: ConnectString = server.connect_string().parse()?;
 
     let mut session = Session::new(&servers);

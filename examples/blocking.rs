@@ -16,9 +16,7 @@ fn work(guard: &Guard) -> Result<u32, LockError> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Only the embedded server needs a runtime of the program's own.
-    let runtime = tokio::runtime::Runtime::new()?;
-    let server = runtime.block_on(lockkeeper_server::Server::start())?;
+    let server = lockkeeper_server::Server::builder().start_on_thread()?;
 
     // This thread has no runtime, so the client gets a thread of its own.
     let client = Client::connect(&server.connect_string()).wait()?;

@@ -17,9 +17,7 @@ async fn worker(mutex: Mutex, number: u32) -> Result<u64, LockError> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Only the embedded server needs a tokio runtime of the program's own.
-    let runtime = tokio::runtime::Runtime::new()?;
-    let server = runtime.block_on(lockkeeper_server::Server::start())?;
+    let server = lockkeeper_server::Server::builder().start_on_thread()?;
 
     let client = block_on(Client::connect(&server.connect_string()))?;
     let mutex = Mutex::new(&client, "/locks/orders")?;

@@ -10,7 +10,6 @@ use std::{
 use lockkeeper_recipes::Mutex;
 use lockkeeper_server::Server;
 use lockkeeper_session::{Client, Wait};
-use tokio::runtime::Runtime;
 
 /// How many threads of this process hold a client.
 fn threads() -> usize {
@@ -37,8 +36,7 @@ fn until_threads(count: usize) {
 
 #[test]
 fn no_thread_is_left_behind_the_last_handle() {
-    let runtime = Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start()).unwrap();
+    let server = Server::builder().start_on_thread().unwrap();
     let connect = || Client::connect(&server.connect_string()).wait().unwrap();
     until_threads(0);
     for _ in 0..3 {

@@ -20,6 +20,7 @@ use tokio::{
         TcpListener, TcpStream,
         tcp::{ReadHalf, WriteHalf},
     },
+    runtime::Handle,
     sync::mpsc,
     task::{self, JoinHandle},
     time,
@@ -38,6 +39,8 @@ pub(crate) struct Port {
     server: ServerId,
     shared: Arc<Shared>,
     alive: mpsc::WeakSender<Infallible>,
+    /// The runtime of the server's tasks.
+    runtime: Handle,
     /// The task that accepts connections, unless the port is closed.
     listening: Mutex<Option<JoinHandle<()>>>,
 }
@@ -69,8 +72,8 @@ impl Port {
     /// Listens again.
     pub(crate) async fn open(&self) -> io::Result<()> {
         if self.listening().is_none() {
-            let listener = TcpListener::bind(self.address).await?;
-            self.listen(listener)?;
+            let bound = self.runtime.spawn(TcpListener::bind(self.address));
+            self.listen(bound.await.map_err(io::Error::other)??)?;
         }
         Ok(())
     }
@@ -79,7 +82,7 @@ impl Port {
         let gone = || io::Error::other("cannot open the port: the server has stopped");
         let alive = self.alive.upgrade().ok_or_else(gone)?;
         let (shared, server) = (Arc::clone(&self.shared), self.server);
-        let task = tokio::spawn(async move {
+        let task = self.runtime.spawn(async move {
             let accepting = accept_all(&shared, &alive, server, &listener);
             shared.stop.run_until_cancelled(accepting).await;
         });
@@ -108,6 +111,7 @@ pub(crate) fn start(
             server,
             shared: Arc::clone(shared),
             alive: alive.downgrade(),
+            runtime: Handle::current(),
             listening: Mutex::new(None),
         };
         port.listen(listener).map(|()| port)

@@ -2,9 +2,9 @@
 //!
 //! Not here: sockets and tasks (`net`), the protocol (`engine`).
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, thread, time::Duration};
 
-use tokio::{net::TcpListener, sync::mpsc};
+use tokio::{net::TcpListener, runtime, sync::mpsc};
 
 use crate::{
     Builder, Faults,
@@ -180,7 +180,7 @@ impl Server {
 
 impl Builder {
     /// Starts the server on the current tokio runtime. The runtime must have its time and I/O
-    /// drivers enabled.
+    /// drivers enabled. Without a runtime, see [`start_on_thread`](Self::start_on_thread).
     ///
     /// # Errors
     /// The error of the operating system, if the server cannot listen on the address.
@@ -189,6 +189,40 @@ impl Builder {
     /// If the future is dropped early, nothing listens.
     pub async fn start(self) -> io::Result<Server> {
         Server::start_with(self, None).await
+    }
+
+    /// Starts the server on a thread of its own, which ends with the server. For programs without
+    /// async, and for tests of code with an executor that is not tokio's.
+    ///
+    /// ```
+    /// let server = lockkeeper_server::Server::builder().start_on_thread()?;
+    /// let connect_string = server.connect_string(); // for any ZooKeeper client
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), and the error of the operating system if it has no thread.
+    pub fn start_on_thread(self) -> io::Result<Server> {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (started, starting) = std::sync::mpsc::channel();
+        let run = async move {
+            let server = self.start().await;
+            let stop = server
+                .as_ref()
+                .ok()
+                .map(|server| server.shared.stop.clone());
+            let _ = started.send(server);
+            if let Some(stop) = stop {
+                stop.cancelled().await;
+            }
+        };
+        let name = "zookeeper-server".to_owned();
+        thread::Builder::new()
+            .name(name)
+            .spawn(move || runtime.block_on(run))?;
+        starting.recv().map_err(io::Error::other)?
     }
 }
 

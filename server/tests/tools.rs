@@ -3,12 +3,15 @@
 
 use lockkeeper_test_support::peer as common;
 use std::{
+    io::{ErrorKind, Read as _, Write as _},
+    net::TcpStream,
     panic::{AssertUnwindSafe, catch_unwind},
     time::Duration,
 };
 
 use bytes::Bytes;
 use common::{Peer, create_with, exists, get_children, get_data, set_data};
+use futures::executor::block_on;
 use lockkeeper_proto::{
     Acl,
     CreateMode::{Ephemeral, Persistent},
@@ -155,4 +158,28 @@ async fn no_acl_counts_for_the_user_super() {
         .map(|it| &*it.auth_scheme)
         .collect();
     assert_eq!(schemes, ["ip", "super", "digest"]);
+}
+
+/// A program without async has no runtime to start a server on.
+#[test]
+fn a_server_on_a_thread_of_its_own_needs_no_runtime() {
+    let server = Server::builder().start_on_thread().unwrap();
+    let address = server.local_addr();
+    let ask = || {
+        let mut stream = TcpStream::connect(address)?;
+        stream.write_all(b"ruok")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        std::io::Result::Ok(answer)
+    };
+    assert_eq!(ask().unwrap(), "imok");
+    let refused = |asked: std::io::Result<String>| asked.unwrap_err().kind();
+    block_on(server.faults().close_port());
+    assert_eq!(refused(ask()), ErrorKind::ConnectionRefused);
+    block_on(server.faults().open_port()).unwrap();
+    assert_eq!(ask().unwrap(), "imok");
+    let taken = Server::builder().listen(address).start_on_thread();
+    assert_eq!(taken.unwrap_err().kind(), ErrorKind::AddrInUse);
+    block_on(server.shutdown());
+    assert_eq!(refused(ask()), ErrorKind::ConnectionRefused);
 }

@@ -23,8 +23,7 @@ use crate::{Error, ErrorKind};
 /// Waits for a future of this library on the calling thread: for code without async.
 ///
 /// ```
-/// # let runtime = tokio::runtime::Runtime::new()?;
-/// # let server = runtime.block_on(lockkeeper_server::Server::start())?;
+/// # let server = lockkeeper_server::Server::builder().start_on_thread()?;
 /// # let servers = server.connect_string();
 /// # use lockkeeper_session as lockkeeper;
 /// use std::time::Duration;
