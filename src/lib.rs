@@ -120,7 +120,7 @@ pub mod election {
     #[doc(no_inline)]
     pub use crate::Election;
     #[doc(inline)]
-    pub use lockkeeper_recipes::Latch;
+    pub use lockkeeper_recipes::{Latch, Leader, Observer};
 }
 
 /// Watches: being told of the next change of a node, or of every change.

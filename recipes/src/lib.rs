@@ -101,6 +101,7 @@ pub use kinds::{
     election::{Election, Latch},
     multi_lock::{Member, MultiGuard, MultiLock},
     mutex::Mutex,
+    observer::{Leader, Observer},
     plain::PlainMutex,
     reentrant::{ReentrantGuard, ReentrantMutex},
     rw_lock::{RwLock, WriteGuard},

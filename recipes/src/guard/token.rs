@@ -19,7 +19,7 @@ pub struct FencingToken(u64);
 
 impl FencingToken {
     /// The token of the holder whose node this transaction has created.
-    pub(super) fn of(czxid: Zxid) -> Self {
+    pub(crate) fn of(czxid: Zxid) -> Self {
         Self(u64::try_from(czxid.0).unwrap_or(0))
     }
 

@@ -18,6 +18,7 @@ use crate::{
     backoff::Rounds,
     error::{LockError, Loss},
     guard::{FencingToken, Guard, LockState},
+    kinds::observer::Observer,
     order::name::Kind,
     queue::lock_queue::LockQueue,
 };
@@ -32,6 +33,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// - [`lead_until`](Self::lead_until) does so in a program that may shut down meanwhile.
 /// - [`elect`](Self::elect) returns a guard, as a lock does.
 /// - [`latch`](Self::latch) takes part in the background.
+/// - [`observe`](Self::observe) only sees who leads.
 ///
 /// Cheap to clone. Compatible with Curator's `LeaderLatch` on the same path. (Curator's
 /// `LeaderSelector` is a mutex: use [`Mutex`](crate::Mutex) with it.)
@@ -171,6 +173,28 @@ impl Election {
     /// As [`elect`](Self::elect).
     pub async fn elect_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
         self.queue.lock_timeout(wait).await
+    }
+
+    /// Sees who leads, without taking part: for those who send work to the leader, or show who leads.
+    /// Sends nothing until the observer is asked.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// # use lockkeeper_recipes as lockkeeper;
+    /// let election = lockkeeper::Election::new(&client, "/leader")?.with_data("10.0.0.7:8080");
+    /// let mut observer = election.observe();
+    /// assert_eq!(observer.next().await?, None);
+    /// let leads = election.elect().await?;
+    /// let leader = observer.next().await?.expect("a leader");
+    /// assert_eq!(leader.data.as_deref(), Some(&b"10.0.0.7:8080"[..]));
+    /// assert_eq!(leader.token, leads.fencing_token());
+    /// # Ok(()) }
+    /// ```
+    pub fn observe(&self) -> Observer {
+        Observer::new(&self.queue.client, self.path())
     }
 
     /// Takes part in the election in the background until the latch is dropped. After a loss of the
