@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, OpCode, Request, Version, Xid,
+    CreateMode, OpCode, Request, Version, Xid,
     frame::SERVER_LIMIT,
     header::{ReplyHeader, RequestHeader},
     jute::{Decode, Encode},
@@ -151,18 +151,6 @@ fn delayed_replies_leave_when_they_are_due() {
         let header = ReplyHeader::decode(&mut world.frame(id)).unwrap();
         assert_eq!(header.xid, Xid(xid));
     }
-}
-
-#[test]
-fn a_path_that_is_not_utf8_is_a_bad_argument() {
-    let mut world = World::new(500);
-    let (id, _) = world.join(60_000);
-    let mut bytes = request_frame(Xid(1), &create("/pg?", CreateMode::Persistent));
-    let at = bytes.iter().position(|byte| *byte == b'?').unwrap();
-    bytes[at] = 0xff;
-    world.send(id, &bytes);
-    let header = ReplyHeader::decode(&mut world.frame(id)).unwrap();
-    assert_eq!(header.err, ErrorCode::BAD_ARGUMENTS);
 }
 
 /// Two clients send the same requests, split into chunks. Returns the output for each of them.
