@@ -19,38 +19,6 @@ use support::{
     waiting::{LONG, soon, until},
 };
 
-#[tokio::test]
-async fn readers_share_and_a_writer_waits_for_all_of_them() {
-    let server = server().await;
-    let (one, two, three) = (
-        client(&server).await,
-        client(&server).await,
-        client(&server).await,
-    );
-    let lock = |client: &Client| RwLock::new(client, "/rw").unwrap();
-    let (first, second) = (
-        lock(&one).read().await.unwrap(),
-        lock(&two).read().await.unwrap(),
-    );
-    assert!(lock(&three).try_write().await.unwrap().is_none());
-    let writer = lock(&three).enqueue_write().await.unwrap();
-    assert_eq!(writer.position(), 2);
-    // A reader behind a waiting writer waits for it, so readers cannot starve writers.
-    let behind = lock(&one).enqueue_read().await.unwrap();
-    assert_eq!(behind.position(), 1);
-    assert!(lock(&one).try_read().await.unwrap().is_none());
-    let mut writing = std::pin::pin!(writer.wait());
-    first.release().await.unwrap();
-    assert!(writing.as_mut().now_or_never().is_none());
-    second.release().await.unwrap();
-    let writer = soon(writing).await.unwrap();
-    let mut reading = std::pin::pin!(behind.wait());
-    assert!(reading.as_mut().now_or_never().is_none());
-    writer.release().await.unwrap();
-    soon(reading).await.unwrap().release().await.unwrap();
-    assert_eq!(below(&server, "/rw"), 0);
-}
-
 /// Once it printed three kilobytes of counters.
 #[tokio::test]
 async fn a_lock_is_printed_by_its_path() {
@@ -143,25 +111,6 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
     assert_eq!(error, LockError::OverLimit { asked: 4, limit: 3 });
     let sent = server.counters().all_requests() - requests;
     assert_eq!(sent, 0, "an attempt over the limit sends nothing");
-}
-
-#[tokio::test]
-async fn a_mutex_and_a_read_write_lock_on_one_path_exclude_each_other() {
-    let server = server().await;
-    let (one, two) = (client(&server).await, client(&server).await);
-    let (mutex, lock) = (
-        Mutex::new(&one, "/m").unwrap(),
-        RwLock::new(&two, "/m").unwrap(),
-    );
-    let guard = mutex.lock().await.unwrap();
-    assert!(lock.try_read().await.unwrap().is_none());
-    assert!(lock.try_write().await.unwrap().is_none());
-    let reader = lock.enqueue_read().await.unwrap();
-    guard.release().await.unwrap();
-    let reader = soon(reader.wait()).await.unwrap();
-    assert!(mutex.try_lock().await.unwrap().is_none());
-    assert!(lock.try_read().await.unwrap().is_some());
-    reader.release().await.unwrap();
 }
 
 #[tokio::test]
@@ -321,74 +270,6 @@ async fn a_ticket_whose_node_was_deleted_before_the_wait_grants_nothing() {
     let waited = soon(ticket.wait()).await;
     assert_eq!(waited.unwrap_err().loss(), Some(Loss::Deleted));
     overtaking.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn the_next_candidate_leads_when_the_leaders_session_expires() {
-    let server = server().await;
-    let (one, two) = (client(&server).await, client(&server).await);
-    let election =
-        |client: &Client, id: &'static str| Election::new(client, "/e").unwrap().with_data(id);
-    let first = election(&one, "one").latch();
-    let token = soon(first.elected()).await.unwrap();
-    let second = election(&two, "two").latch();
-    loop {
-        let contenders = inspect(&two, "/e").await.unwrap().into_iter();
-        let ids: Vec<_> = contenders.filter_map(|it| it.data).collect();
-        if ids == ["one", "two"] {
-            break;
-        }
-    }
-    assert!(first.is_leader() && !second.is_leader());
-    // The leader's session expires. The leader learns of it, the other candidate leads, and the
-    // first one stands again.
-    let mut changes = first.changes();
-    server.faults().expire_early(one.snapshot().session_id);
-    soon(changes.wait_for(Option::is_none)).await.unwrap();
-    let next = soon(second.elected()).await.unwrap();
-    assert!(next > token && !first.is_leader());
-    drop(second);
-    let again = soon(first.elected()).await.unwrap();
-    assert!(again > next);
-}
-
-#[tokio::test]
-async fn losing_the_lead_drops_the_work_and_finishing_the_work_resigns() {
-    let server = server().await;
-    let client = client(&server).await;
-    let election = Election::new(&client, "/e").unwrap();
-    let led = election.lead(async |guard| guard.fencing_token());
-    assert!(led.await.unwrap().get() > 0);
-    assert_eq!(below(&server, "/e"), 0);
-    let session = client.snapshot().session_id;
-    let lost = soon(election.lead(async |_| {
-        server.faults().expire_early(session);
-        std::future::pending::<()>().await;
-    }))
-    .await;
-    assert_eq!(lost.unwrap_err().loss(), Some(Loss::Expired));
-}
-
-/// A refusal by the ACL is returned at once and names the path. The client does not repeat the
-/// request.
-#[tokio::test]
-async fn a_refusal_is_an_error_that_names_the_path() {
-    let server = server().await;
-    let client = client(&server).await;
-    client
-        .create("/m", "", CreateMode::Persistent)
-        .await
-        .unwrap();
-    let create = When::op(OpCode::CREATE2);
-    server.faults().refuse(create, ErrorCode::NO_AUTH);
-    let error = soon(Mutex::new(&client, "/m").unwrap().lock())
-        .await
-        .unwrap_err();
-    let (at, session) = (server.local_addr(), client.snapshot().session_id);
-    assert_eq!(
-        error.to_string(),
-        format!("create2 /m refused: not authorized (-102) ({at}, session {session})")
-    );
 }
 
 /// Every method that takes a number of leases grants all of them or none.

@@ -28,7 +28,7 @@ use std::{
 
 use lockkeeper_proto::{AddWatchMode, CreateMode, Version};
 use lockkeeper_server::Server;
-use lockkeeper_session::{Client, Metrics};
+use lockkeeper_session::Client;
 use tokio::time::{Instant, sleep, timeout};
 
 /// The number of clients, and of tasks for each client.
@@ -109,16 +109,11 @@ async fn soak() -> Result<(), Box<dyn Error>> {
     }
     let watches = watches_on(&servers)?;
     let last = memory()?;
-    let all = sum(clients.iter().map(Client::metrics));
     println!(
-        "{rounds} rounds in {} s, {} restarts: {first} KiB after the warm-up, {last} KiB in the end; {watches} watches left on the server; \
-         half of the round trips below {:?}, 99 % below {:?}",
+        "{rounds} rounds in {} s, {:?} own restarts: {first} KiB after the warm-up, {last} KiB in the end; \
+         {watches} watches left on the server",
         begin.elapsed().as_secs(),
-        restarts
-            .as_ref()
-            .map_or_else(|| "others'".to_owned(), |(_, count)| count.to_string()),
-        all.round_trips.quantile(0.5),
-        all.round_trips.quantile(0.99),
+        restarts.as_ref().map(|(_, count)| count),
     );
     for client in clients {
         timeout(PROBE_TIMEOUT, client.close())
@@ -148,16 +143,15 @@ async fn watch(clients: &[Client], length: Duration) -> Result<u64, Box<dyn Erro
         if begin.elapsed() >= warm_up {
             first.get_or_insert(memory);
         }
-        let all = sum(clients.iter().map(Client::metrics));
+        let sum = |count: fn(&Client) -> u64| clients.iter().map(count).sum::<u64>();
         println!(
-            "{:4} s: {memory} KiB, {} requests answered, {} of unknown outcome, {} not sent, {} reconnects, {} expiries, {} events",
+            "{:4} s: {memory} KiB, {} requests answered, {} of unknown outcome, {} not sent, {} reconnects, {} expiries",
             begin.elapsed().as_secs(),
-            all.succeeded + all.refused,
-            all.unknown,
-            all.not_sent,
-            all.reconnects(),
-            all.expired_sessions,
-            all.events,
+            sum(|client| client.metrics().succeeded + client.metrics().refused),
+            sum(|client| client.metrics().unknown),
+            sum(|client| client.metrics().not_sent),
+            sum(|client| client.metrics().reconnects()),
+            sum(|client| client.metrics().expired_sessions),
         );
     }
     Ok(first.unwrap_or(memory()?))
@@ -244,24 +238,6 @@ async fn settle(client: &Client) {
     while client.sync("/").await.is_err() {}
 }
 
-/// The counters of all clients together.
-fn sum(clients: impl Iterator<Item = Metrics>) -> Metrics {
-    let mut all = Metrics::default();
-    for one in clients {
-        all.succeeded += one.succeeded;
-        all.refused += one.refused;
-        all.unknown += one.unknown;
-        all.not_sent += one.not_sent;
-        all.events += one.events;
-        all.expired_sessions += one.expired_sessions;
-        // Counts reconnects: all connections of a client except the first.
-        all.connections += one.reconnects();
-        all.round_trips.merge(&one.round_trips);
-    }
-    all.connections += 1;
-    all
-}
-
 /// The memory of this process, in KiB.
 fn memory() -> Result<u64, Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
@@ -284,22 +260,4 @@ fn watches_on(server: &str) -> Result<u64, Box<dyn Error>> {
         .ok_or("the server does not answer `mntr`")?
         .trim()
         .parse()?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_sum_has_the_round_trips_of_every_client() {
-        let mut one = Metrics::default();
-        one.round_trips.record(Duration::from_millis(1));
-        let mut other = Metrics::default();
-        other.round_trips.record(Duration::from_secs(1));
-        other.round_trips.record(Duration::from_secs(1));
-        let round_trips = sum([one, other].into_iter()).round_trips;
-        assert_eq!(round_trips.count(), 3);
-        assert_eq!(round_trips.total(), Duration::from_millis(2001));
-        assert!(round_trips.quantile(0.1) < Duration::from_millis(3));
-    }
 }

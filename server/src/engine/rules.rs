@@ -228,36 +228,3 @@ fn is_about(request: &Request, above: &str) -> bool {
         _ => request.path().is_some_and(within),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use lockkeeper_proto::{Version, records::DeleteRequest};
-
-    use super::*;
-
-    fn fate_of_delete(rules: &mut Rules, path: &str) -> Fate {
-        let request = Request::Delete(DeleteRequest {
-            path: path.to_owned(),
-            version: Version::ANY,
-        });
-        rules.fate(Seen {
-            op: request.op(),
-            session: SessionId(1),
-            request: Some(&request),
-        })
-    }
-
-    #[test]
-    fn a_rule_is_used_once_on_the_request_that_it_names() {
-        let mut rules = Rules::default();
-        rules.add(When::write().within("/locks").nth(2), Effect::LoseReply);
-        rules.add(When::write().of_session(SessionId(2)), Effect::CutBefore);
-        assert_eq!(fate_of_delete(&mut rules, "/locks/a"), Fate::default());
-        assert_eq!(fate_of_delete(&mut rules, "/lock"), Fate::default());
-        assert!(fate_of_delete(&mut rules, "/locks/b").lose_reply);
-        assert_eq!(fate_of_delete(&mut rules, "/locks/c"), Fate::default());
-        assert_eq!(rules.len(), 1);
-        rules.clear();
-        assert_eq!(rules.len(), 0);
-    }
-}

@@ -239,22 +239,6 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    #[test]
-    fn a_session_ends_between_its_timeout_and_one_tick_more() {
-        let epoch = now();
-        let mut sessions = Sessions::new(epoch, 0, 500 * MS, 1);
-        let id = sessions.create(ServerId::FIRST, 1300 * MS, epoch + 40 * MS);
-        assert_eq!(sessions.next_expiry(), Some(epoch + 1500 * MS));
-        assert!(sessions.expired(epoch + 1499 * MS).is_empty());
-        assert_eq!(sessions.expired(epoch + 1500 * MS), [id]);
-        assert!(sessions.touch(id, epoch + 700 * MS));
-        assert!(sessions.expired(epoch + 2499 * MS).is_empty());
-        assert_eq!(sessions.expired(epoch + 2500 * MS), [id]);
-        sessions.remove(id);
-        assert_eq!(sessions.next_expiry(), None);
-        assert!(!sessions.touch(id, epoch));
-    }
-
     /// The count of ticks stopped at 2^32, after 50 days, and the timer fired all the time.
     #[test]
     fn the_next_expiry_is_known_after_any_number_of_ticks() {

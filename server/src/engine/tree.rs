@@ -312,24 +312,4 @@ mod tests {
         assert_eq!((tree.len(), tree.count_below("/")), (4, 3));
         assert_eq!(tree.get("").unwrap().stat(), root);
     }
-
-    #[test]
-    fn indexes_follow_the_nodes() {
-        let mut tree = tree();
-        let acl: AclList = Arc::from(Acl::OPEN_UNSAFE);
-        let session = SessionId(5);
-        let node = tree.blank(Arc::clone(&acl), Owner::Session(session));
-        tree.insert(Arc::from("/e"), node);
-        let mut container = tree.blank(acl, Owner::Container);
-        container.created = 1;
-        tree.insert(Arc::from("/c"), container);
-        assert_eq!(tree.ephemerals_of(session).count(), 1);
-        assert_eq!(tree.to_reap(0), [Arc::from("/c")]);
-        assert_eq!(tree.user_paths(), ["/c", "/e"]);
-        tree.remove("/e").unwrap();
-        tree.remove("/c").unwrap();
-        assert_eq!(tree.ephemerals().len(), 0);
-        assert_eq!(tree.to_reap(0), Vec::<Arc<str>>::new());
-        assert_eq!(tree.get("/").unwrap().children.len(), 1);
-    }
 }

@@ -8,8 +8,7 @@ use lockkeeper_server::engine::{ConnId, ServerId};
 
 use crate::{
     followers::{exists, is_silent, join, path_of, reply, resume},
-    links::sync,
-    world::{MS, World, create, request_frame},
+    world::{MS, World, create, request_frame, sync},
 };
 
 const A: ServerId = ServerId(0);
@@ -153,10 +152,10 @@ fn a_leader_without_a_majority_commits_nothing_and_is_replaced() {
     cut(&mut world, C, A);
     cut(&mut world, C, B);
     // A leader answers a sync by itself while no write is pending.
-    world.send(id, &request_frame(Xid(1), &sync()));
+    world.send(id, &request_frame(Xid(1), &sync("/")));
     assert!(reply(&mut world, id, OpCode::SYNC).1.is_ok());
     write(&mut world, id, "/lost");
-    world.send(id, &request_frame(Xid(2), &sync()));
+    world.send(id, &request_frame(Xid(2), &sync("/")));
     assert!(is_silent(&mut world, id));
     world.pass(NEARLY);
     assert!(is_silent(&mut world, id));

@@ -5,23 +5,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, Request, Response, SessionId, WatcherEvent, Xid, Zxid,
+    CreateMode, ErrorCode, Response, SessionId, WatcherEvent, Xid, Zxid,
     connect::{ConnectRequest, ConnectResponse},
     header::ReplyHeader,
-    jute::{Decode, Encode},
-    records::{GetDataRequest, SyncRequest},
+    jute::Decode,
 };
 use lockkeeper_server::engine::{ConnId, ServerId};
 
-use crate::world::{MS, World, connect_frame, create, delete, framed, request_frame};
+use crate::world::{
+    MS, World, connect_frame, create, delete, framed, get_data, new_session, request_frame, sync,
+};
 
 const LEADER: ServerId = ServerId(0);
 const FOLLOWER: ServerId = ServerId(1);
-
-fn get(path: &str, watch: bool) -> Request {
-    let path = path.to_owned();
-    Request::GetData(GetDataRequest { path, watch })
-}
 
 /// Starts a session on one of the servers.
 fn join(world: &mut World, server: ServerId) -> (ConnId, ConnectResponse) {
@@ -40,14 +36,12 @@ fn resume(
 ) -> Option<(ConnId, SessionId)> {
     let id = world.connect_to(server);
     let request = ConnectRequest {
-        protocol_version: 0,
         last_zxid_seen,
-        timeout_ms: 2000,
         session_id: session.session_id,
         password: session.password.clone(),
-        read_only: None,
+        ..new_session(2000)
     };
-    world.send(id, &framed(|writer| request.encode(writer)));
+    world.send(id, &framed(&request));
     if world.of(id).1 {
         return None;
     }
@@ -62,19 +56,15 @@ fn servers_lag_independently_and_their_watches_fire_after_catching_up() {
     let (behind, _) = join(&mut world, FOLLOWER);
     let node = create("/n", CreateMode::Persistent);
     world.call(ahead, &node).unwrap();
-    world.call(behind, &get("/n", true)).unwrap();
+    world.call(behind, &get_data("/n", true)).unwrap();
     world.engine.freeze_server(FOLLOWER);
     world.call(ahead, &delete("/n")).unwrap();
     assert_eq!(
-        world.call(ahead, &get("/n", false)),
+        world.call(ahead, &get_data("/n", false)),
         Err(ErrorCode::NO_NODE)
     );
-    world.call(behind, &get("/n", false)).unwrap();
-    let path = "/".to_owned();
-    world.send(
-        behind,
-        &request_frame(Xid(1), &Request::Sync(SyncRequest { path })),
-    );
+    world.call(behind, &get_data("/n", false)).unwrap();
+    world.send(behind, &request_frame(Xid(1), &sync("/")));
     let mut event = world.frame(behind);
     let header = ReplyHeader::decode(&mut event).unwrap();
     assert_eq!(header.xid, Xid::NOTIFICATION);
@@ -82,7 +72,7 @@ fn servers_lag_independently_and_their_watches_fire_after_catching_up() {
     let mut reply = world.frame(behind);
     assert_eq!(ReplyHeader::decode(&mut reply).unwrap().xid, Xid(1));
     assert_eq!(
-        world.call(behind, &get("/n", false)),
+        world.call(behind, &get_data("/n", false)),
         Err(ErrorCode::NO_NODE)
     );
 }
@@ -99,9 +89,12 @@ fn a_lagging_server_refuses_clients_that_have_seen_more() {
     assert!(resume(&mut world, FOLLOWER, &session, after).is_none());
     let (id, resumed) = resume(&mut world, FOLLOWER, &session, before).unwrap();
     assert_eq!(resumed, session.session_id);
-    assert_eq!(world.call(id, &get("/n", false)), Err(ErrorCode::NO_NODE));
+    assert_eq!(
+        world.call(id, &get_data("/n", false)),
+        Err(ErrorCode::NO_NODE)
+    );
     world.engine.thaw_server(FOLLOWER);
-    world.call(id, &get("/n", false)).unwrap();
+    world.call(id, &get_data("/n", false)).unwrap();
     assert!(resume(&mut world, FOLLOWER, &session, after).is_some());
 }
 
@@ -119,7 +112,7 @@ fn activity_that_a_server_has_not_reported_is_lost_when_it_fails() {
     // they have not failed by then.
     world.pass(600 * MS);
     for id in [by_leader, by_follower] {
-        let missing = world.call(id, &get("/n", false));
+        let missing = world.call(id, &get_data("/n", false));
         assert_eq!(missing, Err(ErrorCode::NO_NODE));
     }
     world.engine.fail_server(FOLLOWER);
@@ -142,7 +135,7 @@ fn a_restart_cuts_all_connections_and_renews_every_timeout() {
     assert!(world.of(id).1);
     let (id, resumed) = resume(&mut world, LEADER, &session, Zxid::ZERO).unwrap();
     assert_eq!(resumed, session.session_id);
-    let data = world.call(id, &get("/e", false)).unwrap();
+    let data = world.call(id, &get_data("/e", false)).unwrap();
     let Response::GetData(data) = data else {
         panic!("{data:?}");
     };

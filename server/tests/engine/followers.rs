@@ -8,12 +8,14 @@ use lockkeeper_proto::{
     connect::{ConnectRequest, ConnectResponse},
     frame,
     header::ReplyHeader,
-    jute::{Decode, Encode, Reader},
-    records::{Empty, ExistsRequest, SyncRequest},
+    jute::{Decode, Reader},
+    records::Empty,
 };
 use lockkeeper_server::engine::{ConnId, ServerId};
 
-use crate::world::{MS, World, connect_frame, create, delete, framed, request_frame};
+use crate::world::{
+    MS, World, connect_frame, create, delete, framed, new_session, request_frame, sync,
+};
 
 pub(crate) const ONE: ServerId = ServerId(0);
 pub(crate) const OTHER: ServerId = ServerId(1);
@@ -28,8 +30,7 @@ pub(crate) fn world() -> World {
 }
 
 pub(crate) fn exists(path: &str) -> Request {
-    let path = path.to_owned();
-    Request::Exists(ExistsRequest { path, watch: false })
+    lockkeeper_test_support::peer::exists(path, false)
 }
 
 pub(crate) fn join(world: &mut World, server: ServerId) -> (ConnId, ConnectResponse) {
@@ -55,14 +56,11 @@ pub(crate) fn resume(
 pub(crate) fn ask_for(world: &mut World, server: ServerId, session: &ConnectResponse) -> ConnId {
     let id = world.connect_to(server);
     let request = ConnectRequest {
-        protocol_version: 0,
-        last_zxid_seen: Zxid::ZERO,
-        timeout_ms: 4000,
         session_id: session.session_id,
         password: session.password.clone(),
-        read_only: None,
+        ..new_session(4000)
     };
-    world.send(id, &framed(|writer| request.encode(writer)));
+    world.send(id, &framed(&request));
     id
 }
 
@@ -171,9 +169,7 @@ fn the_same_xid_at_the_same_server_or_another_xid_gets_its_own_reply() {
 
 #[test]
 fn a_read_is_stale_unless_a_sync_or_a_write_precedes_it() {
-    let path = "/".to_owned();
-    let sync = Request::Sync(SyncRequest { path });
-    for barrier in [sync, delete("/none")] {
+    for barrier in [sync("/"), delete("/none")] {
         let mut world = world();
         let (first, session) = join(&mut world, ONE);
         world.engine.freeze_server(OTHER);

@@ -3,8 +3,7 @@
 
 use lockkeeper_proto::{
     CreateMode, ErrorCode, OpCode, Request, Response, SessionId, Xid, Zxid,
-    connect::ConnectResponse,
-    records::{Empty, SyncRequest},
+    connect::ConnectResponse, records::Empty,
 };
 use lockkeeper_server::engine::{ConnId, Direction, ServerId};
 
@@ -12,7 +11,7 @@ use crate::{
     followers::{
         LONGEST, ONE, OTHER, ask_for, exists, is_silent, join, path_of, reply, resume, world,
     },
-    world::{MS, World, connect_frame, create, request_frame},
+    world::{MS, World, connect_frame, create, request_frame, sync},
 };
 
 /// A world whose leader hears of sessions every 250 ms.
@@ -46,11 +45,6 @@ fn ping_for(world: &mut World, id: ConnId, ms: u32) {
         world.pass(500 * MS);
         ping(world, id);
     }
-}
-
-pub(crate) fn sync() -> Request {
-    let path = "/".to_owned();
-    Request::Sync(SyncRequest { path })
 }
 
 fn lives(world: &World, session: &ConnectResponse) -> bool {
@@ -232,10 +226,10 @@ fn a_leader_without_the_others_goes_on_and_its_writes_are_lost() {
     elect_without(&mut world, ONE, OTHER);
     assert!(world.of(by_other).1 && !world.of(id).1);
     // It answers a sync until a write is pending, and resumes sessions, but makes none.
-    world.send(id, &request_frame(Xid(1), &sync()));
+    world.send(id, &request_frame(Xid(1), &sync("/")));
     assert!(reply(&mut world, id, OpCode::SYNC).1.is_ok());
     world.send(id, &request_frame(Xid(2), &lost));
-    world.send(id, &request_frame(Xid(3), &sync()));
+    world.send(id, &request_frame(Xid(3), &sync("/")));
     world.pass(1000 * MS);
     assert!(is_silent(&mut world, id));
     let (moved, resumed) = resume(&mut world, ONE, &moving);

@@ -1,14 +1,16 @@
 //! A server without a majority: what it answers, and to whom.
 
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, Request, SessionId, Xid, Zxid,
+    CreateMode, ErrorCode, Request, Xid,
     connect::{ConnectRequest, ConnectResponse},
-    jute::{Decode, Encode},
-    records::{Empty, GetDataRequest, SyncRequest},
+    jute::Decode,
+    records::Empty,
 };
 use lockkeeper_server::engine::{ConnId, ServerId};
 
-use crate::world::{MS, World, connect_frame, create, framed, request_frame};
+use crate::world::{
+    MS, World, connect_frame, create, framed, get_data, new_session, request_frame, sync,
+};
 
 const LEADER: ServerId = ServerId(0);
 const ALONE: ServerId = ServerId(1);
@@ -21,15 +23,11 @@ fn ask(
 ) -> Option<(ConnId, ConnectResponse)> {
     let id = world.connect_to(server);
     let mut request = ConnectRequest {
-        protocol_version: 0,
-        last_zxid_seen: Zxid::ZERO,
-        timeout_ms: 2000,
-        session_id: SessionId::NONE,
-        password: None,
         read_only: Some(true),
+        ..new_session(2000)
     };
     change(&mut request);
-    world.send(id, &framed(|writer| request.encode(writer)));
+    world.send(id, &framed(&request));
     if world.of(id).1 {
         return None;
     }
@@ -38,8 +36,7 @@ fn ask(
 }
 
 fn get(path: &str) -> Request {
-    let path = path.to_owned();
-    Request::GetData(GetDataRequest { path, watch: true })
+    get_data(path, true)
 }
 
 #[test]
@@ -59,13 +56,7 @@ fn a_server_without_a_majority_answers_reads_and_refuses_the_rest() {
     assert_eq!(answer.read_only, Some(true));
     world.call(id, &get("/n")).unwrap();
     assert_eq!(world.call(id, &get("/later")), Err(ErrorCode::NO_NODE));
-    let sync = SyncRequest {
-        path: "/".to_owned(),
-    };
-    for refused in [
-        create("/other", CreateMode::Persistent),
-        Request::Sync(sync),
-    ] {
+    for refused in [create("/other", CreateMode::Persistent), sync("/")] {
         let refusal = world.call(id, &refused);
         assert_eq!(refusal, Err(ErrorCode::NOT_READ_ONLY), "{refused:?}");
     }

@@ -4,14 +4,18 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use lockkeeper_proto::{
-    Acl, CreateMode, ErrorCode, Request, Response, SessionId, Version, Xid, Zxid,
+    CreateMode, ErrorCode, Request, Response, Xid,
     connect::{ConnectRequest, ConnectResponse},
     frame,
-    header::{ReplyHeader, RequestHeader},
-    jute::{Decode, Encode, Reader},
-    records::{CreateRequest, CreateTtlRequest, DeleteRequest},
+    header::ReplyHeader,
+    jute::{Decode, Reader},
+    records::CreateTtlRequest,
 };
 use lockkeeper_server::engine::{Config, ConnId, Engine, Now, Output, Received, ServerId};
+use lockkeeper_test_support::peer;
+pub(crate) use peer::{
+    delete, framed, get_children, get_data, new_session, request_frame, set_data, sync,
+};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
@@ -126,55 +130,26 @@ pub(crate) fn origin() -> Instant {
     Instant::now()
 }
 
-pub(crate) fn framed(write: impl Fn(&mut lockkeeper_proto::jute::Writer<'_>)) -> Vec<u8> {
-    let mut out = BytesMut::new();
-    frame::append(&mut out, write).unwrap();
-    out.to_vec()
-}
-
 pub(crate) fn connect_frame(timeout_ms: i32) -> Vec<u8> {
-    let request = ConnectRequest {
-        protocol_version: 0,
-        last_zxid_seen: Zxid::ZERO,
-        timeout_ms,
-        session_id: SessionId::NONE,
-        password: None,
+    peer::framed(&ConnectRequest {
         read_only: None,
-    };
-    framed(|writer| request.encode(writer))
-}
-
-pub(crate) fn request_frame(xid: Xid, request: &Request) -> Vec<u8> {
-    let op = request.op();
-    framed(|writer| {
-        RequestHeader { xid, op }.encode(writer);
-        request.encode(writer);
+        ..peer::new_session(timeout_ms)
     })
 }
 
 pub(crate) fn create(path: &str, mode: CreateMode) -> Request {
-    let record = CreateRequest {
-        path: path.to_owned(),
-        data: None,
-        acl: Some(Acl::OPEN_UNSAFE.into()),
-        flags: mode.flags(),
+    let Request::Create(record) = peer::create(path, b"", mode) else {
+        unreachable!("it is a create");
     };
     match mode {
         CreateMode::Container => Request::CreateContainer(record),
         CreateMode::PersistentWithTtl(ttl) => Request::CreateTtl(CreateTtlRequest {
             path: record.path,
-            data: None,
+            data: record.data,
             acl: record.acl,
             flags: record.flags,
             ttl_ms: i64::try_from(ttl.as_millis()).unwrap(),
         }),
         _ => Request::Create(record),
     }
-}
-
-pub(crate) fn delete(path: &str) -> Request {
-    Request::Delete(DeleteRequest {
-        path: path.to_owned(),
-        version: Version::ANY,
-    })
 }

@@ -4,12 +4,12 @@
 
 use std::sync::{Arc, mpsc};
 
-use lockkeeper_proto::{CreateMode, EventType, OpCode};
+use lockkeeper_proto::{CreateMode, EventType};
 use lockkeeper_session::{Client, Effect, Error, ErrorKind, Peer, State};
 
 use super::{
     servers::{client, follow, server},
-    waiting::{soon, until},
+    waiting::soon,
 };
 
 #[tokio::test]
@@ -91,38 +91,4 @@ fn a_name_is_resolved_while_the_runtime_is_full_of_blocking_work() {
         soon(client.sync("/")).await.unwrap();
     });
     drop(ends);
-}
-
-#[tokio::test]
-async fn the_last_dropped_watcher_removes_the_watch_from_the_server() {
-    let server = server().await;
-    let client = client(&server).await;
-    let (_, first) = client.get_children_and_watch("/").await.unwrap();
-    let (_, second) = client.get_children_and_watch("/").await.unwrap();
-    drop(first);
-    soon(client.sync("/")).await.unwrap();
-    assert_eq!((server.report().watches, client.metrics().watches), (1, 1));
-    drop(second);
-    until("the server has no watch", async || {
-        server.report().watches == 0
-    })
-    .await;
-    assert_eq!(server.counters().requests_of(OpCode::REMOVE_WATCHES), 1);
-
-    // The future is dropped while its request is under way. It leaves no watch behind either.
-    server
-        .faults()
-        .delay_all(std::time::Duration::from_millis(20));
-    {
-        let reading = client.get_data_and_watch("/");
-        let dropped = tokio::time::timeout(std::time::Duration::from_millis(5), reading);
-        assert!(dropped.await.is_err());
-    }
-    server.faults().delay_none();
-    soon(client.sync("/")).await.unwrap();
-    until("the server has no watch", async || {
-        server.report().watches == 0
-    })
-    .await;
-    assert_eq!(client.metrics().watches, 0);
 }

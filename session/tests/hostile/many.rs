@@ -66,28 +66,3 @@ async fn the_error_for_a_thousand_dead_servers_names_some_and_counts_the_others(
     assert!(text.len() < 2000, "{text}");
     assert!(text.ends_with("; and 985 other servers"), "{text}");
 }
-
-#[tokio::test]
-async fn a_silent_first_server_costs_only_its_share_of_the_time() {
-    let good = Server::bad(0, Peer::close).await;
-    let silent = Server::bad(usize::MAX, |mut peer| async move { peer.ignore().await }).await;
-    let servers = format!("{},no..name,{}", silent.address, good.address);
-    let connect = |seed| {
-        let builder = Client::builder(&servers).unwrap().seed(seed);
-        let builder = builder.session_timeout(Duration::from_secs(9));
-        async move {
-            let begin = Instant::now();
-            let client = soon(builder.connect()).await.unwrap();
-            let took = begin.elapsed();
-            assert_well(&client).await;
-            took
-        }
-    };
-    let mut was_first = 0;
-    for took in futures::future::join_all((0..8).map(connect)).await {
-        assert!(took < Duration::from_secs(8), "{took:?}");
-        was_first += usize::from(took > Duration::from_millis(2900));
-    }
-    assert!(was_first > 0, "no seed tries the silent server first");
-    assert!(silent.connections() >= was_first);
-}

@@ -1,14 +1,13 @@
 //! Servers that send nothing, or send very slowly.
 
-use std::{pin::Pin, time::Duration};
+use std::time::Duration;
 
-use futures::future::join_all;
 use lockkeeper_session::{Cause, Client, Effect};
 use tokio::time::Instant;
 
 use super::{
     assert_well, lost,
-    scripted::{ID, Peer, Server, greeting, reply, sound},
+    scripted::{ID, Peer, Server, greeting},
     unreachable_because,
     waiting::soon,
 };
@@ -19,74 +18,42 @@ const SHORT: Duration = Duration::from_millis(1500);
 /// The pause of a server that sends one byte at a time.
 const PAUSE: Duration = Duration::from_millis(50);
 
-type Script = fn(Peer) -> Pin<Box<dyn Future<Output = ()> + Send>>;
-
 /// A client gives a handshake without an end up, and goes on with the next connection.
 #[tokio::test]
 async fn silence_in_the_handshake_ends_the_attempt() {
-    let silent: [Script; 2] = [
-        |mut peer| Box::pin(async move { peer.ignore().await }),
-        |mut peer| {
-            Box::pin(async move {
-                peer.hear_handshake().await;
-                peer.drip(&greeting(1500, ID, &[7; 16])[..40], PAUSE).await;
-                peer.ignore().await;
-            })
-        },
-    ];
-    join_all(silent.map(async |script| {
-        let server = Server::bad(usize::MAX, script).await;
-        let cause = unreachable_because(&server.client(SHORT).await.unwrap_err());
-        assert!(matches!(cause, Cause::HandshakeTimeout(_)), "{cause:?}");
-        assert!(server.connections() <= 2);
+    let script = async |mut peer: Peer| {
+        peer.hear_handshake().await;
+        peer.drip(&greeting(1500, ID, &[7; 16])[..40], PAUSE).await;
+        peer.ignore().await;
+    };
+    let server = Server::bad(usize::MAX, script).await;
+    let cause = unreachable_because(&server.client(SHORT).await.unwrap_err());
+    assert!(matches!(cause, Cause::HandshakeTimeout(_)), "{cause:?}");
+    assert!(server.connections() <= 2);
 
-        let server = Server::bad(1, script).await;
-        let builder = Client::builder(&server.connect_string()).unwrap();
-        let client = soon(builder.server_timeout(SHORT).connect()).await.unwrap();
-        assert_well(&client).await;
-        assert_eq!(server.connections(), 2);
-    }))
-    .await;
+    let server = Server::bad(1, script).await;
+    let builder = Client::builder(&server.connect_string()).unwrap();
+    let client = soon(builder.server_timeout(SHORT).connect()).await.unwrap();
+    assert_well(&client).await;
+    assert_eq!(server.connections(), 2);
 }
 
 #[tokio::test]
 async fn silence_after_the_handshake_ends_the_connection() {
-    let silent: [Script; 3] = [
-        |mut peer| {
-            Box::pin(async move {
-                peer.handshake().await;
-                peer.ignore().await;
-            })
-        },
-        |mut peer| {
-            Box::pin(async move {
-                peer.handshake().await;
-                let (xid, request) = peer.request().await.unwrap();
-                let reply = reply(xid, &sound(&request));
-                peer.send(&reply[..reply.len() / 2]).await;
-                peer.ignore().await;
-            })
-        },
-        // A frame that never ends.
-        |mut peer| {
-            Box::pin(async move {
-                peer.handshake().await;
-                peer.request().await;
-                peer.send(&100_000_i32.to_be_bytes()).await;
-                peer.drip(&[0; 1000], PAUSE).await;
-            })
-        },
-    ];
-    join_all(silent.map(async |script| {
-        let server = Server::bad(1, script).await;
-        let client = server.client(SHORT).await.unwrap();
-        let error = soon(client.get_data("/a")).await.unwrap_err();
-        assert_eq!(error.effect(), Effect::NotApplied, "it is a read");
-        assert_eq!(lost(&error), Cause::Silent(SHORT * 2 / 3));
-        assert_well(&client).await;
-        assert_eq!(server.connections(), 2);
-    }))
+    // A frame that never ends.
+    let server = Server::bad(1, |mut peer| async move {
+        peer.handshake().await;
+        peer.request().await;
+        peer.send(&100_000_i32.to_be_bytes()).await;
+        peer.drip(&[0; 1000], PAUSE).await;
+    })
     .await;
+    let client = server.client(SHORT).await.unwrap();
+    let error = soon(client.get_data("/a")).await.unwrap_err();
+    assert_eq!(error.effect(), Effect::NotApplied, "it is a read");
+    assert_eq!(lost(&error), Cause::Silent(SHORT * 2 / 3));
+    assert_well(&client).await;
+    assert_eq!(server.connections(), 2);
 }
 
 /// The program accepts no connection, so the operating system's queue for it fills up.

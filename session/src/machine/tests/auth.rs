@@ -58,8 +58,7 @@ fn an_added_identity_is_sent_at_once_in_order_and_again_on_each_connection() {
     for _ in 0..2 {
         pair.cut();
         pair.connect();
-        let sent: Vec<_> = pair.requests().into_iter().map(|(_, r)| r).collect();
-        assert_eq!(sent, [packet("first"), packet("second")]);
+        assert_eq!(pair.sent(), [packet("first"), packet("second")]);
     }
 }
 

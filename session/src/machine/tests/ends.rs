@@ -8,13 +8,10 @@ use lockkeeper_proto::{
 };
 
 use super::{
-    pair::{ID, PASSWORD, Pair, SECOND, THIRD, TIMEOUT},
-    requests::{children, create, delete, exists, get, lost, sound_reply, sync},
+    pair::{ID, Pair, SECOND, THIRD, TIMEOUT},
+    requests::{children, create, delete, digest, exists, get, granted, lost, sound_reply, sync},
 };
-use crate::{
-    AuthFailure, Cause, Effect, Error, ErrorKind, State,
-    machine::{Auth, Output},
-};
+use crate::{Cause, Effect, Error, ErrorKind, State, machine::Output};
 
 fn is_disconnect(output: &Output<u32>) -> bool {
     matches!(output, Output::Disconnect)
@@ -156,13 +153,6 @@ fn a_late_tick_does_not_revive_an_ended_machine() {
     assert!(pair.machine.link().is_ended());
 }
 
-fn digest(credentials: &'static str) -> Auth {
-    Auth {
-        scheme: "digest".to_owned(),
-        credentials: Bytes::from_static(credentials.as_bytes()),
-    }
-}
-
 #[test]
 fn identities_are_sent_first_on_every_connection() {
     let mut pair = Pair::new(|config| config.auth = vec![digest("a:1"), digest("b:2")]);
@@ -242,30 +232,6 @@ fn an_idle_client_learns_that_authentication_is_required() {
     assert_eq!(watching.states(), [State::AuthFailed]);
 }
 
-/// The server refuses the second of three identities. The error names its scheme, not that of the
-/// first one.
-#[test]
-fn the_error_names_the_refused_identity() {
-    let mut pair = Pair::connected(|config| {
-        config.auth = ["ip", "sesame", "digest"]
-            .map(|scheme| Auth {
-                scheme: scheme.to_owned(),
-                credentials: Bytes::from_static(b"a:1"),
-            })
-            .to_vec();
-    });
-    pair.reply(Xid::AUTH, 0, Ok(Response::Auth(Empty {})));
-    pair.reply(Xid::AUTH, 0, Err(ErrorCode::AUTH_FAILED));
-    let scheme = "sesame".to_owned();
-    let code = ErrorCode::AUTH_FAILED;
-    match pair.machine.link().ended().map(Error::kind) {
-        Some(ErrorKind::AuthFailed(reason)) => {
-            assert_eq!(*reason, AuthFailure::Refused { scheme, code });
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn without_a_server_the_client_is_closed() {
     let mut pair = Pair::new(|config| config.endpoints.clear());
@@ -289,13 +255,7 @@ fn secrets_are_not_printed() {
         }
     };
     look(&pair);
-    let answer = lockkeeper_proto::connect::ConnectResponse {
-        protocol_version: 0,
-        timeout_ms: 9000,
-        session_id: ID,
-        password: Some(Bytes::from_static(PASSWORD)),
-        read_only: None,
-    };
+    let answer = granted(9000, ID);
     let mut out = bytes::BytesMut::new();
     lockkeeper_proto::frame::append(&mut out, |writer| {
         lockkeeper_proto::jute::Encode::encode(&answer, writer);

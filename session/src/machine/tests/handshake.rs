@@ -11,7 +11,7 @@ use lockkeeper_proto::{
 
 use super::{
     pair::{ID, PASSWORD, Pair, SECOND, THIRD, TIMEOUT},
-    requests::{lost, sync},
+    requests::{digest, granted, lost, servers, sync},
 };
 use crate::{
     Cause, State, TlsFailure,
@@ -84,12 +84,7 @@ fn the_negotiated_timeout_counts_and_the_configured_one_is_requested_again() {
 /// refusal may be lost.
 #[test]
 fn no_request_is_sent_before_the_server_has_answered_the_handshake() {
-    let mut pair = Pair::new(|config| {
-        config.auth.push(crate::machine::Auth {
-            scheme: "digest".to_owned(),
-            credentials: Bytes::from_static(b"a:b"),
-        });
-    });
+    let mut pair = Pair::new(|config| config.auth.push(digest("a:b")));
     pair.submit(sync("/"));
     pair.reach();
     pair.submit(sync("/"));
@@ -116,11 +111,8 @@ fn an_answer_with_an_invalid_password_makes_no_session() {
         let mut pair = Pair::new(|_| {});
         pair.reach();
         pair.answer_handshake(&ConnectResponse {
-            protocol_version: 0,
-            timeout_ms: 1000,
-            session_id: ID,
             password: password.map(|length| vec![1; length].into()),
-            read_only: None,
+            ..granted(1000, ID)
         });
         assert_eq!(pair.last_cause(), Cause::BadHandshake(None));
         assert_eq!(pair.machine.link().session_id(), SessionId::NONE);
@@ -144,11 +136,8 @@ fn an_unreadable_answer_names_the_field() {
 #[test]
 fn an_answer_may_lack_the_read_only_byte_or_have_extra_bytes() {
     let response = ConnectResponse {
-        protocol_version: 0,
-        timeout_ms: 9000,
-        session_id: SessionId(-5),
-        password: Some(Bytes::from_static(PASSWORD)),
         read_only: None,
+        ..granted(9000, SessionId(-5))
     };
     let mut pair = Pair::new(|_| {});
     pair.reach();
@@ -195,8 +184,7 @@ fn one_silent_attempt_at_a_single_server_costs_no_session() {
 #[test]
 fn each_server_gets_its_share_of_the_timeout() {
     for (servers, share) in [("a", 4500), ("a,b,c", 3000), ("a,b,c,d,e,f,g", 2250)] {
-        let servers: crate::ConnectString = servers.parse().unwrap();
-        let mut pair = Pair::new(|config| config.endpoints = servers.endpoints().to_vec());
+        let mut pair = Pair::new(self::servers(servers));
         pair.tick();
         let due = pair.machine.next_deadline().unwrap();
         assert_eq!(due - pair.now, Duration::from_millis(share));
@@ -207,8 +195,7 @@ fn each_server_gets_its_share_of_the_timeout() {
 /// session.
 #[test]
 fn a_server_that_closes_without_an_answer_does_not_end_the_session() {
-    let servers: crate::ConnectString = "zk1,zk2".parse().unwrap();
-    let mut pair = Pair::connected(|config| config.endpoints = servers.endpoints().to_vec());
+    let mut pair = Pair::connected(servers("zk1,zk2"));
     let first = pair.machine.link().endpoint().unwrap().host.clone();
     pair.cut();
     pair.reach();
@@ -251,10 +238,7 @@ fn wrong_certificate() -> Input {
 
 #[test]
 fn wrong_certificates_on_all_servers_end_a_client_that_was_never_connected() {
-    let mut pair = Pair::new(|config| {
-        let servers: crate::ConnectString = "zk1,zk2,zk1".parse().unwrap();
-        config.endpoints = servers.endpoints().to_vec();
-    });
+    let mut pair = Pair::new(servers("zk1,zk2,zk1"));
     let token = pair.submit(sync("/"));
     pair.reach();
     pair.handle(wrong_certificate());
@@ -276,10 +260,7 @@ fn wrong_certificates_on_all_servers_end_a_client_that_was_never_connected() {
 
 #[test]
 fn one_server_with_a_transient_failure_keeps_the_client_trying() {
-    let mut pair = Pair::new(|config| {
-        let servers: crate::ConnectString = "zk1,zk2".parse().unwrap();
-        config.endpoints = servers.endpoints().to_vec();
-    });
+    let mut pair = Pair::new(servers("zk1,zk2"));
     for _ in 0..3 {
         pair.reach();
         pair.handle(wrong_certificate());
@@ -316,11 +297,8 @@ fn a_read_only_server_is_given_up_and_proves_nothing() {
             pair.states();
             pair.reach();
             pair.answer_handshake(&ConnectResponse {
-                protocol_version: 0,
-                timeout_ms,
-                session_id,
-                password: Some(Bytes::from_static(PASSWORD)),
                 read_only: Some(true),
+                ..granted(timeout_ms, session_id)
             });
             assert_eq!(pair.last_cause(), Cause::ReadOnlyServer);
             assert_eq!(pair.states(), []);

@@ -5,15 +5,14 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use lockkeeper_proto::{EventType, Response, Xid, records::Empty};
 use proptest::prelude::*;
 
 use super::{
     pair::{ID, Pair, SECOND, SIXTH, THIRD, TIMEOUT},
-    requests::{delete, get, sync},
+    requests::{delete, digest, get, sync},
 };
-use crate::{Cause, Config, LeasePolicy, State, machine::Auth};
+use crate::{Cause, Config, LeasePolicy, State};
 
 /// The session timeout of the tests without the default margin of a third.
 const LEASE: Duration = Duration::from_secs(6);
@@ -124,10 +123,7 @@ fn a_late_answer_does_not_shorten_the_lease() {
 fn events_and_authentication_do_not_renew_the_lease() {
     let mut pair = Pair::connected(|config| {
         assumed(config);
-        config.auth.push(Auth {
-            scheme: "digest".to_owned(),
-            credentials: Bytes::from_static(b"a:b"),
-        });
+        config.auth.push(digest("a:b"));
     });
     let before = lease(&pair);
     pair.wait(SECOND);

@@ -2,16 +2,14 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use bytes::Bytes;
 use lockkeeper_proto::{
     EventType, OpCode, Request, Xid,
-    connect::ConnectResponse,
     records::{Empty, SyncResponse},
 };
 
 use super::{
-    pair::{ID, PASSWORD, Pair, SECOND, SIXTH, THIRD, TIMEOUT},
-    requests::{lost, sync},
+    pair::{ID, Pair, SECOND, SIXTH, THIRD, TIMEOUT},
+    requests::{granted, lost, sync},
 };
 use crate::{
     Cause, Effect, Error, State,
@@ -291,13 +289,8 @@ fn assert_does_not_spin(kind: ServerKind, timeout_ms: i32, asked: Duration) {
                     if matches!(kind, ServerKind::OtherSession) || asked_for.session_id.0 == 0 {
                         id += 1;
                     }
-                    pair.answer_handshake(&ConnectResponse {
-                        protocol_version: 0,
-                        timeout_ms,
-                        session_id: lockkeeper_proto::SessionId(id),
-                        password: Some(Bytes::from_static(PASSWORD)),
-                        read_only: None,
-                    });
+                    let session_id = lockkeeper_proto::SessionId(id);
+                    pair.answer_handshake(&granted(timeout_ms, session_id));
                 }
             }
         }

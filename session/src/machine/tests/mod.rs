@@ -2,7 +2,6 @@
 //!
 //! | file | what it tests |
 //! |---|---|
-//! | `parts` | each part by itself |
 //! | `handshake` | how connections begin |
 //! | `liveness` | pings and silence; that no server makes the machine spin |
 //! | `replies` | matching replies to requests, the order of outputs, requests in one write |
@@ -37,7 +36,6 @@ mod liveness;
 mod moving;
 mod options;
 mod pair;
-mod parts;
 mod persistent;
 mod proof;
 mod reconnect;

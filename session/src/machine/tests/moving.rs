@@ -1,24 +1,15 @@
 //! Moves to another server on request, and what else changes the state, or does not.
 
-use bytes::Bytes;
 use lockkeeper_proto::{ErrorCode, OpCode, Request, frame::FrameError};
 
 use super::{
     pair::{ID, Pair},
-    requests::{delete, get, set_watches, sound_reply, sync},
+    requests::{delete, digest, get, servers, set_watches, sound_reply, sync},
 };
 use crate::{
-    Cause, Config, Effect, State,
-    machine::{Auth, Input, Output},
+    Cause, Effect, State,
+    machine::{Input, Output},
 };
-
-fn servers(config: &mut Config) {
-    config.endpoints = "zk1,zk2,zk3"
-        .parse::<crate::ConnectString>()
-        .unwrap()
-        .endpoints()
-        .to_vec();
-}
 
 impl Pair {
     fn disconnects(&mut self) -> usize {
@@ -29,7 +20,7 @@ impl Pair {
 
 #[test]
 fn a_move_loses_no_request_and_no_watch() {
-    let mut pair = Pair::connected(servers);
+    let mut pair = Pair::connected(servers("zk1,zk2,zk3"));
     let before = pair.machine.link().endpoint().cloned();
     let watch = pair.watch(get("/a", true), ErrorCode::OK);
     let sent = pair.submit(sync("/sent"));
@@ -66,7 +57,7 @@ fn a_move_loses_no_request_and_no_watch() {
 /// reported. But the changes from the call on count, and the server was never asked for those.
 #[test]
 fn a_watch_that_was_not_set_before_a_move_misses_no_change() {
-    let mut pair = Pair::connected(servers);
+    let mut pair = Pair::connected(servers("zk1,zk2,zk3"));
     let reply = |pair: &mut Pair, zxid| {
         let (xid, request) = pair.request().unwrap();
         pair.reply(xid, zxid, Ok(sound_reply(&request)));
@@ -100,7 +91,7 @@ fn a_watch_that_was_not_set_before_a_move_misses_no_change() {
 
 #[test]
 fn an_idle_client_moves_at_once() {
-    let mut pair = Pair::connected(servers);
+    let mut pair = Pair::connected(servers("zk1,zk2,zk3"));
     pair.machine.move_to_next_server(pair.now);
     pair.pump();
     assert_eq!(pair.disconnects(), 1);
@@ -113,7 +104,7 @@ fn an_idle_client_moves_at_once() {
 
 #[test]
 fn closing_during_a_move_ends_the_session() {
-    let mut pair = Pair::connected(servers);
+    let mut pair = Pair::connected(servers("zk1,zk2,zk3"));
     pair.submit(sync("/"));
     pair.machine.move_to_next_server(pair.now);
     pair.machine.close(pair.now);
@@ -125,12 +116,7 @@ fn closing_during_a_move_ends_the_session() {
 
 #[test]
 fn a_client_is_not_connected_before_the_server_accepts_its_identities() {
-    let mut pair = Pair::new(|config| {
-        config.auth.push(Auth {
-            scheme: "digest".to_owned(),
-            credentials: Bytes::from_static(b"a:b"),
-        });
-    });
+    let mut pair = Pair::new(|config| config.auth.push(digest("a:b")));
     let waiting = pair.submit(sync("/"));
     pair.connect();
     assert_eq!(pair.states(), []);

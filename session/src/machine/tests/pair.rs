@@ -19,7 +19,7 @@ use lockkeeper_proto::{
     jute::{Decode, Encode, Reader, Writer},
 };
 
-use super::requests::sound_reply;
+use super::requests::{granted, sound_reply};
 use crate::{
     Cause, Config, Error, State,
     machine::{Event, Input, Machine, Notice, Output, RequestOptions, WatchId},
@@ -173,23 +173,14 @@ impl Pair {
 
     /// The server answers the handshake with this session.
     pub(super) fn accept(&mut self, id: SessionId, timeout: Duration) {
-        self.answer_handshake(&ConnectResponse {
-            protocol_version: 0,
-            timeout_ms: timeout.as_millis().try_into().unwrap(),
-            session_id: id,
-            password: Some(Bytes::from_static(PASSWORD)),
-            read_only: Some(false),
-        });
+        self.answer_handshake(&granted(timeout.as_millis().try_into().unwrap(), id));
     }
 
     /// The server answers the handshake with a refusal of the session.
     pub(super) fn refuse_session(&mut self) {
         self.answer_handshake(&ConnectResponse {
-            protocol_version: 0,
-            timeout_ms: 0,
-            session_id: SessionId::NONE,
             password: Some(Bytes::from_static(&[0; 16])),
-            read_only: Some(false),
+            ..granted(0, SessionId::NONE)
         });
     }
 
@@ -285,6 +276,12 @@ impl Pair {
     /// All requests that the server has received since the last call.
     pub(super) fn requests(&mut self) -> Vec<(Xid, Request)> {
         std::iter::from_fn(|| self.request()).collect()
+    }
+
+    /// The same without their numbers.
+    pub(super) fn sent(&mut self) -> Vec<Request> {
+        let requests = self.requests().into_iter();
+        requests.map(|(_, request)| request).collect()
     }
 
     /// The operations of all requests that the server has received since the last call.

@@ -1,13 +1,14 @@
 //! Persistent watches: who receives an event, what the machine requests of the server, what a new
 //! connection restores, and which watches may not be on one path.
 
-use lockkeeper_proto::{
-    AddWatchMode, ErrorCode, EventType, OpCode, Request, WatcherType, records::RemoveWatchesRequest,
-};
+use lockkeeper_proto::{AddWatchMode, ErrorCode, EventType, OpCode, Request, WatcherType};
 
 use super::{
     pair::Pair,
-    requests::{add_watch, children, exists, get, peer, set_watches, set_watches2, sound_reply},
+    requests::{
+        add_watch, children, exists, get, ids, peer, removal, set_watches, set_watches2,
+        sound_reply,
+    },
 };
 use crate::{
     Error, ErrorKind, State,
@@ -25,20 +26,6 @@ const CHILDREN: EventType = EventType::NODE_CHILDREN_CHANGED;
 fn told(id: WatchId, event_type: EventType, path: &str) -> (WatchId, Notice) {
     let path = path.to_owned();
     (id, Notice::Event(Event { event_type, path }))
-}
-
-fn ids(fired: &[(WatchId, Result<Event, Error>)]) -> Vec<WatchId> {
-    fired.iter().map(|(id, _)| *id).collect()
-}
-
-fn removal(path: &str, watcher_type: WatcherType) -> Request {
-    let path = path.to_owned();
-    Request::RemoveWatches(RemoveWatchesRequest { path, watcher_type })
-}
-
-/// The requests that the server receives, without their numbers.
-fn sent(pair: &mut Pair) -> Vec<Request> {
-    pair.requests().into_iter().map(|(_, r)| r).collect()
 }
 
 /// Gives up a watch. Returns the requests that the server receives, and answers them.
@@ -116,7 +103,7 @@ fn a_persistent_watch_given_up_while_its_request_is_pending_is_removed_later() {
     let (xid, request) = pair.request().unwrap();
     assert_eq!(cancel(&mut pair, id), []);
     pair.reply(xid, 1, Ok(sound_reply(&request)));
-    assert_eq!(sent(&mut pair), [removal("/a", WatcherType::ANY)]);
+    assert_eq!(pair.sent(), [removal("/a", WatcherType::ANY)]);
 }
 
 /// Before 3.9, the server would keep only the later of the two.
@@ -136,7 +123,7 @@ fn a_persistent_watch_is_refused_beside_another_kind_and_nothing_is_sent() {
         for refused in [early, late] {
             assert_eq!(pair.error(refused), ErrorKind::WatchConflict.into());
         }
-        assert_eq!(sent(&mut pair), []);
+        assert_eq!(pair.sent(), []);
         assert_eq!((pair.fired(), pair.machine.metrics().watches), (vec![], 1));
         pair.watch(add_watch("/a/b", mode), OK);
         pair.watch(add_watch("/", mode), OK);
@@ -163,7 +150,7 @@ fn a_one_shot_watch_ends_a_persistent_one() {
             let persistent = pair.watch(add_watch("/a", mode), OK);
             let (_, once) = pair.submit_watching(read.clone());
             let requests = [removal("/a", WatcherType::ANY), read];
-            assert_eq!(sent(&mut pair), requests);
+            assert_eq!(pair.sent(), requests);
             let ended = (persistent, Err(ErrorKind::WatchConflict.into()));
             assert_eq!(pair.fired(), [ended]);
             assert_eq!(cancel(&mut pair, persistent), []);
@@ -262,7 +249,7 @@ fn many_persistent_watches_are_restored_in_requests_that_a_server_accepts() {
     pair.cut();
     pair.connect();
     let mut restored = 0;
-    for request in sent(&mut pair) {
+    for request in pair.sent() {
         let Request::SetWatches2(batch) = request else {
             panic!("{request:?}");
         };
@@ -304,7 +291,7 @@ fn persistent_watches_end_on_a_server_that_does_not_know_them_and_others_go_on()
     assert_eq!(pair.fired(), [(persistent, Err(unsupported.clone()))]);
     assert_eq!(pair.states().last(), Some(&State::Suspended));
     pair.connect();
-    assert_eq!(sent(&mut pair), [set_watches(1, &["/b"], &[], &[])]);
+    assert_eq!(pair.sent(), [set_watches(1, &["/b"], &[], &[])]);
     let again = pair.submit(add_watch("/a", PERSISTENT));
     assert_eq!(pair.error(again), unsupported);
     assert_eq!(pair.machine.metrics().watches, 1);
@@ -326,7 +313,7 @@ fn removing_watches_by_kind_tells_every_listener() {
         removal("/b", WatcherType::DATA),
         removal("/a", WatcherType::ANY),
     ];
-    assert_eq!(sent(&mut pair), removals);
+    assert_eq!(pair.sent(), removals);
     let ended = [(data, removed.clone()), (persistent, removed)];
     assert_eq!(pair.fired(), ended);
     pair.event(CHILDREN, "/b");

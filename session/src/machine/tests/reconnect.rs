@@ -9,19 +9,12 @@ use std::{
 
 use super::{
     pair::{ID, Pair, SECOND, SIXTH, TIMEOUT},
-    requests::{delete, lost, not_reached, sync},
+    requests::{delete, lost, not_reached, servers, sync},
 };
 use crate::{
-    Cause, ConnectString, Effect, Error, ErrorKind, State,
-    machine::{Config, Input, Output, RequestOptions},
+    Cause, Effect, Error, ErrorKind, State,
+    machine::{Input, Output, RequestOptions},
 };
-
-fn servers(text: &'static str) -> impl Fn(&mut Config) {
-    move |config| {
-        let servers: ConnectString = text.parse().unwrap();
-        config.endpoints = servers.endpoints().to_vec();
-    }
-}
 
 /// The servers to which the machine wanted a connection since the outputs were last taken.
 fn asked(pair: &mut Pair) -> Vec<String> {
@@ -49,8 +42,7 @@ fn sent_requests_are_unknown_and_queued_ones_are_sent_on_the_next_connection() {
     let later = pair.submit(delete("/later"));
     assert_eq!(pair.machine.outstanding(), 2);
     pair.connect();
-    let sent: Vec<_> = pair.requests().into_iter().map(|(_, r)| r).collect();
-    assert_eq!(sent, [delete("/waiting"), delete("/later")]);
+    assert_eq!(pair.sent(), [delete("/waiting"), delete("/later")]);
     assert!(!pair.is_settled(waiting) && !pair.is_settled(later));
 }
 
@@ -58,10 +50,7 @@ fn sent_requests_are_unknown_and_queued_ones_are_sent_on_the_next_connection() {
 #[test]
 fn an_error_names_at_most_sixteen_servers() {
     let hosts: Vec<String> = (0..40).map(|number| format!("zk{number}")).collect();
-    let mut pair = Pair::new(|config| {
-        let servers: ConnectString = hosts.join(",").parse().unwrap();
-        config.endpoints = servers.endpoints().to_vec();
-    });
+    let mut pair = Pair::new(servers(&hosts.join(",")));
     let named = |pair: &Pair| match pair
         .machine
         .link()

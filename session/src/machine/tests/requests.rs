@@ -2,17 +2,57 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    AddWatchMode, CreateMode, ErrorCode, Request, Response, SessionId, Stat, Version, Zxid,
+    AddWatchMode, CreateMode, ErrorCode, Request, Response, SessionId, Stat, Version, WatcherType,
+    Zxid,
+    connect::ConnectResponse,
     jute::{Decode, Names, Reader},
     records::{
         AddWatchRequest, CreateRequest, DeleteRequest, Empty, ErrorResponse, ExistsRequest,
-        GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse, SetWatches,
-        SetWatches2, StatResponse, SyncRequest, SyncResponse,
+        GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,
+        RemoveWatchesRequest, SetWatches, SetWatches2, StatResponse, SyncRequest, SyncResponse,
     },
 };
 
-use super::pair::ID;
-use crate::{Cause, Endpoint, Error, Lost, Peer};
+use super::pair::{ID, PASSWORD};
+use crate::{
+    Cause, Config, ConnectString, Endpoint, Error, Lost, Peer,
+    machine::{Auth, Event, WatchId},
+};
+
+/// A setting: these servers.
+pub(super) fn servers(text: &str) -> impl Fn(&mut Config) {
+    let servers: ConnectString = text.parse().unwrap();
+    move |config| config.endpoints = servers.endpoints().to_vec()
+}
+
+/// An identity of the scheme `digest`.
+pub(super) fn digest(credentials: &'static str) -> Auth {
+    Auth {
+        scheme: "digest".to_owned(),
+        credentials: Bytes::from_static(credentials.as_bytes()),
+    }
+}
+
+/// The answer to the handshake that grants this session.
+pub(super) fn granted(timeout_ms: i32, session_id: SessionId) -> ConnectResponse {
+    ConnectResponse {
+        protocol_version: 0,
+        timeout_ms,
+        session_id,
+        password: Some(Bytes::from_static(PASSWORD)),
+        read_only: Some(false),
+    }
+}
+
+/// The watches that fired.
+pub(super) fn ids(fired: &[(WatchId, Result<Event, Error>)]) -> Vec<WatchId> {
+    fired.iter().map(|(id, _)| *id).collect()
+}
+
+pub(super) fn removal(path: &str, watcher_type: WatcherType) -> Request {
+    let path = path.to_owned();
+    Request::RemoveWatches(RemoveWatchesRequest { path, watcher_type })
+}
 
 /// A successful reply of a server.
 pub(super) fn sound_reply(request: &Request) -> Response {

@@ -4,24 +4,15 @@ use lockkeeper_proto::{ErrorCode, EventType, OpCode, Request};
 
 use super::{
     pair::Pair,
-    requests::{children, exists, get, set_watches, sound_reply, sync},
+    requests::{children, exists, get, ids, set_watches, sound_reply, sync},
 };
 use crate::{
-    Cause, Error, ErrorKind, State,
+    Cause, ErrorKind, State,
     machine::{Output, WatchId},
 };
 
 const OK: ErrorCode = ErrorCode::OK;
 const CHANGED: EventType = EventType::NODE_DATA_CHANGED;
-
-fn ids(fired: &[(WatchId, Result<crate::machine::Event, Error>)]) -> Vec<WatchId> {
-    fired.iter().map(|(id, _)| *id).collect()
-}
-
-/// The requests that the server receives, without their numbers.
-fn sent(pair: &mut Pair) -> Vec<Request> {
-    pair.requests().into_iter().map(|(_, r)| r).collect()
-}
 
 #[test]
 fn every_kind_of_watch_is_restored_before_any_other_request() {
@@ -43,7 +34,7 @@ fn every_kind_of_watch_is_restored_before_any_other_request() {
     pair.submit(sync("/waiting"));
     pair.connect();
     let restored = set_watches(42, &["/data", "/there"], &["/missing"], &["/list"]);
-    assert_eq!(sent(&mut pair), [restored, sync("/waiting")]);
+    assert_eq!(pair.sent(), [restored, sync("/waiting")]);
 }
 
 #[test]
@@ -101,7 +92,7 @@ fn many_watches_are_restored_in_requests_that_a_server_accepts() {
     pair.cut();
     pair.connect();
     let mut restored = 0;
-    for request in sent(&mut pair) {
+    for request in pair.sent() {
         let Request::SetWatches(batch) = request else {
             panic!("{request:?}");
         };
@@ -126,7 +117,7 @@ fn a_connection_lost_while_watches_are_restored_costs_no_event() {
     pair.reply(first, 1000, Ok(sound_reply(&request)));
     pair.cut();
     assert_eq!(pair.connect().last_zxid_seen.0, 1000);
-    let batches = sent(&mut pair);
+    let batches = pair.sent();
     assert_eq!(batches.len(), 3);
     for batch in batches {
         let Request::SetWatches(batch) = batch else {
@@ -152,11 +143,11 @@ fn the_oldest_request_without_an_answer_says_from_where_to_restore() {
         set_watches(1, &["/a"], &[], &[]),
         set_watches(42, &["/b"], &[], &[]),
     ];
-    assert_eq!(sent(&mut pair), watching);
+    assert_eq!(pair.sent(), watching);
     pair.cut();
     pair.connect();
     let restored = set_watches(1, &["/a", "/b", "/read"], &[], &[]);
-    assert_eq!(sent(&mut pair), [restored]);
+    assert_eq!(pair.sent(), [restored]);
 }
 
 /// Nodes so many, or so long, that watching them takes several requests. No listener may act on

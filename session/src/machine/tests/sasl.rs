@@ -16,12 +16,12 @@ use proptest::prelude::*;
 
 use super::{
     pair::{ID, Pair, TIMEOUT},
-    requests::sync,
+    requests::{digest, sync},
 };
 use crate::{
     AuthFailure, Cause, Error, ErrorKind, State,
     machine::{
-        Auth, Input, Output,
+        Input, Output,
         sasl::{Authenticator, Exchange, Step},
     },
 };
@@ -58,10 +58,7 @@ impl Exchange for Parrot {
 fn pair() -> Pair {
     Pair::new(|config| {
         config.sasl = Some(Arc::new(Parrot));
-        config.auth = vec![Auth {
-            scheme: "digest".to_owned(),
-            credentials: Bytes::from_static(b"a:1"),
-        }];
+        config.auth = vec![digest("a:1")];
     })
 }
 

@@ -1,31 +1,15 @@
 //! Which listeners receive an event, and which watches the machine removes from the server.
 
-use lockkeeper_proto::{
-    ErrorCode, EventType, OpCode, Request, WatcherType, records::RemoveWatchesRequest,
-};
+use lockkeeper_proto::{ErrorCode, EventType, OpCode, WatcherType};
 
 use super::{
     pair::{Pair, SECOND},
-    requests::{children, exists, expired, get, set_watches, sound_reply, sync},
+    requests::{children, exists, expired, get, ids, removal, set_watches, sound_reply, sync},
 };
-use crate::{Cause, Effect, Error, machine::WatchId};
+use crate::{Cause, Effect};
 
 const OK: ErrorCode = ErrorCode::OK;
 const CHANGED: EventType = EventType::NODE_DATA_CHANGED;
-
-fn ids(fired: &[(WatchId, Result<crate::machine::Event, Error>)]) -> Vec<WatchId> {
-    fired.iter().map(|(id, _)| *id).collect()
-}
-
-fn removal(path: &str, watcher_type: WatcherType) -> Request {
-    let path = path.to_owned();
-    Request::RemoveWatches(RemoveWatchesRequest { path, watcher_type })
-}
-
-/// The requests that the server receives, without their numbers.
-fn sent(pair: &mut Pair) -> Vec<Request> {
-    pair.requests().into_iter().map(|(_, r)| r).collect()
-}
 
 #[test]
 fn one_event_reaches_every_listener_of_the_node_once() {
@@ -124,12 +108,12 @@ fn nodes_watched_without_a_connection_are_watched_on_the_next_one() {
     pair.cut();
     pair.machine.watch_nodes(["/b"]);
     pair.connect();
-    assert_eq!(sent(&mut pair), [set_watches(1, &["/a", "/b"], &[], &[])]);
+    assert_eq!(pair.sent(), [set_watches(1, &["/a", "/b"], &[], &[])]);
     pair.cut();
     pair.connect();
     let again = set_watches(1, &["/a", "/b"], &[], &[]);
     assert_eq!(
-        sent(&mut pair),
+        pair.sent(),
         [again],
         "there is one request for both watches"
     );
@@ -149,7 +133,7 @@ fn the_last_listener_of_a_kind_removes_the_watch_from_the_server() {
     ] {
         pair.machine.cancel(id);
         pair.pump();
-        assert_eq!(sent(&mut pair), Vec::from_iter(request));
+        assert_eq!(pair.sent(), Vec::from_iter(request));
     }
     assert_eq!(pair.machine.metrics().watches, 0);
     pair.event(CHANGED, "/a");
@@ -166,7 +150,7 @@ fn a_watch_given_up_while_its_request_is_pending_is_removed_later() {
     assert_eq!(pair.requests(), []);
     pair.reply(xid, 1, Ok(sound_reply(&request)));
     assert!(pair.result(token).is_ok());
-    assert_eq!(sent(&mut pair), [removal("/a", WatcherType::DATA)]);
+    assert_eq!(pair.sent(), [removal("/a", WatcherType::DATA)]);
 }
 
 #[test]
@@ -177,7 +161,7 @@ fn a_watch_given_up_without_a_connection_is_not_restored() {
     pair.cut();
     pair.machine.cancel(id);
     pair.connect();
-    assert_eq!(sent(&mut pair), [set_watches(1, &["/b"], &[], &[])]);
+    assert_eq!(pair.sent(), [set_watches(1, &["/b"], &[], &[])]);
     pair.machine.cancel(kept);
     pair.machine.handle(
         pair.now,
