@@ -4,8 +4,10 @@ mod support;
 
 use std::net::TcpListener;
 
+use lockkeeper_server::Cluster;
 use serde_json::Value;
 use support::{Arm, Ended, ended, lockkeeper, objects};
+use tokio::runtime::Runtime;
 
 on_both_arms!(the_doctor_finds_nothing_wrong_with_a_healthy_server);
 
@@ -54,4 +56,36 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
     doctor(&closed).ends(69);
     let lost = doctor(&format!("{}/missing", arm.connect)).ends(1);
     lost.shows("no node was created below /");
+}
+
+/// `doctor` with these options, which ends with this status both if it writes and if it does not.
+fn in_both_ways(servers: &str, status: i32) -> [Ended; 2] {
+    [&[][..], &["--no-write"]].map(|options| {
+        let mut doctor = lockkeeper(&["doctor", "--connect", servers]);
+        ended(doctor.args(options)).ends(status)
+    })
+}
+
+#[test]
+fn servers_that_are_not_one_ensemble_are_told() {
+    let (one, other) = (Arm::embedded(), Arm::embedded());
+    let (a, b) = (&one.connect, &other.connect);
+    for report in in_both_ways(&format!("{a},{b}"), 1) {
+        report
+            .shows("problems: 2\n")
+            .shows(&format!("- {a}: it is not of one ensemble with {b}\n"))
+            .shows(&format!("- {b}: it is not of one ensemble with {a}\n"))
+            .shows("two clients can hold one lock at once");
+    }
+    let runtime = Runtime::new().unwrap();
+    let cluster = runtime.block_on(Cluster::start(3)).unwrap();
+    let members = cluster.connect_string();
+    for report in in_both_ways(&members, 0) {
+        report.shows("no problem found");
+    }
+    for report in in_both_ways(&format!("{members},{a}"), 1) {
+        let others = members.replace(',', ", ");
+        let problem = format!("- {a}: it is not of one ensemble with {others}\n");
+        report.shows("problems: 4\n").shows(&problem);
+    }
 }

@@ -1,12 +1,14 @@
-//! `lockkeeper doctor`: asks each server by itself, and says what is wrong and what to do.
+//! `lockkeeper doctor`: asks each server by itself, compares the answers, and says what is wrong and what to do.
 //!
 //! | file | what |
 //! |---|---|
-//! | `ask` | what one server answers |
+//! | `ask` | what the servers answer |
+//! | `ensemble` | whether the servers are one ensemble |
 //! | `problems` | what is wrong, and what to do |
 //! | `report` | the output for people and for programs |
 
 mod ask;
+mod ensemble;
 mod problems;
 mod report;
 
@@ -29,8 +31,10 @@ use crate::{
     after_help = "For each server: whether it can be reached, its version, the round trip, the session\n\
         timeout that it grants, whether it knows containers and persistent watches, and\n\
         how far its clock is from the one of this machine. To learn this, the command opens\n\
-        a session with each server, and creates a node below / that is gone at its end.\n\
-        It leaves the node out with --no-write.\n\n\
+        a session with each server, and creates a node below / that is gone at its end.\n\n\
+        Whether they are one ensemble: each server must show the nodes that were created\n\
+        through the others. Otherwise two clients can hold one lock at once. With --no-write\n\
+        only the modes are compared, which the servers tell on ports without encryption.\n\n\
         Exit status: 0 nothing is wrong; 1 something is; 69 no server was reached.\n\n\
         Example:\n  lockkeeper doctor --connect zk1:2181,zk2:2181,zk3:2181"
 )]
@@ -42,7 +46,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_positive)]
     timeout: Duration,
 
-    /// Write nothing: leaves the clocks and the containers out
+    /// Write nothing: leaves the clocks and the containers out, and compares only the modes
     #[arg(long)]
     no_write: bool,
 
@@ -56,13 +60,17 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<u8, Failure> {
     let servers = args.servers.servers()?;
     let chroot = servers.chroot().unwrap_or_default();
     let mut asked = Vec::new();
-    for endpoint in servers.endpoints() {
+    for (number, endpoint) in servers.endpoints().iter().enumerate() {
         let one = format!("{endpoint}{chroot}");
         let servers = one.parse().map_err(Failure::usage)?;
         let settings = args.servers.settings_for(&servers)?;
-        asked.push(ask::server(endpoint, settings, args));
+        asked.push(ask::server(number, endpoint, settings, args));
     }
-    let asked = async { Ok(join_all(asked).await) };
+    let asked = async {
+        let (mut answers, clients): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().unzip();
+        ask::compare(&mut answers, clients).await;
+        Ok(answers)
+    };
     let answers = signals.or_end(asked).await?;
     let problems = problems::of(&answers, args.servers.is_encrypted());
     text::print(if args.json {

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde::Serialize;
 
-use super::ask::{Answer, Refused};
+use super::{
+    ask::{Answer, Refused},
+    ensemble,
+};
 use crate::duration::Human;
 
 /// Clocks that are further apart make the times in the output of this program, and of logs, hard to compare.
@@ -46,6 +49,13 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
             add(
                 "the connection is not encrypted".to_owned(),
                 "give --tls-ca and a secure port, or be sure of the network",
+            );
+        }
+        let strangers = ensemble::strangers(answer, answers);
+        if !strangers.is_empty() {
+            add(
+                format!("it is not of one ensemble with {}", strangers.join(", ")),
+                "give the servers of one ensemble: otherwise two clients can hold one lock at once",
             );
         }
         if versions.len() > 1
