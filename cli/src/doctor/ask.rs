@@ -55,6 +55,9 @@ pub(super) struct Answer {
     /// The servers whose nodes this one does not show.
     #[serde(skip)]
     pub(super) strangers: Vec<String>,
+    /// The configuration of the ensemble; empty from a server that runs alone, or is older than 3.5.
+    #[serde(skip)]
+    pub(super) config: String,
 }
 
 /// What a server may refuse in a session.
@@ -180,6 +183,8 @@ async fn examine(
         round_trip = round_trip.min(begin.elapsed());
     }
     answer.round_trip_ms = Some(round_trip.as_secs_f64() * 1e3);
+    let config = client.get_config().await.ok().and_then(|it| it.data);
+    answer.config = String::from_utf8_lossy(&config.unwrap_or_default()).into_owned();
     let identities = client.who_am_i().await.unwrap_or_default();
     let identities = identities.iter();
     answer.identities = identities

@@ -1,6 +1,6 @@
-//! Whether the servers are one ensemble. Pure, as `problems`.
+//! Whether the servers are one ensemble, and all of it. Pure, as `problems`.
 
-use super::ask::Answer;
+use super::{ask::Answer, problems::Problem};
 
 /// The servers that cannot be of one ensemble with this one.
 pub(super) fn strangers<'a>(one: &Answer, all: &'a [Answer]) -> Vec<&'a str> {
@@ -22,6 +22,82 @@ fn modes_exclude(one: &Answer, other: &Answer) -> bool {
         }
         _ => false,
     }
+}
+
+/// What is wrong between the servers that were asked, and the voting members by the ensemble's configuration.
+///
+/// The configuration may have other addresses than the ones that clients use. So a server is called no member only if all the
+/// members were asked, too.
+pub(super) fn membership(answers: &[Answer]) -> Vec<Problem> {
+    let known = answers.iter().find_map(|it| {
+        let voters: Vec<_> = it.config.lines().filter_map(voter).collect();
+        (!voters.is_empty()).then_some((it, voters))
+    });
+    let Some((source, voters)) = known else {
+        return Vec::new();
+    };
+    let problem = |server: &Answer, what, cure, is_note| Problem {
+        server: server.server.clone(),
+        what,
+        cure,
+        is_note,
+    };
+    let (asked, count) = (answers.len(), voters.len());
+    let (members, others): (Vec<_>, Vec<_>) =
+        answers.iter().partition(|it| voters.contains(&it.server));
+    let mut problems = Vec::new();
+    // A single name may stand for all members, unless it is the one of a member.
+    if count > asked && (asked > 1 || !members.is_empty()) {
+        problems.push(problem(
+            source,
+            format!(
+                "--connect lacks members: the ensemble has {count} ({}), and it names {asked}",
+                voters.join(", ")
+            ),
+            "name all members: a client goes on as long as it knows a server that serves",
+            false,
+        ));
+    }
+    if voters
+        .iter()
+        .all(|voter| members.iter().any(|it| it.server == *voter))
+    {
+        problems.extend(others.into_iter().map(|it| {
+            problem(
+                it,
+                format!("it is not among the voting members: {}", voters.join(", ")),
+                "leave it out of --connect, unless it is an observer, or another name of a member",
+                true,
+            )
+        }));
+    }
+    if count % 2 == 0 {
+        problems.push(problem(
+            source,
+            format!("the ensemble has an even number of voting members: {count}"),
+            "take one away, or add one: with one less, as many servers may fail",
+            true,
+        ));
+    }
+    problems
+}
+
+/// The address for clients of the voting member in a line of the configuration, such as
+/// `server.1=zk1:2888:3888:participant;0.0.0.0:2181`.
+fn voter(line: &str) -> Option<String> {
+    let (_, member) = line.strip_prefix("server.")?.split_once('=')?;
+    let (quorum, client) = member.split_once(';').unwrap_or((member, ""));
+    let (host, port) = client.rsplit_once(':').unwrap_or(("", client));
+    let host = match host {
+        // All addresses of the member's machine.
+        "" | "0.0.0.0" | "[::]" | "[0:0:0:0:0:0:0:0]" => match quorum.split_once("]:") {
+            Some((host, _)) => format!("{host}]"),
+            None => quorum.split(':').next()?.to_owned(),
+        },
+        host => host.to_owned(),
+    };
+    (!quorum.ends_with(":observer"))
+        .then(|| format!("{host}:{port}").trim_end_matches(':').to_owned())
 }
 
 #[cfg(test)]
@@ -76,5 +152,81 @@ mod tests {
         ];
         let told = all.each_ref().map(|it| strangers(it, &all));
         assert_eq!(told, [vec!["c"], vec![], vec!["a"]]);
+    }
+
+    fn told(config: &str, servers: &[&str]) -> Vec<(String, bool)> {
+        let servers = servers.iter().map(|name| server(name, "", None, &[]));
+        let mut servers: Vec<_> = servers.collect();
+        servers.last_mut().unwrap().config = config.to_owned();
+        let told = membership(&servers).into_iter();
+        told.map(|it| (format!("{}: {}", it.server, it.what), it.is_note))
+            .collect()
+    }
+
+    #[test]
+    fn an_address_for_clients_is_read_from_the_configuration() {
+        for (line, address) in [
+            (
+                "server.1=zk1:2888:3888:participant;0.0.0.0:2181",
+                Some("zk1:2181"),
+            ),
+            ("server.1=zk1:2888:3888;2181", Some("zk1:2181")),
+            (
+                "server.1=10.0.0.1:2888:3888|10.0.0.2:2888:3888;2181",
+                Some("10.0.0.1:2181"),
+            ),
+            (
+                "server.2=zk1:2888:3888:participant;10.0.0.1:2182",
+                Some("10.0.0.1:2182"),
+            ),
+            (
+                "server.3=[::1]:2888:3888:participant;[0:0:0:0:0:0:0:0]:2181",
+                Some("[::1]:2181"),
+            ),
+            ("server.3=zk3:2888:3888:participant", Some("zk3")),
+            ("server.4=zk4:2888:3888:observer;0.0.0.0:2181", None),
+            ("version=100000000", None),
+        ] {
+            assert_eq!(voter(line).as_deref(), address, "{line}");
+        }
+    }
+
+    #[test]
+    fn members_that_are_not_named_and_servers_that_are_none_are_told() {
+        let config = |voters: usize| {
+            let line = |n| format!("server.{n}=zk{n}:2888:3888:participant;0.0.0.0:2181\n");
+            (1..=voters).map(line).collect::<String>() + "version=1\n"
+        };
+        let three = ["zk1:2181", "zk2:2181", "zk3:2181"];
+        let lacking = [(
+            "zk2:2181: --connect lacks members: the ensemble has 3 (zk1:2181, zk2:2181, zk3:2181), and it names 2"
+                .to_owned(),
+            false,
+        )];
+        assert_eq!(told(&config(3), &three), []);
+        assert_eq!(told(&config(3), &three[..2]), lacking);
+        assert_eq!(told(&config(3), &three[..1]).len(), 1, "a member");
+        assert_eq!(told(&config(3), &["zk:2181"]), [], "a name of all of them");
+        assert_eq!(
+            told(&config(3), &["a:1", "b:1"]).len(),
+            1,
+            "fewer than members"
+        );
+        assert_eq!(
+            told(&config(3), &["a:1", "b:1", "c:1", "d:1"]),
+            [],
+            "other names"
+        );
+        let even = |server: &str| {
+            let text = "the ensemble has an even number of voting members: 2";
+            (format!("{server}: {text}"), true)
+        };
+        assert_eq!(told(&config(2), &three[..2]), [even("zk2:2181")]);
+        let none = "zk3:2181: it is not among the voting members: zk1:2181, zk2:2181";
+        let none = (none.to_owned(), true);
+        assert_eq!(told(&config(2), &three), [none, even("zk3:2181")]);
+        for alone in ["", "version=0"] {
+            assert_eq!(told(alone, &three), []);
+        }
     }
 }

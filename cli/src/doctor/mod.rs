@@ -35,6 +35,9 @@ use crate::{
         Whether they are one ensemble: each server must show the nodes that were created\n\
         through the others. Otherwise two clients can hold one lock at once. With --no-write\n\
         only the modes are compared, which the servers tell on ports without encryption.\n\n\
+        Whether --connect names the voting members of the ensemble, and whether their number\n\
+        is odd.\n\n\
+        A note says what could be better. It does not change the exit status.\n\n\
         Exit status: 0 nothing is wrong; 1 something is; 69 no server was reached.\n\n\
         Example:\n  lockkeeper doctor --connect zk1:2181,zk2:2181,zk3:2181"
 )]
@@ -80,7 +83,7 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<u8, Failure> {
     })?;
     Ok(if answers.iter().all(|answer| answer.error.is_some()) {
         exit::UNAVAILABLE
-    } else if problems.is_empty() {
+    } else if problems.iter().all(|problem| problem.is_note) {
         exit::OK
     } else {
         exit::BROKEN

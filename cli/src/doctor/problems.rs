@@ -17,13 +17,15 @@ const USUAL_SESSION_MS: u64 = 10_000;
 /// With a longer round trip, a short session of 4 s has no time for a lost packet.
 const LONG_ROUND_TRIP_MS: f64 = 200.0;
 
-/// Something that is wrong.
+/// Something that is wrong, or could be better.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Problem {
     pub(super) server: String,
     pub(super) what: String,
     #[serde(rename = "do")]
     pub(super) cure: &'static str,
+    #[serde(skip)]
+    pub(super) is_note: bool,
 }
 
 /// All that is wrong, in the order of the servers.
@@ -34,22 +36,25 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
         .filter_map(|it| it.version.as_deref())
         .collect();
     for answer in answers {
-        let mut add = |what: String, cure| {
+        let mut tell = |is_note, what, cure| {
             problems.push(Problem {
                 server: answer.server.clone(),
                 what,
                 cure,
+                is_note,
             });
         };
-        match &answer.error {
-            Some(error) => add(error.clone(), cure_of(error)),
-            None => examine(answer, &mut add),
-        }
         if !is_encrypted && answer.error.is_none() && !is_local(&answer.server) {
-            add(
+            tell(
+                true,
                 "the connection is not encrypted".to_owned(),
                 "give --tls-ca and a secure port, or be sure of the network",
             );
+        }
+        let mut add = |what, cure| tell(false, what, cure);
+        match &answer.error {
+            Some(error) => add(error.clone(), cure_of(error)),
+            None => examine(answer, &mut add),
         }
         let strangers = ensemble::strangers(answer, answers);
         if !strangers.is_empty() {
@@ -66,6 +71,10 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
                 "finish the upgrade",
             );
         }
+    }
+    let is_one = |it: &Answer| ensemble::strangers(it, answers).is_empty();
+    if answers.iter().all(is_one) {
+        problems.extend(ensemble::membership(answers));
     }
     problems
 }
