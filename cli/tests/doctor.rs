@@ -2,12 +2,16 @@
 
 mod support;
 
-use std::net::TcpListener;
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    thread,
+};
 
 use lockkeeper::{Client, Version};
 use lockkeeper_server::{Cluster, Server};
 use serde_json::Value;
-use support::{Arm, Ended, ended, lockkeeper, objects};
+use support::{Arm, Ended, LIMIT, ended, lockkeeper, objects};
 use tokio::runtime::Runtime;
 
 on_both_arms!(the_doctor_finds_nothing_wrong_with_a_healthy_server);
@@ -56,7 +60,40 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
     sick.shows(&problem).shows(cure);
     doctor(&closed).ends(69);
     let lost = doctor(&format!("{}/missing", arm.connect)).ends(1);
-    lost.shows("no node was created below /");
+    lost.shows("no such chroot: /missing\n")
+        .shows("lockkeeper create --parents");
+    ended(&mut arm.on(&["create", "--parents", "/missing"])).ends(0);
+    doctor(&format!("{}/missing", arm.connect)).ends(0);
+}
+
+/// As a ZooKeeper that has no quorum: it answers words, and closes the connections of clients.
+#[test]
+fn a_server_without_a_quorum_is_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut word) = (stream.unwrap(), [0; 4]);
+            if stream.read_exact(&mut word).is_ok() && word.is_ascii() && word[0] != 0 {
+                let answer = b"This ZooKeeper instance is not currently serving requests\n";
+                let _ = stream.write_all(answer);
+            }
+        }
+    });
+    doctor(&address)
+        .ends(69)
+        .shows("it has no quorum\n  start a majority of the ensemble's servers");
+}
+
+#[test]
+fn a_server_that_grants_no_lock_yet_is_told() {
+    let runtime = Runtime::new().unwrap();
+    let server = Server::builder().no_ephemerals_for(LIMIT);
+    let server = runtime.block_on(server.start()).unwrap();
+    let early = doctor(&server.connect_string()).ends(1);
+    early
+        .shows("the server grants no lock yet")
+        .shows("\n  wait");
 }
 
 /// `doctor` with these options, which ends with this status both if it writes and if it does not.

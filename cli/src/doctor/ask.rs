@@ -6,7 +6,7 @@ use futures::future::{join_all, try_join_all};
 use lockkeeper::{
     Client, CreateMode, Error, Version,
     client::{Builder, Endpoint},
-    error::ErrorKind,
+    error::{ErrorCode, ErrorKind},
     watch::AddWatchMode,
 };
 use serde::Serialize;
@@ -23,6 +23,8 @@ use crate::{refusal::Plain, text};
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// The number of round trips that are measured. The shortest counts.
 const ROUNDS: usize = 5;
+/// What a server without a quorum says to every word. Source: `AbstractFourLetterCommand`.
+const NOT_SERVING: &str = "not currently serving requests";
 /// The longest answer to a word that is read.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
@@ -66,6 +68,9 @@ pub(super) enum Refused {
     Watch,
     Container,
     Node,
+    /// A node, by a server that throttles.
+    Throttled,
+    Chroot,
 }
 
 /// Asks one server. The client is the open session with it.
@@ -91,7 +96,7 @@ pub(super) async fn server(
     };
     let examined = async {
         let client = settings.connect().await?;
-        let examined = examine(&mut answer, number, &client, !args.no_write).await;
+        let examined = examine(&mut answer, number, &client, args).await;
         Ok((client, examined))
     };
     let (srvr, examined) = tokio::join!(word, examined);
@@ -99,7 +104,14 @@ pub(super) async fn server(
         Ok((client, examined)) => (Some(client), examined.err()),
         Err(error) => (None, Some(error)),
     };
-    answer.error = error.as_ref().map(why);
+    let is_waiting = client.is_none() && srvr.contains(NOT_SERVING);
+    answer.error = error.as_ref().map(|error| {
+        if is_waiting {
+            format!("the server says that it is {NOT_SERVING}: it has no quorum")
+        } else {
+            why(error)
+        }
+    });
     let version = after(&srvr, "Zookeeper version: ");
     answer.version = version.and_then(|text| Some(text.split(',').next()?.to_owned()));
     answer.mode = after(&srvr, "Mode: ");
@@ -173,7 +185,7 @@ async fn examine(
     answer: &mut Answer,
     number: usize,
     client: &Client,
-    writes: bool,
+    args: &DoctorArgs,
 ) -> Result<(), Error> {
     answer.longest_session_ms = Some(text::millis(client.snapshot().session_timeout));
     let mut round_trip = Duration::MAX;
@@ -183,6 +195,12 @@ async fn examine(
         round_trip = round_trip.min(begin.elapsed());
     }
     answer.round_trip_ms = Some(round_trip.as_secs_f64() * 1e3);
+    if client.exists("/").await?.is_none() {
+        let chroot = args.servers.servers().ok().and_then(|it| it.chroot());
+        let chroot = chroot.unwrap_or_default().to_owned();
+        answer.refused.push((Refused::Chroot, chroot));
+        return Ok(());
+    }
     let config = client.get_config().await.ok().and_then(|it| it.data);
     answer.config = String::from_utf8_lossy(&config.unwrap_or_default()).into_owned();
     let identities = client.who_am_i().await.unwrap_or_default();
@@ -197,7 +215,7 @@ async fn examine(
         answer.refused.extend(error);
     };
     refused(Refused::Watch, watch.err());
-    if !writes {
+    if args.no_write {
         return Ok(());
     }
     let session = client.snapshot().session_id;
@@ -217,7 +235,15 @@ async fn examine(
         client.delete(&node, Version::ANY).await
     }
     .await;
-    refused(Refused::Node, created.err());
+    let error = created.err();
+    let throttles = |it: &Error| it.code() == Some(ErrorCode::THROTTLED_OP);
+    let what = error.as_ref().is_some_and(throttles);
+    let what = if what {
+        Refused::Throttled
+    } else {
+        Refused::Node
+    };
+    refused(what, error);
     answer.node = clock.is_some().then_some(node);
     (answer.clock_ms, answer.containers) = (clock, Some(container.is_ok()));
     refused(Refused::Container, container.err());

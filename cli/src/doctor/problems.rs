@@ -121,6 +121,11 @@ fn examine(answer: &Answer, add: &mut impl FnMut(String, &'static str)) {
                 "no node was created below /",
                 "give an identity that may, or a chroot, or --no-write",
             ),
+            Refused::Throttled => ("no node was created below /", "wait a minute"),
+            Refused::Chroot => (
+                "no such chroot",
+                "create it with `lockkeeper create --parents` and --connect without it, or correct it",
+            ),
         };
         add(format!("{what}: {why}"), cure);
     }
@@ -130,16 +135,16 @@ fn examine(answer: &Answer, add: &mut impl FnMut(String, &'static str)) {
 fn cure_of(error: &str) -> &'static str {
     let cures = [
         ("refused", "start the server, or correct the port"),
-        ("not ZooKeeper", "correct the port"),
+        ("not ZooKeeper: it said", "correct the port"),
+        (
+            "no quorum",
+            "start a majority of the ensemble's servers, and look whether they reach each other",
+        ),
         (
             "expects TLS",
             "look whether the server is serving; a secure port needs --tls-ca",
         ),
         ("lookup", "correct the name, or the name service"),
-        (
-            "no such node",
-            "create the chroot, or correct it in --connect",
-        ),
         (
             "certificate",
             "correct --tls-ca, --tls-server-name, or the server's certificate",
@@ -161,6 +166,8 @@ fn is_local(server: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use lockkeeper::error::Cause;
+
     use super::*;
 
     type Fault = fn(&mut Answer);
@@ -223,5 +230,23 @@ mod tests {
             of(&[of_version("3.8.0"), of_version("3.9.3")], false).len(),
             2
         );
+    }
+
+    /// The client's words for a port where nobody answers the handshake name three causes.
+    #[test]
+    fn an_error_has_the_cure_of_its_cause() {
+        for (error, cure) in [
+            (
+                Cause::NotZooKeeper("HTTP/1.1 400".into()),
+                "correct the port",
+            ),
+            (
+                Cause::ClosedInHandshake,
+                "look whether the server is serving",
+            ),
+        ] {
+            let told = cure_of(&error.to_string());
+            assert!(told.starts_with(cure), "{error}: {told}");
+        }
     }
 }
