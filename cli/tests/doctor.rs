@@ -6,12 +6,13 @@ use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
     thread,
+    time::Duration,
 };
 
 use lockkeeper::{Client, Version};
 use lockkeeper_server::{Cluster, Server};
 use serde_json::Value;
-use support::{Arm, Ended, LIMIT, ended, lockkeeper, objects};
+use support::{Arm, Ended, LIMIT, Running, ended, lockkeeper, objects};
 use tokio::runtime::Runtime;
 
 on_both_arms!(the_doctor_finds_nothing_wrong_with_a_healthy_server);
@@ -161,4 +162,25 @@ fn members_that_are_not_named_are_told_and_an_even_number_is_a_note() {
     both.ends(0).shows(&note).shows("no problem found\n");
     configure(1);
     doctor(&address).ends(0);
+}
+
+#[test]
+fn the_doctor_waits_until_nothing_is_wrong() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let arguments = ["doctor", "--timeout", "1s", "--connect", &address];
+    let wait = |time| Running::start(lockkeeper(&arguments).args(["--wait", time]));
+    wait("700ms").end().ends(69).shows("problems: 1\n");
+    let doctor = wait("30s");
+    let builder = Server::builder().listen(address.parse().unwrap());
+    let builder = builder.no_ephemerals_for(Duration::from_secs(2));
+    let runtime = Runtime::new().unwrap();
+    let _server = runtime.block_on(builder.start()).unwrap();
+    let ended = doctor.end().ends(0);
+    assert!(ended.stdout.starts_with(&address), "one report: {ended:?}");
+    assert!(
+        ended.stdout.ends_with("\n\nno problem found\n"),
+        "{ended:?}"
+    );
 }

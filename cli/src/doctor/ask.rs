@@ -236,12 +236,9 @@ async fn examine(
     }
     .await;
     let error = created.err();
-    let throttles = |it: &Error| it.code() == Some(ErrorCode::THROTTLED_OP);
-    let what = error.as_ref().is_some_and(throttles);
-    let what = if what {
-        Refused::Throttled
-    } else {
-        Refused::Node
+    let what = match error.as_ref().and_then(Error::code) {
+        Some(ErrorCode::THROTTLED_OP) => Refused::Throttled,
+        _ => Refused::Node,
     };
     refused(what, error);
     answer.node = clock.is_some().then_some(node);

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::future::join_all;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     duration,
@@ -24,6 +25,11 @@ use crate::{
     signals::{ENDING, Signals},
     text,
 };
+use ask::Answer;
+use problems::Problem;
+
+/// Between two examinations.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Examine the servers, and say what is wrong and what to do
 #[derive(Args, Debug)]
@@ -37,9 +43,11 @@ use crate::{
         only the modes are compared, which the servers tell on ports without encryption.\n\n\
         Whether --connect names the voting members of the ensemble, and whether their number\n\
         is odd.\n\n\
+        With --wait, only the last examination is printed, and its result is the exit status.\n\n\
         A note says what could be better. It does not change the exit status.\n\n\
         Exit status: 0 nothing is wrong; 1 something is; 69 no server was reached.\n\n\
-        Example:\n  lockkeeper doctor --connect zk1:2181,zk2:2181,zk3:2181"
+        Example:\n  lockkeeper doctor --connect zk1:2181,zk2:2181,zk3:2181\n  \
+        lockkeeper doctor --wait 60s --connect zk:2181 && ./start"
 )]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
@@ -48,6 +56,10 @@ pub(crate) struct DoctorArgs {
     /// How long each server has for the connection, and for each of its replies
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_positive)]
     timeout: Duration,
+
+    /// Examine the servers again and again, until nothing is wrong or this time is over
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    wait: Option<Duration>,
 
     /// Write nothing: leaves the clocks and the containers out, and compares only the modes
     #[arg(long)]
@@ -60,6 +72,26 @@ pub(crate) struct DoctorArgs {
 
 pub(crate) async fn run(args: &DoctorArgs) -> Result<u8, Failure> {
     let mut signals = Signals::catch(&ENDING)?;
+    let end = Instant::now() + args.wait.unwrap_or_default();
+    let examined = async {
+        loop {
+            let (answers, problems) = examine(args).await?;
+            if status(&answers, &problems) == exit::OK || Instant::now() + PAUSE > end {
+                return Ok((answers, problems));
+            }
+            sleep(PAUSE).await;
+        }
+    };
+    let (answers, problems) = signals.or_end(examined).await?;
+    text::print(if args.json {
+        report::json(&answers, &problems)
+    } else {
+        report::text(&answers, &problems)
+    })?;
+    Ok(status(&answers, &problems))
+}
+
+async fn examine(args: &DoctorArgs) -> Result<(Vec<Answer>, Vec<Problem>), Failure> {
     let servers = args.servers.servers()?;
     let chroot = servers.chroot().unwrap_or_default();
     let mut asked = Vec::new();
@@ -69,23 +101,18 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<u8, Failure> {
         let settings = args.servers.settings_for(&servers)?;
         asked.push(ask::server(number, endpoint, settings, args));
     }
-    let asked = async {
-        let (mut answers, clients): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().unzip();
-        ask::compare(&mut answers, clients).await;
-        Ok(answers)
-    };
-    let answers = signals.or_end(asked).await?;
+    let (mut answers, clients): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().unzip();
+    ask::compare(&mut answers, clients).await;
     let problems = problems::of(&answers, args.servers.is_encrypted());
-    text::print(if args.json {
-        report::json(&answers, &problems)
-    } else {
-        report::text(&answers, &problems)
-    })?;
-    Ok(if answers.iter().all(|answer| answer.error.is_some()) {
+    Ok((answers, problems))
+}
+
+fn status(answers: &[Answer], problems: &[Problem]) -> u8 {
+    if answers.iter().all(|answer| answer.error.is_some()) {
         exit::UNAVAILABLE
     } else if problems.iter().all(|problem| problem.is_note) {
         exit::OK
     } else {
         exit::BROKEN
-    })
+    }
 }

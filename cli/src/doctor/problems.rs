@@ -121,7 +121,10 @@ fn examine(answer: &Answer, add: &mut impl FnMut(String, &'static str)) {
                 "no node was created below /",
                 "give an identity that may, or a chroot, or --no-write",
             ),
-            Refused::Throttled => ("no node was created below /", "wait a minute"),
+            Refused::Throttled => (
+                "no node was created below /",
+                "wait, for example with --wait 1m",
+            ),
             Refused::Chroot => (
                 "no such chroot",
                 "create it with `lockkeeper create --parents` and --connect without it, or correct it",
