@@ -67,23 +67,38 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
     doctor(&format!("{}/missing", arm.connect)).ends(0);
 }
 
-/// As a ZooKeeper that has no quorum: it answers words, and closes the connections of clients.
-#[test]
-fn a_server_without_a_quorum_is_told() {
+/// A server that answers words, and closes the connections of clients. Returns its address.
+fn speaker(answer: fn(&[u8; 4]) -> &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let (mut stream, mut word) = (stream.unwrap(), [0; 4]);
-            if stream.read_exact(&mut word).is_ok() && word.is_ascii() && word[0] != 0 {
-                let answer = b"This ZooKeeper instance is not currently serving requests\n";
-                let _ = stream.write_all(answer);
+            if stream.read_exact(&mut word).is_ok() && word[0] != 0 {
+                let _ = stream.write_all(answer(&word).as_bytes());
             }
         }
     });
-    doctor(&address)
+    address
+}
+
+/// As a ZooKeeper that has no quorum.
+#[test]
+fn a_server_without_a_quorum_is_told() {
+    let says = |_: &_| "This ZooKeeper instance is not currently serving requests\n";
+    doctor(&speaker(says))
         .ends(69)
         .shows("it has no quorum\n  start a majority of the ensemble's servers");
+}
+
+#[test]
+fn a_server_whose_data_differ_and_a_version_with_a_flaw_are_told() {
+    let says = |word: &[u8; 4]| match word {
+        b"mntr" => "zk_version\t3.8.0-5a02\nzk_digest_mismatches_count\t2\n",
+        _ => "Zookeeper version: 3.8.0-5a02, built on 2022-02-25 08:49 UTC\nMode: follower\n",
+    };
+    let told = doctor(&speaker(says)).ends(69);
+    told.shows("ZOOKEEPER-4785").shows("(digest mismatches: 2)");
 }
 
 #[test]

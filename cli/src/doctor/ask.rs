@@ -37,6 +37,8 @@ pub(super) struct Answer {
     /// From the server's words, which it may not answer. The same goes for the next one.
     pub(super) version: Option<String>,
     pub(super) mode: Option<String>,
+    /// How many times its data differed from those of its leader. From `mntr`, which few servers answer unless they are told to.
+    pub(super) digest_mismatches: Option<u64>,
     /// Why there was no session.
     pub(super) error: Option<String>,
     pub(super) round_trip_ms: Option<f64>,
@@ -80,11 +82,11 @@ pub(super) async fn server(
     settings: Builder,
     args: &DoctorArgs,
 ) -> (Answer, Option<Client>) {
-    let word = async {
+    let say = async |word| {
         if args.servers.is_encrypted() {
             return String::new();
         }
-        said(endpoint, "srvr", args.timeout).await
+        said(endpoint, word, args.timeout).await
     };
     let settings = settings
         .connect_timeout(args.timeout)
@@ -99,7 +101,7 @@ pub(super) async fn server(
         let examined = examine(&mut answer, number, &client, args).await;
         Ok((client, examined))
     };
-    let (srvr, examined) = tokio::join!(word, examined);
+    let (srvr, mntr, examined) = tokio::join!(say("srvr"), say("mntr"), examined);
     let (client, error) = match examined {
         Ok((client, examined)) => (Some(client), examined.err()),
         Err(error) => (None, Some(error)),
@@ -115,6 +117,8 @@ pub(super) async fn server(
     let version = after(&srvr, "Zookeeper version: ");
     answer.version = version.and_then(|text| Some(text.split(',').next()?.to_owned()));
     answer.mode = after(&srvr, "Mode: ");
+    let mismatches = after(&mntr, "zk_digest_mismatches_count\t");
+    answer.digest_mismatches = mismatches.and_then(|text| text.parse().ok());
     (answer, client)
 }
 

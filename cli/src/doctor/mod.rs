@@ -42,7 +42,8 @@ const PAUSE: Duration = Duration::from_millis(500);
         through the others. Otherwise two clients can hold one lock at once. With --no-write\n\
         only the modes are compared, which the servers tell on ports without encryption.\n\n\
         Whether --connect names the voting members of the ensemble, and whether their number\n\
-        is odd.\n\n\
+        is odd. Whether the data of a server differ from those of its leader, if it answers\n\
+        the word mntr, and whether its version has known flaws.\n\n\
         With --wait, only the last examination is printed, and its result is the exit status.\n\n\
         A note says what could be better. It does not change the exit status.\n\n\
         Exit status: 0 nothing is wrong; 1 something is; 69 no server was reached.\n\n\

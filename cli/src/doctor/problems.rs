@@ -51,7 +51,16 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
                 "give --tls-ca and a secure port, or be sure of the network",
             );
         }
+        if let Some(flaw) = answer.version.as_deref().and_then(flaw) {
+            tell(true, flaw.to_owned(), "upgrade to the latest 3.8 or 3.9");
+        }
         let mut add = |what, cure| tell(false, what, cure);
+        if let Some(count) = answer.digest_mismatches.filter(|count| *count > 0) {
+            add(
+                format!("its data differ from those of its leader (digest mismatches: {count})"),
+                "stop it, and let it copy the data of the leader: locks on it may be wrong",
+            );
+        }
         match &answer.error {
             Some(error) => add(error.clone(), cure_of(error)),
             None => examine(answer, &mut add),
@@ -134,6 +143,22 @@ fn examine(answer: &Answer, add: &mut impl FnMut(String, &'static str)) {
     }
 }
 
+/// What is known of a version.
+///
+/// Sources: zookeeper.apache.org, news of 2 February 2024; the release notes of 3.9.2; for 3.8, apache/zookeeper pull request 2132,
+/// which is newer than 3.8.3.
+fn flaw(version: &str) -> Option<&'static str> {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|it| it.parse::<u32>().ok());
+    match (next()?, next()?, next()?) {
+        (3, ..=7, _) => Some("its release line gets no fixes any more"),
+        (3, 8, ..=3) | (3, 9, ..=1) => {
+            Some("a restarted server of its version may lack transactions (ZOOKEEPER-4785)")
+        }
+        _ => None,
+    }
+}
+
 /// What to do about a server without a session.
 fn cure_of(error: &str) -> &'static str {
     let cures = [
@@ -188,7 +213,11 @@ mod tests {
     #[test]
     fn a_healthy_server_has_no_problem_and_each_fault_is_one() {
         assert_eq!(of(&[healthy()], false), []);
-        let faults: [(Fault, &str); 7] = [
+        let faults: [(Fault, &str); 8] = [
+            (
+                |it| it.digest_mismatches = Some(1),
+                "differ from those of its leader (digest mismatches: 1)",
+            ),
             (
                 |it| it.longest_session_ms = Some(4000),
                 "sessions of at most 4.00 s",
@@ -230,9 +259,37 @@ mod tests {
             ..healthy()
         };
         assert_eq!(
-            of(&[of_version("3.8.0"), of_version("3.9.3")], false).len(),
+            of(&[of_version("3.8.4"), of_version("3.9.3")], false).len(),
             2
         );
+        for (version, flaw) in [
+            (
+                "3.4.14-4c25d480e66aadd371de8bd2fd8da255ac140bcf",
+                "no fixes",
+            ),
+            ("3.7.2", "no fixes"),
+            (
+                "3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f",
+                "ZOOKEEPER-4785",
+            ),
+            ("3.9.1", "ZOOKEEPER-4785"),
+        ] {
+            let notes = of(&[of_version(version)], false);
+            assert!(
+                notes[0].is_note && notes[0].what.contains(flaw),
+                "{notes:?}"
+            );
+        }
+        for version in [
+            "3.8.4",
+            "3.9.3-lockkeeper-0.1.0",
+            "3.10.0",
+            "4.0.0",
+            "3.8",
+            "x",
+        ] {
+            assert_eq!(of(&[of_version(version)], false), []);
+        }
     }
 
     /// The client's words for a port where nobody answers the handshake name three causes.
