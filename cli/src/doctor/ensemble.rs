@@ -30,12 +30,16 @@ fn modes_exclude(one: &Answer, other: &Answer) -> bool {
 /// members were asked, too.
 pub(super) fn membership(answers: &[Answer]) -> Vec<Problem> {
     let known = answers.iter().find_map(|it| {
-        let voters: Vec<_> = it.config.lines().filter_map(voter).collect();
-        (!voters.is_empty()).then_some((it, voters))
+        let all: Vec<_> = it.config.lines().filter_map(member).collect();
+        (!all.is_empty()).then_some((it, all))
     });
-    let Some((source, voters)) = known else {
+    let Some((source, all)) = known else {
         return Vec::new();
     };
+    let is_member = |it: &Answer| all.iter().any(|(address, _)| *address == it.server);
+    let voters = all.iter().filter(|(_, votes)| *votes);
+    let voters: Vec<_> = voters.map(|(address, _)| address.as_str()).collect();
+    let names = voters.join(", ");
     let problem = |server: &Answer, what, cure, is_note| Problem {
         server: server.server.clone(),
         what,
@@ -43,16 +47,14 @@ pub(super) fn membership(answers: &[Answer]) -> Vec<Problem> {
         is_note,
     };
     let (asked, count) = (answers.len(), voters.len());
-    let (members, others): (Vec<_>, Vec<_>) =
-        answers.iter().partition(|it| voters.contains(&it.server));
+    let (members, others): (Vec<_>, Vec<_>) = answers.iter().partition(|it| is_member(it));
     let mut problems = Vec::new();
     // A single name may stand for all members, unless it is the one of a member.
     if count > asked && (asked > 1 || !members.is_empty()) {
         problems.push(problem(
             source,
             format!(
-                "--connect lacks members: the ensemble has {count} ({}), and it names {asked}",
-                voters.join(", ")
+                "--connect lacks members: the ensemble has {count} ({names}), and it names {asked}"
             ),
             "name all members: a client goes on as long as it knows a server that serves",
             false,
@@ -65,8 +67,8 @@ pub(super) fn membership(answers: &[Answer]) -> Vec<Problem> {
         problems.extend(others.into_iter().map(|it| {
             problem(
                 it,
-                format!("it is not among the voting members: {}", voters.join(", ")),
-                "leave it out of --connect, unless it is an observer, or another name of a member",
+                format!("it is not a member of the ensemble, whose voting members are {names}"),
+                "leave it out of --connect, unless this is another name of a member",
                 true,
             )
         }));
@@ -82,9 +84,9 @@ pub(super) fn membership(answers: &[Answer]) -> Vec<Problem> {
     problems
 }
 
-/// The address for clients of the voting member in a line of the configuration, such as
-/// `server.1=zk1:2888:3888:participant;0.0.0.0:2181`.
-fn voter(line: &str) -> Option<String> {
+/// The address for clients of the member in a line of the configuration, such as
+/// `server.1=zk1:2888:3888:participant;0.0.0.0:2181`, and whether it votes.
+fn member(line: &str) -> Option<(String, bool)> {
     let (_, member) = line.strip_prefix("server.")?.split_once('=')?;
     let (quorum, client) = member.split_once(';').unwrap_or((member, ""));
     let (host, port) = client.rsplit_once(':').unwrap_or(("", client));
@@ -96,8 +98,8 @@ fn voter(line: &str) -> Option<String> {
         },
         host => host.to_owned(),
     };
-    (!quorum.ends_with(":observer"))
-        .then(|| format!("{host}:{port}").trim_end_matches(':').to_owned())
+    let address = format!("{host}:{port}").trim_end_matches(':').to_owned();
+    Some((address, !quorum.ends_with(":observer")))
 }
 
 #[cfg(test)]
@@ -184,10 +186,15 @@ mod tests {
                 Some("[::1]:2181"),
             ),
             ("server.3=zk3:2888:3888:participant", Some("zk3")),
-            ("server.4=zk4:2888:3888:observer;0.0.0.0:2181", None),
+            (
+                "server.4=zk4:2888:3888:observer;0.0.0.0:2181",
+                Some("zk4:2181"),
+            ),
             ("version=100000000", None),
         ] {
-            assert_eq!(voter(line).as_deref(), address, "{line}");
+            let is_voter = !line.contains("observer");
+            let expected = address.map(|it| (it.to_owned(), is_voter));
+            assert_eq!(member(line), expected, "{line}");
         }
     }
 
@@ -222,9 +229,11 @@ mod tests {
             (format!("{server}: {text}"), true)
         };
         assert_eq!(told(&config(2), &three[..2]), [even("zk2:2181")]);
-        let none = "zk3:2181: it is not among the voting members: zk1:2181, zk2:2181";
+        let none = "zk3:2181: it is not a member of the ensemble, whose voting members are zk1:2181, zk2:2181";
         let none = (none.to_owned(), true);
         assert_eq!(told(&config(2), &three), [none, even("zk3:2181")]);
+        let observer = config(1) + "server.2=zk2:2888:3888:observer;0.0.0.0:2181";
+        assert_eq!(told(&observer, &three[..2]), []);
         for alone in ["", "version=0"] {
             assert_eq!(told(alone, &three), []);
         }

@@ -34,15 +34,15 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Examine the servers, and say what is wrong and what to do
 #[derive(Args, Debug)]
 #[command(
-    after_help = "For each server: whether it can be reached, its version, the round trip, the session\n\
-        timeout that it grants, whether it knows containers and persistent watches, and\n\
-        how far its clock is from the one of this machine. To learn this, the command opens\n\
+    after_help = "For each server: whether it can be reached, its version, the round trip, the session \
+        timeout that it grants, whether it knows containers and persistent watches, and \
+        how far its clock is from the one of this machine. To learn this, the command opens \
         a session with each server, and creates a node below / that is gone at its end.\n\n\
-        Whether they are one ensemble: each server must show the nodes that were created\n\
-        through the others. Otherwise two clients can hold one lock at once. With --no-write\n\
+        Whether they are one ensemble: each server must show the nodes that were created \
+        through the others. Otherwise two clients can hold one lock at once. With --no-write \
         only the modes are compared, which the servers tell on ports without encryption.\n\n\
-        Whether --connect names the voting members of the ensemble, and whether their number\n\
-        is odd. Whether the data of a server differ from those of its leader, if it answers\n\
+        Whether --connect names the voting members of the ensemble, and whether their number \
+        is odd. Whether the data of a server differ from those of its leader, if it answers \
         the word mntr, and whether its version has known flaws.\n\n\
         With --wait, only the last examination is printed, and its result is the exit status.\n\n\
         A note says what could be better. It does not change the exit status.\n\n\
