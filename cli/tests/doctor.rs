@@ -2,10 +2,18 @@
 
 mod support;
 
-use std::net::TcpListener;
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    thread,
+    time::Duration,
+};
 
+use lockkeeper::{Client, Version};
+use lockkeeper_server::{Cluster, Server};
 use serde_json::Value;
-use support::{Arm, Ended, ended, lockkeeper, objects};
+use support::{Arm, Ended, LIMIT, Running, ended, lockkeeper, objects};
+use tokio::runtime::Runtime;
 
 on_both_arms!(the_doctor_finds_nothing_wrong_with_a_healthy_server);
 
@@ -53,5 +61,141 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
     sick.shows(&problem).shows(cure);
     doctor(&closed).ends(69);
     let lost = doctor(&format!("{}/missing", arm.connect)).ends(1);
-    lost.shows("no node was created below /");
+    lost.shows("no such chroot: /missing\n")
+        .shows("lockkeeper create --parents");
+    ended(&mut arm.on(&["create", "--parents", "/missing"])).ends(0);
+    doctor(&format!("{}/missing", arm.connect)).ends(0);
+}
+
+/// A server that answers words, and closes the connections of clients. Returns its address.
+fn speaker(answer: fn(&[u8; 4]) -> &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut word) = (stream.unwrap(), [0; 4]);
+            if stream.read_exact(&mut word).is_ok() && word[0] != 0 {
+                let _ = stream.write_all(answer(&word).as_bytes());
+            }
+        }
+    });
+    address
+}
+
+/// As a ZooKeeper that has no quorum.
+#[test]
+fn a_server_without_a_quorum_is_told() {
+    let says = |_: &_| "This ZooKeeper instance is not currently serving requests\n";
+    doctor(&speaker(says))
+        .ends(69)
+        .shows("it has no quorum\n  start a majority of the ensemble's servers");
+}
+
+#[test]
+fn a_server_whose_data_differ_and_a_version_with_a_flaw_are_told() {
+    let says = |word: &[u8; 4]| match word {
+        b"mntr" => "zk_version\t3.8.0-5a02\nzk_digest_mismatches_count\t2\n",
+        _ => "Zookeeper version: 3.8.0-5a02, built on 2022-02-25 08:49 UTC\nMode: follower\n",
+    };
+    let told = doctor(&speaker(says)).ends(69);
+    told.shows("ZOOKEEPER-4785").shows("(digest mismatches: 2)");
+}
+
+#[test]
+fn a_server_that_grants_no_lock_yet_is_told() {
+    let runtime = Runtime::new().unwrap();
+    let server = Server::builder().no_ephemerals_for(LIMIT);
+    let server = runtime.block_on(server.start()).unwrap();
+    let early = doctor(&server.connect_string()).ends(1);
+    early
+        .shows("the server grants no lock yet")
+        .shows("\n  wait");
+}
+
+/// `doctor` with these options, which ends with this status both if it writes and if it does not.
+fn in_both_ways(servers: &str, status: i32) -> [Ended; 2] {
+    [&[][..], &["--no-write"]].map(|options| {
+        let mut doctor = lockkeeper(&["doctor", "--connect", servers]);
+        ended(doctor.args(options)).ends(status)
+    })
+}
+
+#[test]
+fn servers_that_are_not_one_ensemble_are_told() {
+    let (one, other) = (Arm::embedded(), Arm::embedded());
+    let (a, b) = (&one.connect, &other.connect);
+    for report in in_both_ways(&format!("{a},{b}"), 1) {
+        report
+            .shows("problems: 2\n")
+            .shows(&format!("- {a}: it is not of one ensemble with {b}\n"))
+            .shows(&format!("- {b}: it is not of one ensemble with {a}\n"))
+            .shows("two clients can hold one lock at once");
+    }
+    let runtime = Runtime::new().unwrap();
+    let cluster = runtime.block_on(Cluster::start(3)).unwrap();
+    let members = cluster.connect_string();
+    for report in in_both_ways(&members, 0) {
+        report.shows("no problem found");
+    }
+    for report in in_both_ways(&format!("{members},{a}"), 1) {
+        let others = members.replace(',', ", ");
+        let problem = format!("- {a}: it is not of one ensemble with {others}\n");
+        report.shows("problems: 4\n").shows(&problem);
+    }
+}
+
+/// The embedded servers have no configuration, but a super user can write one.
+#[test]
+fn members_that_are_not_named_are_told_and_an_even_number_is_a_note() {
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(Server::builder().super_user("x").start());
+    let server = server.unwrap();
+    let address = server.connect_string();
+    let configure = |members: u32| {
+        let other = |n| format!("server.{n}=zk{n}:2888:3888:participant;0.0.0.0:2181\n");
+        let others: String = (2..=members).map(other).collect();
+        let config = format!("server.1=x:2888:3888:participant;{address}\n{others}version=1");
+        runtime.block_on(async {
+            let client = Client::builder(&address).unwrap().auth("digest", "super:x");
+            let client = client.connect().await.unwrap();
+            let set = client.set_data("/zookeeper/config", config, Version::ANY);
+            set.await.unwrap();
+        });
+    };
+    configure(3);
+    let problem = format!(
+        "problems: 1\n- {address}: --connect lacks members: the ensemble has 3 ({address}, zk2:2181, zk3:2181), and it names 1\n"
+    );
+    doctor(&address).ends(1).shows(&problem);
+    configure(2);
+    let note =
+        format!("notes: 1\n- {address}: the ensemble has an even number of voting members: 2\n");
+    let both = doctor(&format!(
+        "{address},localhost:{}",
+        server.local_addr().port()
+    ));
+    both.ends(0).shows(&note).shows("no problem found\n");
+    configure(1);
+    doctor(&address).ends(0);
+}
+
+#[test]
+fn the_doctor_waits_until_nothing_is_wrong() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let arguments = ["doctor", "--timeout", "1s", "--connect", &address];
+    let wait = |time| Running::start(lockkeeper(&arguments).args(["--wait", time]));
+    wait("700ms").end().ends(69).shows("problems: 1\n");
+    let doctor = wait("30s");
+    let builder = Server::builder().listen(address.parse().unwrap());
+    let builder = builder.no_ephemerals_for(Duration::from_secs(2));
+    let runtime = Runtime::new().unwrap();
+    let _server = runtime.block_on(builder.start()).unwrap();
+    let ended = doctor.end().ends(0);
+    assert!(ended.stdout.starts_with(&address), "one report: {ended:?}");
+    assert!(
+        ended.stdout.ends_with("\n\nno problem found\n"),
+        "{ended:?}"
+    );
 }

@@ -1,11 +1,12 @@
-//! What one server answers: by its four-letter words, and to a client that knows only this server.
+//! What the servers answer: by their four-letter words, and to clients that know only one server each.
 
 use std::{process, time::Duration};
 
+use futures::future::{join_all, try_join_all};
 use lockkeeper::{
     Client, CreateMode, Error, Version,
     client::{Builder, Endpoint},
-    error::ErrorKind,
+    error::{ErrorCode, ErrorKind},
     watch::AddWatchMode,
 };
 use serde::Serialize;
@@ -22,6 +23,8 @@ use crate::{refusal::Plain, text};
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// The number of round trips that are measured. The shortest counts.
 const ROUNDS: usize = 5;
+/// What a server without a quorum says to every word. Source: `AbstractFourLetterCommand`.
+const NOT_SERVING: &str = "not currently serving requests";
 /// The longest answer to a word that is read.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
@@ -34,6 +37,8 @@ pub(super) struct Answer {
     /// From the server's words, which it may not answer. The same goes for the next one.
     pub(super) version: Option<String>,
     pub(super) mode: Option<String>,
+    /// How many times its data differed from those of its leader. From `mntr`, which few servers answer unless they are told to.
+    pub(super) digest_mismatches: Option<u64>,
     /// Why there was no session.
     pub(super) error: Option<String>,
     pub(super) round_trip_ms: Option<f64>,
@@ -48,6 +53,15 @@ pub(super) struct Answer {
     /// What was refused, and why.
     #[serde(skip)]
     pub(super) refused: Vec<(Refused, String)>,
+    /// The node that was created through this server, which is there until the client is closed.
+    #[serde(skip)]
+    pub(super) node: Option<String>,
+    /// The servers whose nodes this one does not show.
+    #[serde(skip)]
+    pub(super) strangers: Vec<String>,
+    /// The configuration of the ensemble; empty from a server that runs alone, or is older than 3.5.
+    #[serde(skip)]
+    pub(super) config: String,
 }
 
 /// What a server may refuse in a session.
@@ -56,32 +70,97 @@ pub(super) enum Refused {
     Watch,
     Container,
     Node,
+    /// A node, by a server that throttles.
+    Throttled,
+    Chroot,
 }
 
-pub(super) async fn server(endpoint: &Endpoint, settings: Builder, args: &DoctorArgs) -> Answer {
-    let word = async {
+/// Asks one server. The client is the open session with it.
+pub(super) async fn server(
+    number: usize,
+    endpoint: &Endpoint,
+    settings: Builder,
+    args: &DoctorArgs,
+) -> (Answer, Option<Client>) {
+    let say = async |word| {
         if args.servers.is_encrypted() {
             return String::new();
         }
-        said(endpoint, "srvr", args.timeout).await
+        said(endpoint, word, args.timeout).await
     };
     let settings = settings
         .connect_timeout(args.timeout)
-        .deadline(args.timeout);
+        .deadline(args.timeout)
+        .session_timeout(LONGEST);
     let mut answer = Answer {
         server: endpoint.to_string(),
         ..Answer::default()
     };
-    let examined = examine(&mut answer, settings, !args.no_write);
-    let (srvr, examined) = tokio::join!(word, examined);
-    answer.error = examined.err().map(|error| match error.kind() {
-        ErrorKind::Unreachable { tried, .. } if !tried.is_empty() => tried[0].cause.to_string(),
-        _ => Plain(&error).to_string(),
+    let examined = async {
+        let client = settings.connect().await?;
+        let examined = examine(&mut answer, number, &client, args).await;
+        Ok((client, examined))
+    };
+    let (srvr, mntr, examined) = tokio::join!(say("srvr"), say("mntr"), examined);
+    let (client, error) = match examined {
+        Ok((client, examined)) => (Some(client), examined.err()),
+        Err(error) => (None, Some(error)),
+    };
+    let is_waiting = client.is_none() && srvr.contains(NOT_SERVING);
+    answer.error = error.as_ref().map(|error| {
+        if is_waiting {
+            format!("the server says that it is {NOT_SERVING}: it has no quorum")
+        } else {
+            why(error)
+        }
     });
     let version = after(&srvr, "Zookeeper version: ");
     answer.version = version.and_then(|text| Some(text.split(',').next()?.to_owned()));
     answer.mode = after(&srvr, "Mode: ");
-    answer
+    let mismatches = after(&mntr, "zk_digest_mismatches_count\t");
+    answer.digest_mismatches = mismatches.and_then(|text| text.parse().ok());
+    (answer, client)
+}
+
+/// Looks through each server for the nodes that were created through the others, and closes the sessions. Every node has been
+/// created, so a server of the same ensemble shows it after `sync`.
+pub(super) async fn compare(answers: &mut [Answer], clients: Vec<Option<Client>>) {
+    let named = |it: &Answer| Some((it.server.clone(), it.node.clone()?));
+    let nodes: Vec<_> = answers.iter().filter_map(named).collect();
+    let looks = answers.iter_mut().zip(&clients);
+    join_all(looks.map(async |(answer, client)| {
+        let Some(client) = client.as_ref().filter(|_| answer.error.is_none()) else {
+            return;
+        };
+        match strangers(client, &nodes).await {
+            Ok(strangers) => answer.strangers = strangers,
+            Err(error) => answer.error = Some(why(&error)),
+        }
+    }))
+    .await;
+    join_all(clients.into_iter().flatten().map(Client::close)).await;
+    // A node that its own server does not show is gone, and says nothing of the others.
+    let is_sure = |it: &&Answer| it.error.is_none() && !it.strangers.contains(&it.server);
+    let sure = answers.iter().filter(is_sure);
+    let sure: Vec<_> = sure.map(|it| it.server.clone()).collect();
+    for answer in answers {
+        answer.strangers.retain(|it| sure.contains(it));
+    }
+}
+
+async fn strangers(client: &Client, nodes: &[(String, String)]) -> Result<Vec<String>, Error> {
+    client.sync("/").await?;
+    let looks = nodes.iter().map(|(_, node)| client.exists(node));
+    let looks = nodes.iter().zip(try_join_all(looks).await?);
+    let missing = looks.filter(|(_, found)| found.is_none());
+    Ok(missing.map(|((server, _), _)| server.clone()).collect())
+}
+
+fn why(error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::Unreachable { tried, .. } if !tried.is_empty() => tried[0].cause.to_string(),
+        _ => Plain(error).to_string(),
+    }
 }
 
 /// The server's answer to a four-letter word; empty if it has none in time.
@@ -105,16 +184,14 @@ fn after(answer: &str, start: &str) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-/// Opens a session with the server, and notes what it does.
-async fn examine(answer: &mut Answer, settings: Builder, writes: bool) -> Result<(), Error> {
-    let client = settings.session_timeout(LONGEST).connect().await?;
+/// Notes what the server does in a session.
+async fn examine(
+    answer: &mut Answer,
+    number: usize,
+    client: &Client,
+    args: &DoctorArgs,
+) -> Result<(), Error> {
     answer.longest_session_ms = Some(text::millis(client.snapshot().session_timeout));
-    let done = examine_with(answer, &client, writes).await;
-    client.close().await;
-    done
-}
-
-async fn examine_with(answer: &mut Answer, client: &Client, writes: bool) -> Result<(), Error> {
     let mut round_trip = Duration::MAX;
     for _ in 0..ROUNDS {
         let begin = Instant::now();
@@ -122,6 +199,14 @@ async fn examine_with(answer: &mut Answer, client: &Client, writes: bool) -> Res
         round_trip = round_trip.min(begin.elapsed());
     }
     answer.round_trip_ms = Some(round_trip.as_secs_f64() * 1e3);
+    if client.exists("/").await?.is_none() {
+        let chroot = args.servers.servers().ok().and_then(|it| it.chroot());
+        let chroot = chroot.unwrap_or_default().to_owned();
+        answer.refused.push((Refused::Chroot, chroot));
+        return Ok(());
+    }
+    let config = client.get_config().await.ok().and_then(|it| it.data);
+    answer.config = String::from_utf8_lossy(&config.unwrap_or_default()).into_owned();
     let identities = client.who_am_i().await.unwrap_or_default();
     let identities = identities.iter();
     answer.identities = identities
@@ -134,11 +219,12 @@ async fn examine_with(answer: &mut Answer, client: &Client, writes: bool) -> Res
         answer.refused.extend(error);
     };
     refused(Refused::Watch, watch.err());
-    if !writes {
+    if args.no_write {
         return Ok(());
     }
     let session = client.snapshot().session_id;
-    let node = format!("/lockkeeper-doctor-{}-{session}", process::id());
+    // Servers that know nothing of each other may give equal ids to their sessions.
+    let node = format!("/lockkeeper-doctor-{}-{number}-{session}", process::id());
     let before = text::now();
     let created = client.create(&node, "", CreateMode::Ephemeral).await;
     let between = before + (text::now().saturating_sub(before)) / 2;
@@ -153,7 +239,13 @@ async fn examine_with(answer: &mut Answer, client: &Client, writes: bool) -> Res
         client.delete(&node, Version::ANY).await
     }
     .await;
-    refused(Refused::Node, created.err());
+    let error = created.err();
+    let what = match error.as_ref().and_then(Error::code) {
+        Some(ErrorCode::THROTTLED_OP) => Refused::Throttled,
+        _ => Refused::Node,
+    };
+    refused(what, error);
+    answer.node = clock.is_some().then_some(node);
     (answer.clock_ms, answer.containers) = (clock, Some(container.is_ok()));
     refused(Refused::Container, container.err());
     Ok(())

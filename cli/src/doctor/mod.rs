@@ -1,12 +1,14 @@
-//! `lockkeeper doctor`: asks each server by itself, and says what is wrong and what to do.
+//! `lockkeeper doctor`: asks each server by itself, compares the answers, and says what is wrong and what to do.
 //!
 //! | file | what |
 //! |---|---|
-//! | `ask` | what one server answers |
+//! | `ask` | what the servers answer |
+//! | `ensemble` | whether the servers are one ensemble |
 //! | `problems` | what is wrong, and what to do |
 //! | `report` | the output for people and for programs |
 
 mod ask;
+mod ensemble;
 mod problems;
 mod report;
 
@@ -14,6 +16,7 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::future::join_all;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     duration,
@@ -22,17 +25,30 @@ use crate::{
     signals::{ENDING, Signals},
     text,
 };
+use ask::Answer;
+use problems::Problem;
+
+/// Between two examinations.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Examine the servers, and say what is wrong and what to do
 #[derive(Args, Debug)]
 #[command(
-    after_help = "For each server: whether it can be reached, its version, the round trip, the session\n\
-        timeout that it grants, whether it knows containers and persistent watches, and\n\
-        how far its clock is from the one of this machine. To learn this, the command opens\n\
-        a session with each server, and creates a node below / that is gone at its end.\n\
-        It leaves the node out with --no-write.\n\n\
+    after_help = "For each server: whether it can be reached, its version, the round trip, the session \
+        timeout that it grants, whether it knows containers and persistent watches, and \
+        how far its clock is from the one of this machine. To learn this, the command opens \
+        a session with each server, and creates a node below / that is gone at its end.\n\n\
+        Whether they are one ensemble: each server must show the nodes that were created \
+        through the others. Otherwise two clients can hold one lock at once. With --no-write \
+        only the modes are compared, which the servers tell on ports without encryption.\n\n\
+        Whether --connect names the voting members of the ensemble, and whether their number \
+        is odd. Whether the data of a server differ from those of its leader, if it answers \
+        the word mntr, and whether its version has known flaws.\n\n\
+        With --wait, only the last examination is printed, and its result is the exit status.\n\n\
+        A note says what could be better. It does not change the exit status.\n\n\
         Exit status: 0 nothing is wrong; 1 something is; 69 no server was reached.\n\n\
-        Example:\n  lockkeeper doctor --connect zk1:2181,zk2:2181,zk3:2181"
+        Example:\n  lockkeeper doctor --connect zk1:2181,zk2:2181,zk3:2181\n  \
+        lockkeeper doctor --wait 60s --connect zk:2181 && ./start"
 )]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
@@ -42,7 +58,11 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_positive)]
     timeout: Duration,
 
-    /// Write nothing: leaves the clocks and the containers out
+    /// Examine the servers again and again, until nothing is wrong or this time is over
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    wait: Option<Duration>,
+
+    /// Write nothing: leaves the clocks and the containers out, and compares only the modes
     #[arg(long)]
     no_write: bool,
 
@@ -53,28 +73,47 @@ pub(crate) struct DoctorArgs {
 
 pub(crate) async fn run(args: &DoctorArgs) -> Result<u8, Failure> {
     let mut signals = Signals::catch(&ENDING)?;
-    let servers = args.servers.servers()?;
-    let chroot = servers.chroot().unwrap_or_default();
-    let mut asked = Vec::new();
-    for endpoint in servers.endpoints() {
-        let one = format!("{endpoint}{chroot}");
-        let servers = one.parse().map_err(Failure::usage)?;
-        let settings = args.servers.settings_for(&servers)?;
-        asked.push(ask::server(endpoint, settings, args));
-    }
-    let asked = async { Ok(join_all(asked).await) };
-    let answers = signals.or_end(asked).await?;
-    let problems = problems::of(&answers, args.servers.is_encrypted());
+    let end = Instant::now() + args.wait.unwrap_or_default();
+    let examined = async {
+        loop {
+            let (answers, problems) = examine(args).await?;
+            if status(&answers, &problems) == exit::OK || Instant::now() + PAUSE > end {
+                return Ok((answers, problems));
+            }
+            sleep(PAUSE).await;
+        }
+    };
+    let (answers, problems) = signals.or_end(examined).await?;
     text::print(if args.json {
         report::json(&answers, &problems)
     } else {
         report::text(&answers, &problems)
     })?;
-    Ok(if answers.iter().all(|answer| answer.error.is_some()) {
+    Ok(status(&answers, &problems))
+}
+
+async fn examine(args: &DoctorArgs) -> Result<(Vec<Answer>, Vec<Problem>), Failure> {
+    let servers = args.servers.servers()?;
+    let chroot = servers.chroot().unwrap_or_default();
+    let mut asked = Vec::new();
+    for (number, endpoint) in servers.endpoints().iter().enumerate() {
+        let one = format!("{endpoint}{chroot}");
+        let servers = one.parse().map_err(Failure::usage)?;
+        let settings = args.servers.settings_for(&servers)?;
+        asked.push(ask::server(number, endpoint, settings, args));
+    }
+    let (mut answers, clients): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().unzip();
+    ask::compare(&mut answers, clients).await;
+    let problems = problems::of(&answers, args.servers.is_encrypted());
+    Ok((answers, problems))
+}
+
+fn status(answers: &[Answer], problems: &[Problem]) -> u8 {
+    if answers.iter().all(|answer| answer.error.is_some()) {
         exit::UNAVAILABLE
-    } else if problems.is_empty() {
+    } else if problems.iter().all(|problem| problem.is_note) {
         exit::OK
     } else {
         exit::BROKEN
-    })
+    }
 }

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde::Serialize;
 
-use super::ask::{Answer, Refused};
+use super::{
+    ask::{Answer, Refused},
+    ensemble,
+};
 use crate::duration::Human;
 
 /// Clocks that are further apart make the times in the output of this program, and of logs, hard to compare.
@@ -14,13 +17,15 @@ const USUAL_SESSION_MS: u64 = 10_000;
 /// With a longer round trip, a short session of 4 s has no time for a lost packet.
 const LONG_ROUND_TRIP_MS: f64 = 200.0;
 
-/// Something that is wrong.
+/// Something that is wrong, or could be better.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Problem {
     pub(super) server: String,
     pub(super) what: String,
     #[serde(rename = "do")]
     pub(super) cure: &'static str,
+    #[serde(skip)]
+    pub(super) is_note: bool,
 }
 
 /// All that is wrong, in the order of the servers.
@@ -31,21 +36,40 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
         .filter_map(|it| it.version.as_deref())
         .collect();
     for answer in answers {
-        let mut add = |what: String, cure| {
+        let mut tell = |is_note, what, cure| {
             problems.push(Problem {
                 server: answer.server.clone(),
                 what,
                 cure,
+                is_note,
             });
         };
+        if !is_encrypted && answer.error.is_none() && !is_local(&answer.server) {
+            tell(
+                true,
+                "the connection is not encrypted".to_owned(),
+                "give --tls-ca and a secure port, or be sure of the network",
+            );
+        }
+        if let Some(flaw) = answer.version.as_deref().and_then(flaw) {
+            tell(true, flaw.to_owned(), "upgrade to the latest 3.8 or 3.9");
+        }
+        let mut add = |what, cure| tell(false, what, cure);
+        if let Some(count) = answer.digest_mismatches.filter(|count| *count > 0) {
+            add(
+                format!("its data differ from those of its leader (digest mismatches: {count})"),
+                "stop it, and let it copy the data of the leader: locks on it may be wrong",
+            );
+        }
         match &answer.error {
             Some(error) => add(error.clone(), cure_of(error)),
             None => examine(answer, &mut add),
         }
-        if !is_encrypted && answer.error.is_none() && !is_local(&answer.server) {
+        let strangers = ensemble::strangers(answer, answers);
+        if !strangers.is_empty() {
             add(
-                "the connection is not encrypted".to_owned(),
-                "give --tls-ca and a secure port, or be sure of the network",
+                format!("it is not of one ensemble with {}", strangers.join(", ")),
+                "give the servers of one ensemble: otherwise two clients can hold one lock at once",
             );
         }
         if versions.len() > 1
@@ -56,6 +80,10 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
                 "finish the upgrade",
             );
         }
+    }
+    let is_one = |it: &Answer| ensemble::strangers(it, answers).is_empty();
+    if answers.iter().all(is_one) {
+        problems.extend(ensemble::membership(answers));
     }
     problems
 }
@@ -102,8 +130,32 @@ fn examine(answer: &Answer, add: &mut impl FnMut(String, &'static str)) {
                 "no node was created below /",
                 "give an identity that may, or a chroot, or --no-write",
             ),
+            Refused::Throttled => (
+                "no node was created below /",
+                "wait, for example with --wait 1m",
+            ),
+            Refused::Chroot => (
+                "no such chroot",
+                "create it with `lockkeeper create --parents` and --connect without it, or correct it",
+            ),
         };
         add(format!("{what}: {why}"), cure);
+    }
+}
+
+/// What is known of a version.
+///
+/// Sources: zookeeper.apache.org, news of 2 February 2024; the release notes of 3.9.2; for 3.8, apache/zookeeper pull request 2132,
+/// which is newer than 3.8.3.
+fn flaw(version: &str) -> Option<&'static str> {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|it| it.parse::<u32>().ok());
+    match (next()?, next()?, next()?) {
+        (3, ..=7, _) => Some("its release line gets no fixes any more"),
+        (3, 8, ..=3) | (3, 9, ..=1) => {
+            Some("a restarted server of its version may lack transactions (ZOOKEEPER-4785)")
+        }
+        _ => None,
     }
 }
 
@@ -111,16 +163,16 @@ fn examine(answer: &Answer, add: &mut impl FnMut(String, &'static str)) {
 fn cure_of(error: &str) -> &'static str {
     let cures = [
         ("refused", "start the server, or correct the port"),
-        ("not ZooKeeper", "correct the port"),
+        ("not ZooKeeper: it said", "correct the port"),
+        (
+            "no quorum",
+            "start a majority of the ensemble's servers, and look whether they reach each other",
+        ),
         (
             "expects TLS",
             "look whether the server is serving; a secure port needs --tls-ca",
         ),
         ("lookup", "correct the name, or the name service"),
-        (
-            "no such node",
-            "create the chroot, or correct it in --connect",
-        ),
         (
             "certificate",
             "correct --tls-ca, --tls-server-name, or the server's certificate",
@@ -142,6 +194,8 @@ fn is_local(server: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use lockkeeper::error::Cause;
+
     use super::*;
 
     type Fault = fn(&mut Answer);
@@ -159,7 +213,11 @@ mod tests {
     #[test]
     fn a_healthy_server_has_no_problem_and_each_fault_is_one() {
         assert_eq!(of(&[healthy()], false), []);
-        let faults: [(Fault, &str); 7] = [
+        let faults: [(Fault, &str); 8] = [
+            (
+                |it| it.digest_mismatches = Some(1),
+                "differ from those of its leader (digest mismatches: 1)",
+            ),
             (
                 |it| it.longest_session_ms = Some(4000),
                 "sessions of at most 4.00 s",
@@ -201,8 +259,54 @@ mod tests {
             ..healthy()
         };
         assert_eq!(
-            of(&[of_version("3.8.0"), of_version("3.9.3")], false).len(),
+            of(&[of_version("3.8.4"), of_version("3.9.3")], false).len(),
             2
         );
+        for (version, flaw) in [
+            (
+                "3.4.14-4c25d480e66aadd371de8bd2fd8da255ac140bcf",
+                "no fixes",
+            ),
+            ("3.7.2", "no fixes"),
+            (
+                "3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f",
+                "ZOOKEEPER-4785",
+            ),
+            ("3.9.1", "ZOOKEEPER-4785"),
+        ] {
+            let notes = of(&[of_version(version)], false);
+            assert!(
+                notes[0].is_note && notes[0].what.contains(flaw),
+                "{notes:?}"
+            );
+        }
+        for version in [
+            "3.8.4",
+            "3.9.3-lockkeeper-0.1.0",
+            "3.10.0",
+            "4.0.0",
+            "3.8",
+            "x",
+        ] {
+            assert_eq!(of(&[of_version(version)], false), []);
+        }
+    }
+
+    /// The client's words for a port where nobody answers the handshake name three causes.
+    #[test]
+    fn an_error_has_the_cure_of_its_cause() {
+        for (error, cure) in [
+            (
+                Cause::NotZooKeeper("HTTP/1.1 400".into()),
+                "correct the port",
+            ),
+            (
+                Cause::ClosedInHandshake,
+                "look whether the server is serving",
+            ),
+        ] {
+            let told = cure_of(&error.to_string());
+            assert!(told.starts_with(cure), "{error}: {told}");
+        }
     }
 }

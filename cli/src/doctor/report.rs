@@ -16,17 +16,28 @@ pub(super) fn text(answers: &[Answer], problems: &[Problem]) -> String {
         let rows: Vec<_> = facts.iter().filter_map(row).collect();
         format!("{}\n{}\n", answer.server, text::table(&rows))
     };
-    let count = match problems.len() {
-        0 => "no problem found\n".to_owned(),
-        count => format!("problems: {count}\n"),
+    let list = |heading: &str, all: &[&Problem]| {
+        let item = |it: &&Problem| {
+            let what = text::harmless(&it.what);
+            format!("- {}: {what}\n  {}\n", it.server, it.cure)
+        };
+        match all.len() {
+            0 => String::new(),
+            count => format!("{heading}: {count}\n") + &all.iter().map(item).collect::<String>(),
+        }
     };
-    let problem = |it: &Problem| {
-        let Problem { server, what, cure } = it;
-        format!("- {server}: {}\n  {cure}\n", text::harmless(what))
+    let blocks: String = answers.iter().map(block).collect();
+    let (notes, problems) = split(problems);
+    let problems = match list("problems", &problems) {
+        none if none.is_empty() => "no problem found\n".to_owned(),
+        some => some,
     };
-    let blocks = answers.iter().map(block);
-    let problems = problems.iter().map(problem);
-    blocks.chain([count]).chain(problems).collect()
+    blocks + &list("notes", &notes) + &problems
+}
+
+/// The notes, and the problems.
+fn split(problems: &[Problem]) -> (Vec<&Problem>, Vec<&Problem>) {
+    problems.iter().partition(|it| it.is_note)
 }
 
 /// The name of a fact, and its value for people. What is not known has no row.
@@ -53,6 +64,7 @@ fn row((name, value): (&String, &Value)) -> Option<[String; 2]> {
 
 /// One object in one line.
 pub(super) fn json(answers: &[Answer], problems: &[Problem]) -> String {
-    let report = json!({"servers": answers, "problems": problems});
+    let (notes, problems) = split(problems);
+    let report = json!({"servers": answers, "notes": notes, "problems": problems});
     format!("{report}\n")
 }

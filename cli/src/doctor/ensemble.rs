@@ -1,0 +1,241 @@
+//! Whether the servers are one ensemble, and all of it. Pure, as `problems`.
+
+use super::{ask::Answer, problems::Problem};
+
+/// The servers that cannot be of one ensemble with this one.
+pub(super) fn strangers<'a>(one: &Answer, all: &'a [Answer]) -> Vec<&'a str> {
+    let strangers = all.iter().filter(|other| {
+        // Nodes prove more than modes, which change with each election.
+        let are_compared = one.node.is_some() && other.node.is_some();
+        one.strangers.contains(&other.server)
+            || other.strangers.contains(&one.server)
+            || (!are_compared && one.server != other.server && modes_exclude(one, other))
+    });
+    strangers.map(|it| it.server.as_str()).collect()
+}
+
+/// A server that runs alone is in no ensemble, and no ensemble has two leaders.
+fn modes_exclude(one: &Answer, other: &Answer) -> bool {
+    match (one.mode.as_deref(), other.mode.as_deref()) {
+        (Some(one), Some(other)) => {
+            one == "standalone" || other == "standalone" || (one == "leader" && other == "leader")
+        }
+        _ => false,
+    }
+}
+
+/// What is wrong between the servers that were asked, and the voting members by the ensemble's configuration.
+///
+/// The configuration may have other addresses than the ones that clients use. So a server is called no member only if all the
+/// members were asked, too.
+pub(super) fn membership(answers: &[Answer]) -> Vec<Problem> {
+    let known = answers.iter().find_map(|it| {
+        let all: Vec<_> = it.config.lines().filter_map(member).collect();
+        (!all.is_empty()).then_some((it, all))
+    });
+    let Some((source, all)) = known else {
+        return Vec::new();
+    };
+    let is_member = |it: &Answer| all.iter().any(|(address, _)| *address == it.server);
+    let voters = all.iter().filter(|(_, votes)| *votes);
+    let voters: Vec<_> = voters.map(|(address, _)| address.as_str()).collect();
+    let names = voters.join(", ");
+    let problem = |server: &Answer, what, cure, is_note| Problem {
+        server: server.server.clone(),
+        what,
+        cure,
+        is_note,
+    };
+    let (asked, count) = (answers.len(), voters.len());
+    let (members, others): (Vec<_>, Vec<_>) = answers.iter().partition(|it| is_member(it));
+    let mut problems = Vec::new();
+    // A single name may stand for all members, unless it is the one of a member.
+    if count > asked && (asked > 1 || !members.is_empty()) {
+        problems.push(problem(
+            source,
+            format!(
+                "--connect lacks members: the ensemble has {count} ({names}), and it names {asked}"
+            ),
+            "name all members: a client goes on as long as it knows a server that serves",
+            false,
+        ));
+    }
+    if voters
+        .iter()
+        .all(|voter| members.iter().any(|it| it.server == *voter))
+    {
+        problems.extend(others.into_iter().map(|it| {
+            problem(
+                it,
+                format!("it is not a member of the ensemble, whose voting members are {names}"),
+                "leave it out of --connect, unless this is another name of a member",
+                true,
+            )
+        }));
+    }
+    if count % 2 == 0 {
+        problems.push(problem(
+            source,
+            format!("the ensemble has an even number of voting members: {count}"),
+            "take one away, or add one: with one less, as many servers may fail",
+            true,
+        ));
+    }
+    problems
+}
+
+/// The address for clients of the member in a line of the configuration, such as
+/// `server.1=zk1:2888:3888:participant;0.0.0.0:2181`, and whether it votes.
+fn member(line: &str) -> Option<(String, bool)> {
+    let (_, member) = line.strip_prefix("server.")?.split_once('=')?;
+    let (quorum, client) = member.split_once(';').unwrap_or((member, ""));
+    let (host, port) = client.rsplit_once(':').unwrap_or(("", client));
+    let host = match host {
+        // All addresses of the member's machine.
+        "" | "0.0.0.0" | "[::]" | "[0:0:0:0:0:0:0:0]" => match quorum.split_once("]:") {
+            Some((host, _)) => format!("{host}]"),
+            None => quorum.split(':').next()?.to_owned(),
+        },
+        host => host.to_owned(),
+    };
+    let address = format!("{host}:{port}").trim_end_matches(':').to_owned();
+    Some((address, !quorum.ends_with(":observer")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(name: &str, mode: &str, node: Option<&str>, strangers: &[&str]) -> Answer {
+        Answer {
+            server: name.to_owned(),
+            mode: Some(mode.to_owned()).filter(|it| !it.is_empty()),
+            node: node.map(str::to_owned),
+            strangers: strangers.iter().copied().map(str::to_owned).collect(),
+            ..Answer::default()
+        }
+    }
+
+    #[test]
+    fn modes_that_exclude_each_other_are_told_unless_nodes_prove_more() {
+        for (modes, is_one) in [
+            (["leader", "follower"], true),
+            (["follower", "follower"], true),
+            (["observer", "leader"], true),
+            (["standalone", ""], true),
+            (["standalone", "standalone"], false),
+            (["standalone", "follower"], false),
+            (["leader", "standalone"], false),
+            (["leader", "leader"], false),
+        ] {
+            let all = |node| {
+                [
+                    server("a", modes[0], node, &[]),
+                    server("b", modes[1], None, &[]),
+                ]
+            };
+            for both in [all(None), all(Some("/n"))] {
+                assert_eq!(strangers(&both[0], &both).is_empty(), is_one, "{modes:?}");
+                assert_eq!(strangers(&both[1], &both).is_empty(), is_one, "{modes:?}");
+            }
+            let proved = modes.map(|mode| server(mode, mode, Some("/n"), &[]));
+            assert_eq!(strangers(&proved[0], &proved), [] as [&str; 0]);
+        }
+        let again = ["a", "a"].map(|name| server(name, "standalone", None, &[]));
+        assert_eq!(strangers(&again[0], &again), [] as [&str; 0], "given twice");
+    }
+
+    #[test]
+    fn a_node_that_one_server_does_not_show_is_told_of_both() {
+        let all = [
+            server("a", "leader", Some("/a"), &["c"]),
+            server("b", "follower", Some("/b"), &[]),
+            server("c", "follower", None, &[]),
+        ];
+        let told = all.each_ref().map(|it| strangers(it, &all));
+        assert_eq!(told, [vec!["c"], vec![], vec!["a"]]);
+    }
+
+    fn told(config: &str, servers: &[&str]) -> Vec<(String, bool)> {
+        let servers = servers.iter().map(|name| server(name, "", None, &[]));
+        let mut servers: Vec<_> = servers.collect();
+        servers.last_mut().unwrap().config = config.to_owned();
+        let told = membership(&servers).into_iter();
+        told.map(|it| (format!("{}: {}", it.server, it.what), it.is_note))
+            .collect()
+    }
+
+    #[test]
+    fn an_address_for_clients_is_read_from_the_configuration() {
+        for (line, address) in [
+            (
+                "server.1=zk1:2888:3888:participant;0.0.0.0:2181",
+                Some("zk1:2181"),
+            ),
+            ("server.1=zk1:2888:3888;2181", Some("zk1:2181")),
+            (
+                "server.1=10.0.0.1:2888:3888|10.0.0.2:2888:3888;2181",
+                Some("10.0.0.1:2181"),
+            ),
+            (
+                "server.2=zk1:2888:3888:participant;10.0.0.1:2182",
+                Some("10.0.0.1:2182"),
+            ),
+            (
+                "server.3=[::1]:2888:3888:participant;[0:0:0:0:0:0:0:0]:2181",
+                Some("[::1]:2181"),
+            ),
+            ("server.3=zk3:2888:3888:participant", Some("zk3")),
+            (
+                "server.4=zk4:2888:3888:observer;0.0.0.0:2181",
+                Some("zk4:2181"),
+            ),
+            ("version=100000000", None),
+        ] {
+            let is_voter = !line.contains("observer");
+            let expected = address.map(|it| (it.to_owned(), is_voter));
+            assert_eq!(member(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn members_that_are_not_named_and_servers_that_are_none_are_told() {
+        let config = |voters: usize| {
+            let line = |n| format!("server.{n}=zk{n}:2888:3888:participant;0.0.0.0:2181\n");
+            (1..=voters).map(line).collect::<String>() + "version=1\n"
+        };
+        let three = ["zk1:2181", "zk2:2181", "zk3:2181"];
+        let lacking = [(
+            "zk2:2181: --connect lacks members: the ensemble has 3 (zk1:2181, zk2:2181, zk3:2181), and it names 2"
+                .to_owned(),
+            false,
+        )];
+        assert_eq!(told(&config(3), &three), []);
+        assert_eq!(told(&config(3), &three[..2]), lacking);
+        assert_eq!(told(&config(3), &three[..1]).len(), 1, "a member");
+        assert_eq!(told(&config(3), &["zk:2181"]), [], "a name of all of them");
+        assert_eq!(
+            told(&config(3), &["a:1", "b:1"]).len(),
+            1,
+            "fewer than members"
+        );
+        assert_eq!(
+            told(&config(3), &["a:1", "b:1", "c:1", "d:1"]),
+            [],
+            "other names"
+        );
+        let even = |server: &str| {
+            let text = "the ensemble has an even number of voting members: 2";
+            (format!("{server}: {text}"), true)
+        };
+        assert_eq!(told(&config(2), &three[..2]), [even("zk2:2181")]);
+        let none = "zk3:2181: it is not a member of the ensemble, whose voting members are zk1:2181, zk2:2181";
+        let none = (none.to_owned(), true);
+        assert_eq!(told(&config(2), &three), [none, even("zk3:2181")]);
+        let observer = config(1) + "server.2=zk2:2888:3888:observer;0.0.0.0:2181";
+        assert_eq!(told(&observer, &three[..2]), []);
+        for alone in ["", "version=0"] {
+            assert_eq!(told(alone, &three), []);
+        }
+    }
+}
