@@ -91,7 +91,11 @@ pub(super) async fn rm(args: &RmArgs, client: &Client) -> Result<(), Failure> {
 
 /// Deletes a node and everything below it, children first. A node that somebody else has deleted meanwhile is no error.
 async fn rm_all(client: &Client, path: &str) -> Result<(), Error> {
-    let found = walk(client, path, None).await?;
+    let (found, refused) = walk(client, path, None).await?;
+    // Nothing is deleted below a node that cannot go.
+    if let Some(error) = refused.into_values().next() {
+        return Err(error);
+    }
     let delete = async |path: String| match client.delete(&path, Version::ANY).await {
         Err(error) if !error.is_no_node() => Err(error),
         _ => Ok(()),
