@@ -24,6 +24,7 @@ on_both_arms!(
     the_metadata_of_nodes_are_shown,
     a_whole_tree_is_listed,
     a_node_that_may_not_be_read_does_not_hide_the_others,
+    a_tree_with_a_lock_in_use_is_deleted_only_with_force,
     watch_prints_each_event,
     a_client_learns_that_its_writes_have_arrived,
     a_command_that_waits_ends_when_nobody_reads,
@@ -150,6 +151,26 @@ fn a_node_that_may_not_be_read_does_not_hide_the_others(arm: &Arm) {
     // Nothing is deleted if not everything can be.
     arm.refused(&["rm", "-r", &top]);
     assert_eq!(arm.nodes(&top).len(), 3);
+}
+
+fn a_tree_with_a_lock_in_use_is_deleted_only_with_force(arm: &Arm) {
+    let top = arm.path();
+    let lock = format!("{top}/locks/a");
+    arm.create(&format!("{top}/other"));
+    let guard = arm.hold(&lock);
+    for path in [&top, &lock] {
+        let refused = arm.refused(&["rm", "-r", path]);
+        let why = "uses it; nothing was deleted; --force";
+        let node = format!("lockkeeper: {}: session 0x", guard.path());
+        assert!(
+            refused.starts_with(&node) && refused.contains(why),
+            "{refused}"
+        );
+    }
+    assert_eq!((arm.nodes(&top).len(), arm.nodes(&lock).len()), (2, 1));
+    arm.said(&["rm", "-r", "--force", &lock]);
+    drop(guard);
+    arm.said(&["rm", "-r", &top]);
 }
 
 fn watch_prints_each_event(arm: &Arm) {
