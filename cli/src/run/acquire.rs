@@ -22,6 +22,7 @@ use crate::{
     client,
     duration::Human,
     exit::{self, Failure, Level},
+    queue::age,
     refusal, text,
 };
 
@@ -250,12 +251,11 @@ async fn standing(client: &Client, path: &str) -> String {
     let ours = entries.iter().find(|it| it.stat.ephemeral_owner == session);
     let place = ours.map(|ours| format!(", {} ahead", ours.ahead));
     let holder = entries.iter().find(|it| it.holds).map(|holder| {
-        match text::data_in_a_line(holder.data.as_deref()) {
-            who if who.is_empty() => {
-                format!("; session {} holds it", holder.stat.ephemeral_owner)
-            }
-            who => format!("; held by {who}"),
-        }
+        let who = match text::data_in_a_line(holder.data.as_deref()) {
+            who if who.is_empty() => format!("session {}", holder.stat.ephemeral_owner),
+            who => who,
+        };
+        format!("; held by {who}, for at most {}", age(holder))
     });
     [place, holder].into_iter().flatten().collect()
 }
