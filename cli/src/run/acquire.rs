@@ -10,7 +10,7 @@ use std::{
 
 use lockkeeper::{
     Client, CreateMode, Guard, LockError, Mutex, RwLock, Semaphore,
-    client::{Builder, Snapshot},
+    client::Builder,
     locks::inspect,
     node::Acl,
     proto::{ErrorCode, path},
@@ -87,18 +87,6 @@ pub(super) async fn client(
     } else {
         Ok(settings.connect_lazy())
     }
-}
-
-/// Waits for a server. Fails if the client has ended: all servers fail for a reason that lasts.
-pub(super) async fn connected(client: &Client) -> Result<(), Failure> {
-    let settled = |now: &Snapshot| now.state.is_connected() || now.state.is_final();
-    let _ = client.snapshots().wait_for(settled).await;
-    if client.is_closed() {
-        // Any request says why.
-        let why = client.exists("/").await;
-        why.map_err(|error| Failure::connect(&error))?;
-    }
-    Ok(())
 }
 
 /// Does this within the time for the lock.
