@@ -2,14 +2,18 @@
 //!
 //! Not here: the client of `run`, which starts another program (`run::acquire`).
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use clap::Args;
-use lockkeeper::{Client, CreateMode, Error, client::Builder};
-use tokio::time::timeout;
+use lockkeeper::{
+    Client, CreateMode, Error,
+    client::{Builder, Snapshot},
+    error::{Cause, ErrorKind, Lost},
+};
+use tokio::time::{sleep, timeout};
 
 use crate::{
-    duration,
+    duration::{self, Human},
     exit::{self, Failure},
     servers::ServerArgs,
     signals::{ENDING, Signals},
@@ -17,6 +21,9 @@ use crate::{
 
 /// How long closing the session may take. Without the close, the servers let the session expire later.
 pub(crate) const GOODBYE: Duration = Duration::from_secs(2);
+
+/// How often the client is asked whether all servers have refused the connection.
+const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Args, Debug)]
 pub(crate) struct ClientArgs {
@@ -34,6 +41,53 @@ pub(crate) async fn connect(settings: Builder) -> Result<Client, Failure> {
     client.map_err(|error| Failure::connect(&error))
 }
 
+/// Waits for a server. Fails if the client has ended: all servers fail for a reason that lasts.
+pub(crate) async fn connected(client: &Client) -> Result<(), Failure> {
+    let settled = |now: &Snapshot| now.state.is_connected() || now.state.is_final();
+    let _ = client.snapshots().wait_for(settled).await;
+    if client.is_closed() {
+        // Any request says why.
+        let why = client.exists("/").await;
+        why.map_err(|error| Failure::connect(&error))?;
+    }
+    Ok(())
+}
+
+/// Waits for a server, at most for `limit`. Fails at once when every server refuses the connection: nothing listens there.
+async fn connected_soon(client: &Client, limit: Duration) -> Result<(), Failure> {
+    let refused = async {
+        loop {
+            sleep(LOOK).await;
+            if let Some(why) = client.raw().outage().filter(is_refused) {
+                return Err(Failure::connect(&why));
+            }
+        }
+    };
+    let settled = async {
+        match timeout(limit, connected(client)).await {
+            Ok(connected) => connected,
+            Err(_) => Err(match client.raw().outage() {
+                Some(why) => Failure::connect(&why),
+                None => failure!(UNAVAILABLE, "no server has answered in {}", Human(limit)),
+            }),
+        }
+    };
+    tokio::select! {
+        biased;
+        settled = settled => settled,
+        refused = refused => refused,
+    }
+}
+
+/// Whether every server has refused the connection. Never true with more servers than a client remembers (`Client::failures`).
+fn is_refused(why: &Error) -> bool {
+    let ErrorKind::Unreachable { tried, servers, .. } = why.kind() else {
+        return false;
+    };
+    let is_refused = |lost: &Lost| matches!(lost.cause, Cause::Io { kind, .. } if kind == io::ErrorKind::ConnectionRefused);
+    tried.len() == *servers && tried.iter().all(is_refused)
+}
+
 impl ClientArgs {
     /// Connects, runs `work`, and closes the session. A signal that asks to end cancels the connect and the work.
     pub(crate) async fn with_client(
@@ -41,11 +95,11 @@ impl ClientArgs {
         work: impl AsyncFnOnce(&Client) -> Result<(), Failure>,
     ) -> Result<u8, Failure> {
         let settings = self.servers.settings()?;
-        let settings = settings
-            .connect_timeout(self.timeout)
-            .deadline(self.timeout);
         let mut signals = Signals::catch(&ENDING)?;
-        let client = signals.or_end(connect(settings)).await?;
+        let client = settings.deadline(self.timeout).connect_lazy();
+        signals
+            .or_end(connected_soon(&client, self.timeout))
+            .await?;
         let done = signals.or_end(work(&client)).await;
         let _ = timeout(GOODBYE, client.close()).await;
         done.map(|()| exit::OK)

@@ -113,6 +113,40 @@ fn a_port_of_another_service_is_named_at_once() {
     assert!(begin.elapsed() < Duration::from_secs(25));
 }
 
+/// The command tried again and again for 10 s.
+#[test]
+fn a_command_fails_at_once_when_no_server_listens() {
+    // Ports that are free now. No other process takes them during the moment that this test lasts.
+    let listeners: Vec<_> = (0..8)
+        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+        .collect();
+    let addresses = listeners.iter().map(|it| it.local_addr().unwrap());
+    let addresses: Vec<_> = addresses.map(|it| it.to_string()).collect();
+    drop(listeners);
+    for servers in [1, 8] {
+        let servers = addresses[..servers].join(",");
+        for command in ["ls", "tree", "queue"] {
+            let options = [command, "--timeout", "50s", "--connect", &servers, "/a"];
+            let begin = Instant::now();
+            ended(&mut lockkeeper(&options))
+                .is(69, "")
+                .says("Connection refused");
+            assert!(begin.elapsed() < Duration::from_secs(25));
+        }
+    }
+    // A server that is silent may answer yet. The client tries the servers in random order.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let servers = format!("{},{}", addresses.join(","), silent.local_addr().unwrap());
+    for _ in 0..3 {
+        let begin = Instant::now();
+        let options = ["ls", "--timeout", "700ms", "--connect", &servers];
+        ended(&mut lockkeeper(&options))
+            .is(69, "")
+            .says("no server reached in 7");
+        assert!(begin.elapsed() >= Duration::from_millis(700));
+    }
+}
+
 #[test]
 fn a_list_of_servers_may_end_with_a_slash_but_has_no_scheme() {
     let arm = Arm::embedded();

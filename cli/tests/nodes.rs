@@ -10,15 +10,21 @@ use std::{
     time::Duration,
 };
 
+use lockkeeper::{
+    CreateMode,
+    node::{Acl, Perms},
+};
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{Arm, Running, fed, is_ignored, objects};
+use support::{Arm, Ended, Running, ended, fed, is_ignored, objects};
 
 on_both_arms!(
     a_tree_is_created_shown_and_deleted,
     data_are_written_and_read_unchanged,
     the_metadata_of_nodes_are_shown,
     a_whole_tree_is_listed,
+    a_node_that_may_not_be_read_does_not_hide_the_others,
+    a_tree_with_a_lock_in_use_is_deleted_only_with_force,
     watch_prints_each_event,
     a_client_learns_that_its_writes_have_arrived,
     a_command_that_waits_ends_when_nobody_reads,
@@ -115,6 +121,56 @@ fn a_whole_tree_is_listed(arm: &Arm) {
     let long = arm.said(&["ls", "-R", "--long", &top]);
     assert_eq!(long.lines().count(), 1 + 5);
     assert!(long.contains(&paths[3]), "{long}");
+}
+
+fn a_node_that_may_not_be_read_does_not_hide_the_others(arm: &Arm) {
+    let top = arm.path();
+    for below in ["a/b", "d/e"] {
+        arm.create(&format!("{top}/{below}"));
+    }
+    let closed = ["c", "d/f"].map(|below| format!("{top}/{below}"));
+    let delete = Acl::new(Perms::DELETE, "world", "anyone");
+    for path in &closed {
+        arm.create_with_acl(path, CreateMode::Persistent, vec![delete.clone()]);
+    }
+    let paths = ["a", "a/b", "c", "d", "d/e", "d/f"].map(|below| format!("{top}/{below}\n"));
+    let tree = format!("{top}\n├── a\n│   └── b\n├── c\n└── d\n    ├── e\n    └── f\n");
+    let why = "no permission by the ACL; give an identity that has it with --auth-file";
+    let refused = closed.map(|path| format!("lockkeeper: {path}: {why}\n"));
+    let ends_with = |ended: Ended, stdout: &str| {
+        assert_eq!(ended.is(1, stdout).stderr, refused.concat());
+    };
+    ends_with(ended(&mut arm.on(&["ls", "-R", &top])), &paths.concat());
+    ends_with(ended(&mut arm.on(&["tree", &top])), &tree);
+    let long = ended(&mut arm.on(&["ls", "-R", "-l", &top])).ends(1);
+    assert!(
+        [1, 4].iter().all(|it| long.stdout.contains(&paths[*it])),
+        "{long:?}"
+    );
+    assert_eq!(long.stderr, refused.concat());
+    // Nothing is deleted if not everything can be.
+    arm.refused(&["rm", "-r", &top]);
+    assert_eq!(arm.nodes(&top).len(), 3);
+}
+
+fn a_tree_with_a_lock_in_use_is_deleted_only_with_force(arm: &Arm) {
+    let top = arm.path();
+    let lock = format!("{top}/locks/a");
+    arm.create(&format!("{top}/other"));
+    let guard = arm.hold(&lock);
+    for path in [&top, &lock] {
+        let refused = arm.refused(&["rm", "-r", path]);
+        let why = "uses it; nothing was deleted; --force";
+        let node = format!("lockkeeper: {}: session 0x", guard.path());
+        assert!(
+            refused.starts_with(&node) && refused.contains(why),
+            "{refused}"
+        );
+    }
+    assert_eq!((arm.nodes(&top).len(), arm.nodes(&lock).len()), (2, 1));
+    arm.said(&["rm", "-r", "--force", &lock]);
+    drop(guard);
+    arm.said(&["rm", "-r", &top]);
 }
 
 fn watch_prints_each_event(arm: &Arm) {

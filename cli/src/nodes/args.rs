@@ -161,6 +161,10 @@ pub(crate) struct RmArgs {
     #[arg(long, short, conflicts_with = "version")]
     pub(super) recursive: bool,
 
+    /// With --recursive, also delete ephemeral nodes: the locks of running programs
+    #[arg(long, short, requires = "recursive")]
+    pub(super) force: bool,
+
     #[command(flatten)]
     pub(super) expected: Expected,
 

@@ -4,12 +4,14 @@ use std::{ffi::OsStr, future::ready, os::unix::ffi::OsStrExt as _};
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use lockkeeper::{Client, CreateMode, Error, Version, node::Stat, proto::ErrorCode};
+use lockkeeper::{
+    Client, CreateMode, Error, Version, client::SessionId, node::Stat, proto::ErrorCode,
+};
 use tokio::io::AsyncReadExt as _;
 
 use super::{
     args::{CreateArgs, RmArgs, SetArgs, SyncArgs},
-    walk::{AT_ONCE, walk},
+    walk::{AT_ONCE, Found, walk},
 };
 use crate::{exit::Failure, text};
 
@@ -82,7 +84,7 @@ pub(super) fn may_rm(args: &RmArgs) -> Result<(), Failure> {
 
 pub(super) async fn rm(args: &RmArgs, client: &Client) -> Result<(), Failure> {
     if args.recursive {
-        return Ok(rm_all(client, &args.path).await?);
+        return rm_all(args, client).await;
     }
     let version = args.expected.version.map_or(Version::ANY, Version);
     let deleted = client.delete(&args.path, version).await;
@@ -90,8 +92,15 @@ pub(super) async fn rm(args: &RmArgs, client: &Client) -> Result<(), Failure> {
 }
 
 /// Deletes a node and everything below it, children first. A node that somebody else has deleted meanwhile is no error.
-async fn rm_all(client: &Client, path: &str) -> Result<(), Error> {
-    let found = walk(client, path, None).await?;
+async fn rm_all(args: &RmArgs, client: &Client) -> Result<(), Failure> {
+    let (found, refused) = walk(client, &args.path, None).await?;
+    // Nothing is deleted below a node that cannot go.
+    if let Some(error) = refused.into_values().next() {
+        return Err(error.into());
+    }
+    if !args.force {
+        unused(client, &found).await?;
+    }
     let delete = async |path: String| match client.delete(&path, Version::ANY).await {
         Err(error) if !error.is_no_node() => Err(error),
         _ => Ok(()),
@@ -99,7 +108,25 @@ async fn rm_all(client: &Client, path: &str) -> Result<(), Error> {
     // The client sends the deletes in this order, and the server applies them in this order.
     let deletes = found.into_iter().rev().map(|found| delete(found.path));
     let deletes = stream::iter(deletes).buffered(AT_ONCE);
-    deletes.try_for_each(|()| ready(Ok(()))).await
+    Ok(deletes.try_for_each(|()| ready(Ok(()))).await?)
+}
+
+/// Refuses a tree with a node of a session: its program would lose a lock, or another thing that it relies on.
+async fn unused(client: &Client, found: &[Found]) -> Result<(), Failure> {
+    // An ephemeral node has no children.
+    let leaves = found.iter().filter(|it| it.children.is_empty());
+    let stats = leaves.map(async |leaf| (&leaf.path, client.exists(&leaf.path).await));
+    let mut stats = stream::iter(stats).buffered(AT_ONCE);
+    while let Some((path, stat)) = stats.next().await {
+        let owner = stat?.map_or(SessionId::NONE, |stat| stat.ephemeral_owner);
+        if owner != SessionId::NONE {
+            return Err(failure!(
+                REFUSED,
+                "{path}: session {owner} uses it; nothing was deleted; --force deletes it, too"
+            ));
+        }
+    }
+    Ok(())
 }
 
 pub(super) async fn sync(args: &SyncArgs, client: &Client) -> Result<(), Failure> {

@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::{
     args::{GetArgs, LsArgs, StatArgs},
     metadata,
-    walk::{AT_ONCE, walk},
+    walk::{AT_ONCE, but, walk},
 };
 use crate::{exit::Failure, refusal, text};
 
 pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
     let depth = if args.recursive { None } else { Some(1) };
-    let found = walk(client, &args.path, depth).await;
-    let mut paths: Vec<_> = found?.into_iter().skip(1).map(|it| it.path).collect();
+    let (found, mut refused) = walk(client, &args.path, depth).await?;
+    let mut paths: Vec<_> = found.into_iter().skip(1).map(|it| it.path).collect();
     paths.sort_unstable();
     let shown = |path: &str| {
         if args.recursive {
@@ -26,7 +26,8 @@ pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
     };
     if !args.long && !args.json {
         let lines: String = paths.iter().map(|path| shown(path) + "\n").collect();
-        return text::print(lines);
+        text::print(lines)?;
+        return but(refused);
     }
     let stats = paths
         .iter()
@@ -36,9 +37,15 @@ pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
     let mut rows = vec![heads.map(str::to_owned)];
     let mut lines = String::new();
     while let Some((path, stat)) = stats.next().await {
-        // A node that was deleted meanwhile is left out.
-        let Some(stat) = stat? else {
-            continue;
+        let stat = match stat {
+            Ok(Some(stat)) => stat,
+            // A node that was deleted meanwhile is left out.
+            Ok(None) => continue,
+            Err(error) if error.code().is_some() => {
+                refused.insert(path.clone(), error);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
         };
         lines += &metadata::line(path, &stat);
         rows.push([
@@ -50,7 +57,8 @@ pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
             shown(path),
         ]);
     }
-    text::print(if args.json { lines } else { text::table(&rows) })
+    text::print(if args.json { lines } else { text::table(&rows) })?;
+    but(refused)
 }
 
 pub(super) async fn get(args: &GetArgs, client: &Client) -> Result<(), Failure> {

@@ -6,13 +6,14 @@ use lockkeeper::{Client, proto::path};
 
 use super::{
     args::TreeArgs,
-    walk::{Found, walk},
+    walk::{Found, but, walk},
 };
 use crate::{exit::Failure, text};
 
 pub(super) async fn show(args: &TreeArgs, client: &Client) -> Result<(), Failure> {
-    let found = walk(client, &args.path, args.depth).await;
-    text::print(drawn(&found?))
+    let (found, refused) = walk(client, &args.path, args.depth).await?;
+    text::print(drawn(&found))?;
+    but(refused)
 }
 
 /// One line for each node, below the line of its parent.

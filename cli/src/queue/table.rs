@@ -74,7 +74,7 @@ fn row(standing: &QueueEntry, long: bool) -> [String; 6] {
 }
 
 /// The age of a contender's node, as far as it is known.
-pub(super) fn age(standing: &QueueEntry) -> String {
+pub(crate) fn age(standing: &QueueEntry) -> String {
     let age = || Human(text::ago(standing.stat.created())).to_string();
     standing.is_readable.then(age).unwrap_or("?".to_owned())
 }

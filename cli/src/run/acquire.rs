@@ -10,7 +10,7 @@ use std::{
 
 use lockkeeper::{
     Client, CreateMode, Guard, LockError, Mutex, RwLock, Semaphore,
-    client::{Builder, Snapshot},
+    client::Builder,
     locks::inspect,
     node::Acl,
     proto::{ErrorCode, path},
@@ -22,6 +22,7 @@ use crate::{
     client,
     duration::Human,
     exit::{self, Failure, Level},
+    queue::age,
     refusal, text,
 };
 
@@ -86,18 +87,6 @@ pub(super) async fn client(
     } else {
         Ok(settings.connect_lazy())
     }
-}
-
-/// Waits for a server. Fails if the client has ended: all servers fail for a reason that lasts.
-pub(super) async fn connected(client: &Client) -> Result<(), Failure> {
-    let settled = |now: &Snapshot| now.state.is_connected() || now.state.is_final();
-    let _ = client.snapshots().wait_for(settled).await;
-    if client.is_closed() {
-        // Any request says why.
-        let why = client.exists("/").await;
-        why.map_err(|error| Failure::connect(&error))?;
-    }
-    Ok(())
 }
 
 /// Does this within the time for the lock.
@@ -250,12 +239,11 @@ async fn standing(client: &Client, path: &str) -> String {
     let ours = entries.iter().find(|it| it.stat.ephemeral_owner == session);
     let place = ours.map(|ours| format!(", {} ahead", ours.ahead));
     let holder = entries.iter().find(|it| it.holds).map(|holder| {
-        match text::data_in_a_line(holder.data.as_deref()) {
-            who if who.is_empty() => {
-                format!("; session {} holds it", holder.stat.ephemeral_owner)
-            }
-            who => format!("; held by {who}"),
-        }
+        let who = match text::data_in_a_line(holder.data.as_deref()) {
+            who if who.is_empty() => format!("session {}", holder.stat.ephemeral_owner),
+            who => who,
+        };
+        format!("; held by {who}, for at most {}", age(holder))
     });
     [place, holder].into_iter().flatten().collect()
 }

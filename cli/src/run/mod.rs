@@ -30,7 +30,7 @@ use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at};
 
 use crate::{
-    client::GOODBYE,
+    client::{GOODBYE, connected},
     duration::{Human, until},
     exit::{self, Failure},
     outage, security,
@@ -180,7 +180,7 @@ impl Run {
     /// What comes before the wait for the lock.
     async fn prepare_lock(&self, once: Option<&Once<'_>>) -> Result<(), Failure> {
         let (client, path) = (&self.client, &self.args.path);
-        acquire::connected(client).await?;
+        connected(client).await?;
         if self.is_inside().await? {
             return Err(failure!(
                 USAGE,
