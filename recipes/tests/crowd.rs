@@ -279,14 +279,6 @@ async fn reconnect(server: &Server, client: &Client) {
     .await;
 }
 
-#[tokio::test]
-async fn a_crowd_goes_on_after_its_connection_was_cut() {
-    let (server, one, _) = server_and_two().await;
-    let tickets = enter(&one, MANY).await;
-    reconnect(&server, &one).await;
-    granted_in_order(&one, tickets).await;
-}
-
 /// Each waiter listed the queue once in its turn, since its watches had been set on another
 /// connection: 200 listings of 200 waiters, and 6,072 bytes an acquisition. Without a cut it is 18,
 /// and 835 bytes.

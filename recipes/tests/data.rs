@@ -11,7 +11,7 @@ use lockkeeper_session::Client;
 
 use support::{
     client, server, server_and_two,
-    waiting::{idle, soon, until},
+    waiting::{idle, soon, until, until_another_session},
 };
 
 async fn locked(client: &Client, kind: usize) -> Guard {
@@ -95,11 +95,7 @@ async fn nothing_is_written_in_a_later_session() {
         let guard = locked(&client, kind).await;
         let session = client.snapshot().session_id;
         server.faults().expire_early(session);
-        until("there is another session", async || {
-            let now = client.snapshot();
-            now.state.is_connected() && now.session_id != session
-        })
-        .await;
+        until_another_session(&client, session).await;
         let next = locked(&client, kind).await;
         let late = guard.set_data("late").await.unwrap_err();
         assert_eq!(late.loss(), Some(Loss::Expired), "{kind}");

@@ -5,25 +5,18 @@
 
 mod support;
 
-use std::{
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{pin::pin, sync::atomic::Ordering, time::Duration};
 
 use futures::future::FutureExt;
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode};
 use lockkeeper_recipes::{Election, FencingToken, LockError, Loss};
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::{Client, Clock, Effect};
+use lockkeeper_session::{Client, Effect};
 use tokio::sync::oneshot;
 
 use support::{
     below, client, server,
-    waiting::{LONG, driven, soon, until},
+    waiting::{LONG, clock_ahead, driven, soon, until},
 };
 
 const PATH: &str = "/leader";
@@ -180,12 +173,7 @@ async fn a_leader_that_resigned_perhaps_has_perhaps_not_led_to_the_end() {
 #[tokio::test]
 async fn a_latch_leads_again_when_its_lease_is_proved_again() {
     let server = server().await;
-    let ahead = Arc::new(AtomicU32::new(0));
-    let told = ahead.clone();
-    let clock = Clock::new(move || {
-        let seconds = told.load(Ordering::Relaxed).into();
-        tokio::time::Instant::now().into_std() + Duration::from_secs(seconds)
-    });
+    let (clock, ahead) = clock_ahead();
     let builder = Client::builder(&server.connect_string()).unwrap();
     let builder = builder.session_timeout(2 * LONG).clock(clock);
     let client = builder.connect().await.unwrap();

@@ -17,11 +17,11 @@ use lockkeeper_recipes::{
     rank::SEQUENCE_LIMIT,
 };
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::{Client, Clock, Snapshot, State};
+use lockkeeper_session::{Client, Snapshot, State};
 
 use support::{
     below,
-    waiting::{LONG, soon, until},
+    waiting::{LONG, clock_ahead, soon, until},
 };
 
 async fn server_and_client() -> (Server, Client) {
@@ -166,12 +166,7 @@ async fn the_metrics_count_attempts_holds_and_requests() {
 #[tokio::test]
 async fn a_holder_whose_computer_has_slept_is_told_of_the_end_of_its_lease() {
     let server = Server::start().await.unwrap();
-    let ahead = Arc::new(AtomicU32::new(0));
-    let told = ahead.clone();
-    let clock = Clock::new(move || {
-        let slept = Duration::from_secs(told.load(Ordering::Relaxed).into());
-        tokio::time::Instant::now().into_std() + slept
-    });
+    let (clock, ahead) = clock_ahead();
     let client = Client::builder(&server.connect_string()).unwrap();
     let client = client.clock(clock).session_timeout(LONG + LONG / 3);
     let client = client.connect().await.unwrap();

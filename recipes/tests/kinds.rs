@@ -1,5 +1,5 @@
-//! What each kind of lock promises in addition to the common contract: sharing, counting, re-entry,
-//! leadership.
+//! What each kind of lock promises in addition to the common contract: counting, re-entry, several
+//! locks at once.
 
 mod support;
 
@@ -16,7 +16,7 @@ use lockkeeper_session::{Client, Effect, Error as SessionError, ErrorKind, Peer}
 
 use support::{
     below, client, server,
-    waiting::{LONG, soon, until},
+    waiting::{LONG, soon, until, until_another_session},
 };
 
 /// Once it printed three kilobytes of counters.
@@ -217,11 +217,7 @@ async fn a_multi_lock_try_fails_when_one_member_was_lost_meanwhile() {
     // The reply to this later request comes after the reply to the create of `/a`.
     one.sync("/").await.unwrap();
     server.faults().expire_early(former);
-    until("there is a new session", async || {
-        let now = one.snapshot();
-        now.state.is_connected() && now.session_id != former
-    })
-    .await;
+    until_another_session(&one, former).await;
     server.faults().resume_session(slow);
     let error = soon(trying).await.unwrap().unwrap_err();
     assert_eq!(error.loss(), Some(Loss::Expired));

@@ -21,12 +21,12 @@ use lockkeeper_recipes::{
     Election, LockError, LockMeter, Loss, Member, MultiLock, Mutex, RwLock, Semaphore, inspect,
 };
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::{Client, Clock};
+use lockkeeper_session::Client;
 use tokio::sync::Notify;
 
 use support::{
     below, client, server, server_and_two,
-    waiting::{LONG, idle, poll_once, soon, until},
+    waiting::{LONG, clock_ahead, idle, poll_once, soon, until, until_another_session},
 };
 
 /// The work may not go on when it is known that another contender may lead. Both are ready at the
@@ -259,11 +259,7 @@ async fn a_multi_lock_is_not_granted_without_its_first_lock() {
     })
     .await;
     server.faults().expire_early(sessions[0]);
-    until("the first client has another session", async || {
-        let now = one.snapshot();
-        now.state.is_connected() && now.session_id != sessions[0]
-    })
-    .await;
+    until_another_session(&one, sessions[0]).await;
     server.faults().resume_session(sessions[1]);
     let error = soon(trying).await.unwrap().unwrap_err();
     let (loss, path) = (Loss::Expired, "/a".to_owned());
@@ -273,12 +269,7 @@ async fn a_multi_lock_is_not_granted_without_its_first_lock() {
 /// A client with capacity for so many requests, and by how many seconds its clock runs ahead. The
 /// server's does not: the session lives.
 async fn client_ahead(server: &Server, capacity: usize) -> (Client, Arc<AtomicU32>) {
-    let ahead = Arc::new(AtomicU32::new(0));
-    let told = ahead.clone();
-    let clock = Clock::new(move || {
-        let seconds = told.load(Ordering::Relaxed).into();
-        tokio::time::Instant::now().into_std() + Duration::from_secs(seconds)
-    });
+    let (clock, ahead) = clock_ahead();
     let builder = Client::builder(&server.connect_string()).unwrap();
     let builder = builder.session_timeout(2 * LONG).clock(clock);
     let builder = builder.max_outstanding(capacity);

@@ -10,7 +10,7 @@ use std::{pin::pin, time::Duration};
 use lockkeeper_proto::{OpCode, Version};
 use lockkeeper_recipes::{LockState, Loss, PlainMutex, revoke};
 use lockkeeper_server::When;
-use lockkeeper_session::Client;
+use lockkeeper_session::{Client, Effect};
 
 use support::{
     below, server_and_two,
@@ -89,31 +89,46 @@ async fn a_release_whose_session_has_ended_says_so() {
     assert_eq!(told.loss(), Some(Loss::Expired));
 }
 
-/// The reply to a transaction that writes and releases is lost, and another contender takes the
-/// lock during the outage.
+/// The reply to a delete, or to a transaction that writes and releases, is lost, and another
+/// contender takes the lock during the outage.
 #[tokio::test]
 async fn a_release_with_a_lost_reply_deletes_nothing_more() {
-    let (server, one, other) = server_and_two().await;
-    let former = lock(&one).lock().await.unwrap();
-    let session = one.snapshot().session_id;
-    server
-        .faults()
-        .lose_reply(When::op(OpCode::MULTI).of_session(session));
-    server.faults().refuse_handshakes(true);
-    let releasing = tokio::spawn(former.release_with(|writes| writes));
-    let next = soon(lock(&other).lock()).await.unwrap();
-    server.faults().refuse_handshakes(false);
-    assert!(soon(releasing).await.unwrap().is_err(), "it is not known");
-    soon(async {
-        while one.sync("/").await.is_err() || one.metrics().outstanding() > 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(next.confirm().await, Ok(()));
-    assert_eq!(next.state(), LockState::Held);
-    next.release().await.unwrap();
+    for (way, op) in [
+        ("drop", OpCode::DELETE),
+        ("release", OpCode::DELETE),
+        ("release_with", OpCode::MULTI),
+    ] {
+        let (server, one, other) = server_and_two().await;
+        let former = lock(&one).lock().await.unwrap();
+        let session = one.snapshot().session_id;
+        server.faults().lose_reply(When::op(op).of_session(session));
+        server.faults().refuse_handshakes(true);
+        let releasing = tokio::spawn(async move {
+            match way {
+                "drop" => {
+                    drop(former);
+                    None
+                }
+                "release" => former.release().await.err(),
+                _ => former.release_with(|writes| writes).await.err(),
+            }
+        });
+        let next = soon(lock(&other).lock()).await.unwrap();
+        server.faults().refuse_handshakes(false);
+        let told = soon(releasing).await.unwrap();
+        let told = told.map(|error| error.effect());
+        assert_eq!(told, (way != "drop").then_some(Effect::Unknown), "{way}");
+        soon(async {
+            while one.sync("/").await.is_err() || one.metrics().outstanding() > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(next.confirm().await, Ok(()), "{way}");
+        assert_eq!(next.state(), LockState::Held);
+        next.release().await.unwrap();
+    }
 }
 
 /// `revoke` replaces the data of the node, and with them the mark of the client. An earlier version

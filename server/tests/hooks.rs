@@ -161,20 +161,6 @@ async fn a_delay_affects_one_connection_only() {
     assert!(slow.raw.is_silent().await);
 }
 
-#[tokio::test]
-async fn a_stalled_server_is_silent_and_loses_no_request() {
-    let server = server().await;
-    let faults = server.faults();
-    let mut peer = Peer::join(&server).await;
-    faults.stall();
-    let request = create("/n", b"", Persistent);
-    let xid = peer.send(&request).await;
-    assert!(peer.raw.is_silent().await);
-    assert_eq!(server.report().nodes, 0);
-    faults.resume();
-    peer.reply_to(xid, &request).await.unwrap().unwrap();
-}
-
 /// Regression: at the end of a stall the server sent replies of about 1 MiB. It sent the rest only
 /// after the client's next request.
 #[tokio::test]

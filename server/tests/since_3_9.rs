@@ -2,19 +2,44 @@
 //!
 //! Not here: what servers of all releases answer alike (`tests/conformance`).
 
-use bytes::Bytes;
-use common::{Peer, create, create_with, exists, get_children, get_data, set_data};
+use common::{Peer, auth, create, create_with, exists, get_children, get_data, set_data};
 use lockkeeper_proto::{
     Acl, AddWatchMode, CreateMode, ErrorCode, EventType, Perms, Request, Response, WatcherType,
     Zxid,
     multi::MultiRequest,
     records::{
-        AddWatchRequest, AuthPacket, CheckWatchesRequest, CreateRequest, CreateTtlRequest,
-        RemoveWatchesRequest,
+        AddWatchRequest, CheckWatchesRequest, CreateRequest, CreateTtlRequest, RemoveWatchesRequest,
     },
 };
 use lockkeeper_server::Server;
 use lockkeeper_test_support::peer as common;
+
+fn record(path: &str, flags: i32) -> CreateRequest {
+    CreateRequest {
+        path: path.to_owned(),
+        data: None,
+        acl: Some(Acl::OPEN_UNSAFE.into()),
+        flags,
+    }
+}
+
+fn plain(path: &str, flags: i32) -> Request {
+    Request::Create(record(path, flags))
+}
+
+fn with_ttl(path: &str, flags: i32, ttl_ms: i64) -> CreateTtlRequest {
+    CreateTtlRequest {
+        path: path.to_owned(),
+        data: None,
+        acl: Some(Acl::OPEN_UNSAFE.into()),
+        flags,
+        ttl_ms,
+    }
+}
+
+async fn multi(peer: &mut Peer, ops: Vec<Request>) -> Result<Response, ErrorCode> {
+    peer.call(&Request::Multi(MultiRequest { ops })).await
+}
 
 /// The events that the peer has got so far.
 async fn told(peer: &mut Peer) -> Vec<(EventType, String)> {
@@ -121,11 +146,7 @@ async fn events_go_only_to_clients_that_may_read_the_node() {
         "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ=",
     )];
     let create_secret = create_with("/p/s", b"", CreateMode::Persistent, secret);
-    let auth = Request::Auth(AuthPacket {
-        auth_type: 0,
-        scheme: "digest".to_owned(),
-        auth: Some(Bytes::from_static(b"u:p")),
-    });
+    let auth = auth("u:p");
     let mut insider = Peer::join(&server).await;
     insider.call(&auth).await.unwrap();
     for peer in [&mut watcher, &mut insider] {
@@ -147,33 +168,18 @@ async fn events_go_only_to_clients_that_may_read_the_node() {
 /// Servers before 3.7.2 and 3.8.2 answer a `create2` in a transaction without its metadata.
 #[tokio::test]
 async fn creates_in_a_multi_answer_with_the_metadata_or_without() {
-    let record = |path: &str, flags| CreateRequest {
-        path: path.to_owned(),
-        data: None,
-        acl: Some(Acl::OPEN_UNSAFE.into()),
-        flags,
-    };
-    let with_ttl = |path: &str, flags, ttl_ms| {
-        Request::CreateTtl(CreateTtlRequest {
-            path: path.to_owned(),
-            data: None,
-            acl: Some(Acl::OPEN_UNSAFE.into()),
-            flags,
-            ttl_ms,
-        })
-    };
     let server = Server::start().await.unwrap();
     let mut peer = Peer::join(&server).await;
     let ops = vec![
         // Flag 4 makes a container with any create. Operation 19 makes a container with any flag.
-        Request::Create(record("/a", 4)),
+        plain("/a", 4),
         Request::CreateContainer(record("/b", 0)),
         Request::Create2(record("/c", 0)),
-        with_ttl("/d", 5, 1000),
+        Request::CreateTtl(with_ttl("/d", 5, 1000)),
         // Without a TTL flag this makes a plain node.
-        with_ttl("/e", 0, -1),
+        Request::CreateTtl(with_ttl("/e", 0, -1)),
     ];
-    let answer = peer.call(&Request::Multi(MultiRequest { ops })).await;
+    let answer = multi(&mut peer, ops).await;
     let Ok(Response::Multi(response)) = answer else {
         panic!("{answer:?}");
     };
@@ -185,9 +191,7 @@ async fn creates_in_a_multi_answer_with_the_metadata_or_without() {
     // and changes nothing.
     let before = server.report().zxid;
     for flags in [5, 6] {
-        let ops = [record("/y", 0), record("/x", flags)].map(Request::Create);
-        let ops = ops.to_vec();
-        let refused = peer.call(&Request::Multi(MultiRequest { ops })).await;
+        let refused = multi(&mut peer, vec![plain("/y", 0), plain("/x", flags)]).await;
         assert_eq!(refused, Err(ErrorCode::MARSHALLING_ERROR));
     }
     assert_eq!(server.report().zxid, Zxid(before.0 + 2));
@@ -199,41 +203,22 @@ async fn creates_in_a_multi_answer_with_the_metadata_or_without() {
 #[tokio::test]
 async fn a_bad_flag_fails_a_whole_transaction_wherever_it_stands() {
     let (server, _, mut peer) = world().await;
-    let record = |path: &str, flags| {
-        Request::Create(CreateRequest {
-            path: path.to_owned(),
-            data: None,
-            acl: Some(Acl::OPEN_UNSAFE.into()),
-            flags,
-        })
-    };
-    let good = || record("/y", 0);
-    let missing = || record("/no/y", 0);
+    let good = || plain("/y", 0);
+    let missing = || plain("/no/y", 0);
     for flags in [5, 6, 9] {
-        let bad = || record("/x", flags);
+        let bad = || plain("/x", flags);
         for ops in [
             vec![good(), bad()],
             vec![missing(), bad()],
             vec![bad(), good()],
         ] {
-            let refused = peer.call(&Request::Multi(MultiRequest { ops })).await;
-            assert_eq!(
-                refused.unwrap_err(),
-                ErrorCode::MARSHALLING_ERROR,
-                "{flags}"
-            );
+            let refused = multi(&mut peer, ops).await.unwrap_err();
+            assert_eq!(refused, ErrorCode::MARSHALLING_ERROR, "{flags}");
         }
     }
     // A create with a time to live fails by itself.
-    let with_ttl = Request::CreateTtl(CreateTtlRequest {
-        path: "/x".to_owned(),
-        data: None,
-        acl: Some(Acl::OPEN_UNSAFE.into()),
-        flags: 9,
-        ttl_ms: 1000,
-    });
-    let ops = vec![good(), with_ttl];
-    let refused = peer.call(&Request::Multi(MultiRequest { ops })).await;
+    let ops = vec![good(), Request::CreateTtl(with_ttl("/x", 9, 1000))];
+    let refused = multi(&mut peer, ops).await;
     let Ok(Response::Multi(results)) = refused else {
         panic!("{refused:?}");
     };
@@ -247,41 +232,33 @@ async fn a_bad_flag_fails_a_whole_transaction_wherever_it_stands() {
 #[tokio::test]
 async fn a_null_acl_fails_a_whole_transaction_wherever_it_stands() {
     let (server, _, mut peer) = world().await;
-    let record = |path: &str, flags, acl: Option<&[Acl]>| CreateRequest {
-        path: path.to_owned(),
-        data: None,
-        acl: acl.map(|acl| acl.to_vec().into()),
-        flags,
-    };
-    let plain = |path, flags, acl| Request::Create(record(path, flags, acl));
-    let open = Some(Acl::OPEN_UNSAFE);
-    let with_ttl = Request::CreateTtl(CreateTtlRequest {
-        path: "/t".to_owned(),
-        data: None,
+    let null_of = |path, flags| CreateRequest {
         acl: None,
-        flags: 5,
-        ttl_ms: 1000,
+        ..record(path, flags)
+    };
+    let with_ttl = Request::CreateTtl(CreateTtlRequest {
+        acl: None,
+        ..with_ttl("/t", 5, 1000)
     });
-    let null = || plain("/x", 0, None);
-    let mut call = async |ops| peer.call(&Request::Multi(MultiRequest { ops })).await;
+    let null = || Request::Create(null_of("/x", 0));
     for (ops, zxids) in [
         (vec![null()], 0),
-        (vec![plain("/y", 0, open), null()], 0),
-        (vec![plain("/no/y", 0, open), null()], 0),
-        (vec![Request::Create2(record("/x", 0, None))], 0),
-        (vec![Request::CreateContainer(record("/x", 4, None))], 0),
-        (vec![plain("/x", 5, None)], 0),
-        (vec![plain("/x", 9, None)], 1),
-        (vec![null(), plain("/y", 9, open)], 0),
-        (vec![plain("/y", 9, open), null()], 1),
+        (vec![plain("/y", 0), null()], 0),
+        (vec![plain("/no/y", 0), null()], 0),
+        (vec![Request::Create2(null_of("/x", 0))], 0),
+        (vec![Request::CreateContainer(null_of("/x", 4))], 0),
+        (vec![Request::Create(null_of("/x", 5))], 0),
+        (vec![Request::Create(null_of("/x", 9))], 1),
+        (vec![null(), plain("/y", 9)], 0),
+        (vec![plain("/y", 9), null()], 1),
         (vec![with_ttl.clone(), null()], 0),
     ] {
         let before = server.report().zxid;
-        let refused = call(ops.clone()).await;
+        let refused = multi(&mut peer, ops.clone()).await;
         assert_eq!(refused, Err(ErrorCode::MARSHALLING_ERROR), "{ops:?}");
         assert_eq!(server.report().zxid.0 - before.0, zxids, "{ops:?}");
     }
-    let refused = call(vec![with_ttl]).await;
+    let refused = multi(&mut peer, vec![with_ttl]).await;
     let Ok(Response::Multi(results)) = refused else {
         panic!("{refused:?}");
     };

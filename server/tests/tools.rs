@@ -9,14 +9,13 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use common::{Peer, create_with, exists, get_children, get_data, set_data};
+use common::{Peer, auth, create_with, exists, get_children, get_data, set_data};
 use futures::executor::block_on;
 use lockkeeper_proto::{
     Acl,
     CreateMode::{Ephemeral, Persistent},
     ErrorCode, EventType, Perms, Request, Response,
-    records::{AuthPacket, Empty, GetAclRequest, SetAclRequest},
+    records::{Empty, GetAclRequest, SetAclRequest},
 };
 use lockkeeper_server::{Cluster, Server};
 
@@ -98,14 +97,6 @@ async fn what_clients_left_is_named() {
     peer.close().await;
     assert!(server.faults().expire_early(quiet.session));
     server.assert_no_leaks();
-}
-
-fn auth(credentials: &'static str) -> Request {
-    Request::Auth(AuthPacket {
-        auth_type: 0,
-        scheme: "digest".to_owned(),
-        auth: Some(Bytes::from_static(credentials.as_bytes())),
-    })
 }
 
 /// As `superDigest` of a real server: confirmed with 3.9.3, except for the order of the identities.

@@ -7,7 +7,10 @@ use lockkeeper::{Client, LockError, Version, error::Loss};
 
 use crate::{
     kinds::{Held, Kind},
-    rig::{lose_to_a_rival, nodes, rival, soon, until, until_free, until_waiting},
+    rig::{
+        lose_to_a_rival, nodes, rival, soon, until, until_another_session, until_free,
+        until_waiting,
+    },
     support::Ensemble,
 };
 
@@ -29,11 +32,7 @@ pub(crate) async fn the_holder_is_told_before_another_contender_holds_it<K: Kind
     let (loss, rival) = lose_to_a_rival::<K>(&held, &other, &path, stall).await;
     assert!(matches!(loss, None | Some(Loss::Elapsed)), "{loss:?}");
     server.faults().resume_session(session);
-    until("the holder has another session", async || {
-        let now = client.snapshot();
-        now.state.is_connected() && now.session_id != session
-    })
-    .await;
+    until_another_session(&client, session).await;
     let released = held.release().await;
     if loss.is_some() {
         assert_eq!(released.unwrap_err().loss(), Some(Loss::Expired));

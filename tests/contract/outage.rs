@@ -71,15 +71,20 @@ pub(crate) async fn an_attempt_refused_at_any_request_leaves_nothing<K: Kind>(en
     }
 }
 
-/// The future is dropped while its first request is unanswered, then its second, and so on.
+/// The future is dropped while its first request is unanswered, then its second, and so on. The
+/// reply comes later, or is lost with the connection.
 pub(crate) async fn an_attempt_dropped_at_any_request_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
-    for contended in [false, true] {
+    for (contended, is_lost) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut life = Life::new(ensemble).await;
         while life.met {
             let (path, rival) = life.begin::<K>(contended).await;
             let when = life.next(When::any());
-            let unanswered = Duration::from_millis(20);
-            life.server.faults().delay_reply(when, unanswered);
+            if is_lost {
+                life.server.faults().lose_reply(when);
+            } else {
+                let unanswered = Duration::from_millis(20);
+                life.server.faults().delay_reply(when, unanswered);
+            }
             let lock = K::at(&life.client, &path);
             let attempt = tokio::spawn(async move { lock.lock().await.map(drop) });
             life.until_met_or_waiting(&attempt).await;

@@ -11,14 +11,14 @@ use std::{
 
 use lockkeeper::{
     Client, CreateMode, LockError, Version,
-    error::{Effect, Loss},
+    error::Loss,
     locks::{PlainMutex, QueueEntry, inspect},
     proto::{OpCode, path},
 };
 use lockkeeper_server::When;
 
 use crate::{
-    rig::{on_the_embedded_arm, soon, until, until_free, until_quiet},
+    rig::{on_the_embedded_arm, soon, until_another_session, until_free, until_quiet},
     support::{Ensemble, on_both_arms},
 };
 
@@ -31,7 +31,6 @@ fn lock(client: &Client, path: &str) -> PlainMutex {
 }
 
 on_the_embedded_arm! {
-    a_delete_is_not_repeated_on_the_node_of_a_later_holder
     a_guard_of_an_expired_session_deletes_nothing
     a_node_of_the_same_session_may_belong_to_another_task
 }
@@ -61,70 +60,6 @@ on_both_arms! {
         other.delete(&node, Version::ANY).await.unwrap();
         soon(waiting).await.unwrap().unwrap().release().await.unwrap();
     }
-
-    /// Each release wakes all waiters, and each waiter gets the lock in the end.
-    async fn every_waiter_of_a_crowd_gets_the_lock(ensemble: &Ensemble) {
-        let path = ensemble.unique_path("crowd");
-        let holder = lock(&ensemble.client().await, &path).lock().await.unwrap();
-        let mut crowd = Vec::new();
-        for _ in 0..8 {
-            let client = ensemble.client().await;
-            let path = path.clone();
-            crowd.push(tokio::spawn(async move {
-                let guard = lock(&client, &path).lock().await.unwrap();
-                let token = guard.fencing_token();
-                guard.release().await.unwrap();
-                (token, client)
-            }));
-        }
-        let mut tokens = vec![holder.fencing_token()];
-        holder.release().await.unwrap();
-        for one in crowd {
-            let (token, client) = soon(one).await.unwrap();
-            tokens.push(token);
-            until_quiet(ensemble, &client).await;
-        }
-        tokens.sort_unstable();
-        tokens.dedup();
-        assert_eq!(tokens.len(), 9);
-    }
-}
-
-/// The reply to a delete is lost, and another client holds the lock when the first one is back. The
-/// delete is not repeated.
-async fn a_delete_is_not_repeated_on_the_node_of_a_later_holder(ensemble: &Ensemble) {
-    let faults = ensemble.server().expect("the embedded server").faults();
-    for dropped in [false, true] {
-        let path = ensemble.unique_path("repeated");
-        let (client, other) = (ensemble.client().await, ensemble.client().await);
-        let guard = lock(&client, &path).lock().await.unwrap();
-        let session = client.snapshot().session_id;
-        faults.lose_reply(When::op(OpCode::DELETE).of_session(session));
-        faults.refuse_handshakes(true);
-        let releasing = tokio::spawn(async move {
-            if dropped {
-                drop(guard);
-                Ok(())
-            } else {
-                guard.release().await
-            }
-        });
-        let later = soon(lock(&other, &path).lock()).await.unwrap();
-        faults.refuse_handshakes(false);
-        let released = soon(releasing).await.unwrap();
-        let effect = released.err().map(|error| error.effect());
-        assert_eq!(effect, (!dropped).then_some(Effect::Unknown));
-        until_quiet(ensemble, &client).await;
-        let holder = holder_at(&other, &path).await.unwrap();
-        assert_eq!(holder.stat.ephemeral_owner, other.snapshot().session_id);
-        assert!(
-            soon(lock(&client, &path).try_lock())
-                .await
-                .unwrap()
-                .is_none()
-        );
-        later.release().await.unwrap();
-    }
 }
 
 /// A guard of an expired session must not delete the node of a later holder, which has the same
@@ -138,11 +73,7 @@ async fn a_guard_of_an_expired_session_deletes_nothing(ensemble: &Ensemble) {
         guards.push(soon(lock(&client, &path).lock()).await.unwrap());
         let session = client.snapshot().session_id;
         faults.expire_early(session);
-        until("the client has another session", async || {
-            let now = client.snapshot();
-            now.state.is_connected() && now.session_id != session
-        })
-        .await;
+        until_another_session(&client, session).await;
     }
     let later = soon(lock(&other, &path).lock()).await.unwrap();
     let [dropped, released, written] = guards.try_into().unwrap();

@@ -10,7 +10,7 @@ use std::{
 
 use lockkeeper::{Client, error::Loss, proto::path};
 
-pub(crate) use crate::support::waiting::{LONG, idle, soon, until};
+pub(crate) use crate::support::waiting::{LONG, idle, soon, until, until_another_session};
 use crate::{
     kinds::{Held, Kind, Rival},
     support::Ensemble,

@@ -1,18 +1,11 @@
 //! Rows 4 and 48 to 51: candidates that replace their nodes endlessly, or stop being candidates.
 
-use std::pin::pin;
-
-use lockkeeper::{
-    Client, Election, Semaphore,
-    election::Latch,
-    error::{ErrorCode, Loss},
-    proto::OpCode,
-};
+use lockkeeper::{Client, Election, election::Latch, error::ErrorCode, proto::OpCode};
 use lockkeeper_server::{Server, When};
 
 use crate::rig::{
-    PATH, below, client, clients, cut_off, delete, driven, idle, let_in, loss_of, queue, server,
-    session, soon, until, until_other_session, until_queue_has,
+    PATH, client, clients, cut_off, delete, idle, let_in, queue, server, session, soon, until,
+    until_other_session, until_queue_has,
 };
 
 fn latch(client: &Client) -> Latch {
@@ -98,27 +91,6 @@ async fn row_49_a_directory_deleted_during_an_outage_is_created_again() {
         candidates[leader(&candidates).await].1.token() > before
     })
     .await;
-}
-
-/// The same for a semaphore: the waiter at the head of the queue gets the error that its node was
-/// deleted.
-#[tokio::test]
-async fn row_49_a_semaphore_waiter_whose_directory_is_deleted_gets_an_error() {
-    let server = server().await;
-    let [operator, client] = clients(&server).await;
-    let semaphore = Semaphore::new(&client, PATH, 1).unwrap();
-    let _held = semaphore.acquire().await.unwrap();
-    let mut waiting = pin!(semaphore.acquire());
-    assert!(driven(&client, waiting.as_mut()).await.is_none());
-    cut_off(&server, &client).await;
-    for directory in ["/lock/leases", "/lock/locks"] {
-        for node in below(&server, directory) {
-            delete(&operator, &node).await;
-        }
-        delete(&operator, directory).await;
-    }
-    let_in(&server);
-    assert_eq!(loss_of(waiting).await, Loss::Deleted);
 }
 
 /// Curator's latch only logs a create that the server refuses, and never tries again. Here the

@@ -3,7 +3,7 @@
 use std::{pin::pin, time::Instant};
 
 use lockkeeper::{
-    Election, RwLock, Semaphore,
+    Election, RwLock,
     error::Loss,
     locks::{LockState, ReentrantMutex},
     proto::OpCode,
@@ -11,7 +11,7 @@ use lockkeeper::{
 use lockkeeper_server::When;
 
 use crate::rig::{
-    PATH, below, client, clients, cut_off, delete, driven, idle, let_in, loss_of, mutex,
+    PATH, client, clients, cut_off, delete, driven, idle, let_in, loss_of, mutex,
     outlive_its_session, queue, server, session, soon, until, until_created, until_other_session,
     until_queue_has,
 };
@@ -61,28 +61,7 @@ async fn row_60_a_reader_whose_session_expires_while_it_lists_enters_again() {
     soon(reading).await.unwrap().release().await.unwrap();
 }
 
-/// The same for a lease of a semaphore.
-#[tokio::test]
-async fn row_01_a_lease_of_a_former_session_grants_nothing() {
-    let server = server().await;
-    let [client, other] = clients(&server).await;
-    let semaphore = Semaphore::new(&client, PATH, 1).unwrap();
-    semaphore.acquire().await.unwrap().release().await.unwrap();
-    let listing = When::op(OpCode::GET_CHILDREN).within("/lock/leases");
-    server.faults().cut_before(listing);
-    let mut attempt = pin!(semaphore.acquire());
-    let former = until_created(&server, &client, attempt.as_mut(), "/lock/leases").await;
-    outlive_its_session(&server, &client, &former, &other).await;
-    // The attempt goes on with a lease of the next session, behind the old one.
-    while below(&server, "/lock/leases").len() < 2 {
-        assert!(driven(&client, attempt.as_mut()).await.is_none());
-    }
-    assert!(driven(&client, attempt.as_mut()).await.is_none());
-    delete(&other, &former).await;
-    soon(attempt).await.unwrap().release().await.unwrap();
-}
-
-/// CURATOR-620, -696: the same for the leader latch. The ensemble was down for longer than the
+/// CURATOR-620, -696: as row 1 for the leader latch. The ensemble was down for longer than the
 /// session timeout, and the old node was still listed when it came back. The latch took this node
 /// for its own and led. Here it waits behind that node.
 #[tokio::test]

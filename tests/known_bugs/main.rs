@@ -28,10 +28,10 @@
 //! | 17 | etcd #11457 | a paused holder wrote while another held the lock | `two_holders` |
 //! | 18 | Curator GH-1290 | any wake-up was taken for a grant | `waiting`; barriers are not offered |
 //! | 19 | Curator, kazoo, kezhuw, go-zk | a node was looked for without a barrier after a lost reply, and a second one was created | `orphans` |
-//! | 20 | CURATOR-45 | a create was given up although the server had applied it | `orphans` |
-//! | 21 | CURATOR-79, -62 | an interrupt during the create left the node | `known_bugs/orphans.rs::row_32_and_33_a_create_whose_reply_is_lost_is_adopted_or_deleted`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
+//! | 20 | CURATOR-45 | a create was given up although the server had applied it | `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
+//! | 21 | CURATOR-79, -62 | an interrupt during the create left the node | `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
 //! | 22 | CURATOR-205, -468 | an interrupt during the clean-up left the node | `orphans` |
-//! | 23 | vitess PR 15757 | the clean-up ran under a deadline that had passed | `orphans` |
+//! | 23 | vitess PR 15757 | the clean-up ran under a deadline that had passed | `contract/giving_up.rs::a_timeout_leaves_nothing`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
 //! | 24 | CURATOR-678 | a release that lost its connection left the node | `orphans`, `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time` |
 //! | 25 | CURATOR-315, -335, -462 | an attempt created a lease, failed, and did not return it | `contract/outage.rs::an_attempt_refused_at_any_request_leaves_nothing`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
 //! | 26 | CURATOR-48, -190, -489 | names grew with each retry, or were the same for all clients | `orphans`, `recipes/src/order/name.rs::a_protected_name_has_the_format_of_curator_and_is_unique` |
@@ -40,8 +40,8 @@
 //! | 29 | kazoo #429 | the same at a semaphore | `orphans` |
 //! | 30 | go-zookeeper #229 | the listing after the create failed and the node was forgotten | `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
 //! | 31 | go-zk | a foreign node with another kind of name made every attempt fail | `contract/directory.rs::foreign_nodes_in_the_directory_are_ignored` |
-//! | 32 | kezhuw | the clean-up deleted a wrong path | `orphans`, `contract/giving_up.rs::an_attempt_dropped_at_any_poll_leaves_nothing` |
-//! | 33 | kezhuw | a name was compared with a whole path, so a node was not found | `orphans` |
+//! | 32 | kezhuw | the clean-up deleted a wrong path | `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing`, `contract/giving_up.rs::an_attempt_dropped_at_any_poll_leaves_nothing` |
+//! | 33 | kezhuw | a name was compared with a whole path, so a node was not found | `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
 //! | 34 | zookeeper-async | a drop did nothing, or panicked | `contract/giving_up.rs::a_guard_dropped_outside_a_runtime_releases`, `contract/giving_up.rs::an_attempt_dropped_at_any_poll_leaves_nothing` |
 //! | 35 | zk-ruby #49, #54, aiozk PR 34 | a timeout left the node; a lost connection led to a second node | `waiting`, `contract/giving_up.rs::a_timeout_leaves_nothing` |
 //! | 36 | `DistributedLock` #156, nakadi PR 1257 | nodes piled up over short outages | `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time`, `contract/stress.rs::nothing_is_left_after_many_random_acquisitions` |

@@ -1,14 +1,14 @@
-//! Rows 19, 20, 22 to 24, 26 to 29, 32 and 33: an attempt or hold has ended, but its node stays
+//! Rows 3, 19, 22, 24 and 26 to 29: an attempt or hold has ended, but its node stays
 //! behind in a live session. All later contenders wait for that node.
 
 use std::{collections::HashSet, pin::pin, time::Duration};
 
-use lockkeeper::{Client, CreateMode, LockError, Semaphore, error::Obstacle, proto::OpCode};
-use lockkeeper_server::{Server, When};
+use lockkeeper::{Client, Semaphore, proto::OpCode};
+use lockkeeper_server::When;
 
 use crate::rig::{
-    PATH, below, client, clients, cut_off, idle, let_in, mutex, poll_once, queue, server, session,
-    soon, until, until_created, until_other_session, until_queue_has,
+    PATH, client, clients, cut_off, idle, let_in, mutex, poll_once, queue, server, session, soon,
+    until, until_created, until_other_session,
 };
 
 /// Curator, kazoo, kezhuw's client and go-zk lose the reply to a create, reconnect, and look for
@@ -27,38 +27,6 @@ async fn row_19_a_create_with_a_lost_reply_is_found_on_a_lagging_server() {
     server.faults().thaw();
     guard.release().await.unwrap();
     assert!(queue(&server).is_empty());
-}
-
-/// CURATOR-45: Curator gave up a create after its retries, but the server had applied it. Vitess,
-/// PR 15757: the clean-up ran under the deadline that had just passed, so it did nothing. Both
-/// nodes stayed behind.
-///
-/// Here the deadline passes during the outage that lost the reply. The client deletes the node
-/// after the outage.
-#[tokio::test]
-async fn row_20_and_23_a_timed_out_attempt_deletes_its_node_after_the_outage() {
-    let server = server().await;
-    let client = client(&server).await;
-    server.faults().lose_reply(When::op(OpCode::CREATE2));
-    server.faults().refuse_handshakes(true);
-    let wait = Duration::from_millis(50);
-    let error = mutex(&client).lock_timeout(wait).await.unwrap_err();
-    assert_eq!((error.path(), error.loss()), (Some(PATH), None));
-    let LockError::TimedOut {
-        waited,
-        ahead: None,
-        obstacle: Some(obstacle),
-        ..
-    } = error
-    else {
-        panic!("{error:?}");
-    };
-    assert_eq!(waited, wait);
-    assert!(matches!(*obstacle, Obstacle::Servers(_)), "{obstacle:?}");
-    until_queue_has(&server, 1).await;
-    let_in(&server);
-    until_queue_has(&server, 0).await;
-    assert_eq!(client.snapshot().connections, 2);
 }
 
 /// CURATOR-205, -468: an interrupt ended an attempt and started its clean-up. A second interrupt
@@ -195,58 +163,5 @@ async fn row_28_and_29_a_try_whose_clean_up_is_cut_off_leaves_nothing() {
             server.faults().pending() == 0 && nodes.eq([&guard.path()])
         })
         .await;
-    }
-}
-
-/// The node on the server that the client with a chroot sees as its root.
-const CHROOT: &str = "/chroot";
-
-/// A client with a chroot, and the lock's directory below it. The client's paths differ from the
-/// server's.
-async fn client_below_root(server: &Server) -> Client {
-    let plain = client(server).await;
-    for node in [CHROOT, "/chroot/lock"] {
-        let mode = CreateMode::Persistent;
-        plain.create(node, "", mode).await.unwrap();
-    }
-    let servers = format!("{}{CHROOT}", server.connect_string());
-    Client::connect(&servers).await.unwrap()
-}
-
-/// kezhuw's client: an attempt was dropped during its create. The clean-up deleted the bare name of
-/// the node instead of its path. The server refused this, the client ignored the refusal, and the
-/// node stayed behind. After a lost reply, where contenders share one prefix, it compared this
-/// prefix with whole paths. It did not find its node and failed with an error.
-///
-/// Here the client finds the node that it has created. It adopts it, and there is no second node;
-/// or it deletes it if the caller has dropped the attempt.
-#[tokio::test]
-async fn row_32_and_33_a_create_whose_reply_is_lost_is_adopted_or_deleted() {
-    let server = server().await;
-    let (plain, below_root) = (client(&server).await, client_below_root(&server).await);
-    let creates = || server.counters().requests_of(OpCode::CREATE2);
-    for (client, chroot) in [(&plain, ""), (&below_root, CHROOT)] {
-        let nodes = || below(&server, &format!("{chroot}{PATH}"));
-        let mutex = mutex(client);
-        for loses in [false, true] {
-            if loses {
-                server.faults().lose_reply(When::op(OpCode::CREATE2));
-            }
-            let mut attempt = Box::pin(mutex.lock());
-            assert!(poll_once(attempt.as_mut()).is_none());
-            until("the create is applied", async || !nodes().is_empty()).await;
-            drop(attempt);
-            until("nothing is left", async || nodes().is_empty()).await;
-            idle(client).await;
-        }
-        let before = creates();
-        server.faults().lose_reply(When::op(OpCode::CREATE2));
-        let guard = soon(mutex.lock()).await.unwrap();
-        assert_eq!((creates(), server.faults().pending()), (before + 1, 0));
-        assert_eq!(nodes(), [format!("{chroot}{}", guard.path())]);
-        let node = client.exists(&guard.path()).await.unwrap().unwrap();
-        let czxid = u64::try_from(node.czxid.0).unwrap();
-        assert_eq!(czxid, guard.fencing_token().get());
-        guard.release().await.unwrap();
     }
 }

@@ -6,14 +6,14 @@ use lockkeeper_proto::{
     Acl, AddWatchMode, CreateMode, ErrorCode, Id, Perms, Request, Response, Xid, Zxid,
     multi::{MultiReadRequest, MultiRequest},
     records::{
-        AddWatchRequest, AuthPacket, CreateRequest, Empty, GetAllChildrenNumberRequest,
-        GetDataRequest, SetWatches,
+        AddWatchRequest, CreateRequest, Empty, GetAllChildrenNumberRequest, GetDataRequest,
+        SetWatches,
     },
 };
 use lockkeeper_server::Server;
 
 use super::{
-    common::{PATIENCE, Peer, create, create_with, get_data, now, request_frame, set_data},
+    common::{PATIENCE, Peer, auth, create, create_with, get_data, now, request_frame, set_data},
     is_served, measured, until,
 };
 
@@ -175,15 +175,8 @@ fn nodes_and_watches_take_memory_in_proportion_to_the_requests() {
 async fn identities_times_acl_entries_are_limited() {
     let server = Server::start().await.unwrap();
     let mut peer = Peer::join(&server).await;
-    let user = |name: String| {
-        Request::Auth(AuthPacket {
-            auth_type: 0,
-            scheme: "digest".to_owned(),
-            auth: Some(name.into()),
-        })
-    };
     for number in 0..31 {
-        let proved = peer.call(&user(format!("u{number}:p"))).await;
+        let proved = peer.call(&auth(&format!("u{number}:p"))).await;
         assert!(proved.is_ok(), "{number}");
     }
     let entry = |perms: i32| Acl {
@@ -202,11 +195,11 @@ async fn identities_times_acl_entries_are_limited() {
     assert_eq!(with(9).await, Some(ErrorCode::INVALID_ACL));
     assert_eq!(with(40_000).await, Some(ErrorCode::INVALID_ACL));
     // One identity too many, and one that is too long.
-    let too_many = peer.call(&user("one:more".to_owned())).await;
+    let too_many = peer.call(&auth("one:more")).await;
     assert_eq!(too_many.unwrap_err(), ErrorCode::AUTH_FAILED);
     peer.raw.assert_ended().await;
     let mut peer = Peer::join(&server).await;
-    let too_long = peer.call(&user("u".repeat(5000))).await;
+    let too_long = peer.call(&auth(&"u".repeat(5000))).await;
     assert_eq!(too_long.unwrap_err(), ErrorCode::AUTH_FAILED);
     peer.raw.assert_ended().await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, OpCode, Request, Response, Xid,
+    CreateMode, ErrorCode, OpCode, Request, Xid,
     frame::SERVER_LIMIT,
     header::{ReplyHeader, RequestHeader},
     jute::{Decode, Reader},
@@ -187,21 +187,6 @@ async fn a_malformed_body_fails_its_request_only() {
         }
     }
     assert_eq!(server.counters().connections, 1);
-}
-
-/// A correct client that sends one byte at a time.
-#[tokio::test]
-async fn a_correct_client_that_sends_byte_by_byte_is_served() {
-    let server = Server::start().await.unwrap();
-    let mut raw = Raw::connect(server.local_addr()).await;
-    send(&mut raw, &framed(&new_session(4000)), Pace::ByteByByte).await;
-    raw.frame().await;
-    let request = create("/n", b"data", CreateMode::Persistent);
-    send(&mut raw, &request_frame(Xid(1), &request), Pace::ByteByByte).await;
-    let mut reply = Reader::new(raw.frame().await);
-    assert!(ReplyHeader::decode(&mut reply).unwrap().err.is_ok());
-    assert!(Response::decode(OpCode::CREATE, &mut reply).is_ok());
-    assert_eq!(server.paths(), ["/n"]);
 }
 
 /// Regression: every connection could add entries to the server's counters, without limit.

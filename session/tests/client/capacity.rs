@@ -8,11 +8,11 @@ use lockkeeper_proto::{
     records::{CreateRequest, SyncRequest},
 };
 use lockkeeper_server::Server;
-use lockkeeper_session::{Client, Effect, Error, ErrorKind, State};
+use lockkeeper_session::{Client, Effect, Error, ErrorKind};
 use tokio::task::JoinHandle;
 
 use super::{
-    servers::{builder, follow, server},
+    servers::{builder, server},
     waiting::{poll_once, soon, until},
 };
 
@@ -117,24 +117,6 @@ async fn a_caller_that_stops_waiting_sends_nothing_and_frees_its_place() {
     assert_eq!(server.counters().requests_of(OpCode::CREATE2), 7);
 }
 
-#[tokio::test]
-async fn a_deadline_also_ends_the_wait_for_capacity() {
-    let (server, client, tasks) = stalled(1).await;
-    let deadline = Duration::from_millis(30);
-    let hasty = client.with_deadline(deadline);
-    let late = soon(hasty.sync("/")).await.unwrap_err();
-    assert_eq!(late.effect(), Effect::NotApplied);
-    let ErrorKind::DeadlineExceeded { waited, op, .. } = late.kind().clone() else {
-        panic!("{late:?}");
-    };
-    assert_eq!((waited, op), (deadline, OpCode::SYNC));
-    assert_eq!(client.metrics().waiting, 1);
-    server.faults().resume();
-    all_succeed(tasks).await;
-    assert_eq!(server.counters().requests_of(OpCode::SYNC), 0);
-    soon(hasty.sync("/")).await.unwrap();
-}
-
 /// Once, the list was admitted as one request, and those that did not fit into the reserve failed.
 /// With room for one request, no path of three levels could be made.
 #[tokio::test]
@@ -191,28 +173,6 @@ async fn a_list_longer_than_the_capacity_is_sent_in_parts() {
     assert_eq!(effects, [&sent[..], &unsent].concat());
 }
 
-/// A lock is released in `Drop`, which cannot wait.
-#[tokio::test]
-async fn submit_takes_from_a_reserve_when_capacity_is_used_up() {
-    let (server, client, tasks) = stalled(2).await;
-    let taken: [_; CAPACITY] = client.raw().submit(std::array::from_fn(|_| sync()));
-    let [refused] = client.raw().submit([sync()]);
-    let error = soon(refused).await.unwrap_err();
-    let requests = 2 * CAPACITY;
-    let ErrorKind::TooManyRequests {
-        requests: found, ..
-    } = *error.kind()
-    else {
-        panic!("{error:?}");
-    };
-    assert_eq!((found, error.effect()), (requests, Effect::NotApplied));
-    server.faults().resume();
-    for reply in taken {
-        soon(reply).await.unwrap();
-    }
-    all_succeed(tasks).await;
-}
-
 #[tokio::test]
 async fn closing_the_client_ends_all_waits_for_capacity() {
     let server = server().await;
@@ -229,33 +189,6 @@ async fn closing_the_client_ends_all_waits_for_capacity() {
         closed += usize::from(error == Error::from(ErrorKind::Closed));
     }
     assert_eq!(closed, 50);
-}
-
-#[tokio::test]
-async fn queued_bytes_are_bounded_too() {
-    const LONG: usize = 100_000;
-    let server = server().await;
-    let builder = builder(&server).max_queued_bytes(3 * LONG);
-    let client = soon(builder.connect()).await.unwrap();
-    server.faults().refuse_handshakes(true);
-    server.faults().cut_all();
-    follow(&client, |now| now.state == State::Suspended).await;
-    let create = |number: usize| {
-        let client = client.clone();
-        tokio::spawn(async move {
-            let (path, data) = (format!("/{number}"), vec![7; LONG]);
-            client.create(&path, data, CreateMode::Persistent).await
-        })
-    };
-    let tasks: Vec<_> = (0..30).map(create).collect();
-    until("callers wait", async || client.metrics().waiting == 28).await;
-    let queued = client.metrics().queued_bytes;
-    assert!((2 * LONG..3 * LONG).contains(&queued), "{queued}");
-    server.faults().refuse_handshakes(false);
-    for task in tasks {
-        soon(task).await.unwrap().unwrap();
-    }
-    assert_eq!(server.paths().len(), 30);
 }
 
 #[tokio::test]

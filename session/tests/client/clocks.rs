@@ -2,28 +2,21 @@
 //! is given.
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Mutex, atomic::Ordering},
     time::Duration,
 };
 
 use futures::future::{FutureExt, join, join_all};
 use lockkeeper_server::Server;
-use lockkeeper_session::{Client, Clock};
+use lockkeeper_session::Client;
 use tokio::time::Instant;
 
-use super::waiting::soon;
+use super::waiting::{clock_ahead, soon};
 
 #[tokio::test]
 async fn a_lease_runs_out_on_the_clock_given_to_the_client() {
     let server = Server::start().await.unwrap();
-    let ahead = Arc::new(AtomicU64::new(0));
-    let told = ahead.clone();
-    let clock = Clock::new(move || {
-        Instant::now().into_std() + Duration::from_secs(told.load(Ordering::SeqCst))
-    });
+    let (clock, ahead) = clock_ahead();
     let client = Client::builder(&server.connect_string()).unwrap();
     let client = client.clock(clock).connect().await.unwrap();
     let lease = client.lease();

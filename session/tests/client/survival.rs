@@ -2,51 +2,15 @@
 //!
 //! Not here: watches and identities after a lost connection (`tests/operations/reconnect.rs`).
 
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 
-use lockkeeper_proto::{CreateMode, EventType};
-use lockkeeper_session::{Client, Effect, Error, ErrorKind, Peer, State};
+use lockkeeper_proto::CreateMode;
+use lockkeeper_session::Client;
 
 use super::{
     servers::{client, follow, server},
     waiting::soon,
 };
-
-#[tokio::test]
-async fn an_expired_session_is_reported_and_replaced() {
-    let server = server().await;
-    let client = client(&server).await;
-    let before = client.snapshot().session_id;
-    client
-        .create("/mine", "", CreateMode::Ephemeral)
-        .await
-        .unwrap();
-    let (_, watcher) = client.get_data_and_watch("/mine").await.unwrap();
-    assert!(client.lease().is_valid);
-
-    assert!(server.faults().expire_early(before));
-    let peer = Peer {
-        server: Some(Arc::new(server.local_addr().into())),
-        session: before,
-    };
-    let over = Error::new(ErrorKind::SessionExpired, peer, Effect::NotApplied);
-    // The expiry deletes the node. Its event may arrive before the connection ends. Otherwise the
-    // client learns of the expiry when it has reconnected.
-    match soon(watcher).await {
-        Ok(event) => assert_eq!(event.event_type, EventType::NODE_DELETED),
-        Err(error) => assert_eq!(error, over),
-    }
-    let after = follow(&client, |now| {
-        now.state == State::Connected && now.session_id != before
-    })
-    .await;
-    assert!(after.is_session(after.session_id) && !after.is_session(before));
-    assert_eq!(client.lease().session_id, after.session_id);
-    assert_eq!(soon(client.exists("/mine")).await.unwrap(), None);
-    let mode = CreateMode::Ephemeral;
-    let again = soon(client.create("/mine", "", mode)).await.unwrap();
-    assert_eq!(again.stat.ephemeral_owner, after.session_id);
-}
 
 #[tokio::test]
 async fn events_carry_the_paths_that_the_client_uses() {

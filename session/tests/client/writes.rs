@@ -55,23 +55,6 @@ async fn methods_polled_together_share_a_write() {
     assert_eq!(tally.writes(), [all]);
 }
 
-#[tokio::test]
-async fn a_hundred_concurrent_reads_take_few_writes() {
-    let server = server().await;
-    let (client, tally) = counted(&server).await;
-    let mut reads = tokio::task::JoinSet::new();
-    for _ in 0..100 {
-        let client = client.clone();
-        reads.spawn(async move { client.get_data("/").await.map(drop) });
-    }
-    for read in soon(reads.join_all()).await {
-        read.unwrap();
-    }
-    let writes = tally.writes();
-    assert_eq!(writes.concat(), [OpCode::GET_DATA; 100]);
-    assert!(writes.len() <= 4, "{} writes", writes.len());
-}
-
 /// A request is sent at the first poll of its future, and not before.
 #[tokio::test]
 async fn a_future_that_is_not_polled_sends_nothing() {

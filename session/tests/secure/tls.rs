@@ -252,21 +252,6 @@ async fn a_port_for_plain_connections_is_recognised() {
     greeter.abort();
 }
 
-#[tokio::test]
-async fn a_server_that_falls_silent_in_the_tls_handshake_is_given_up() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let connector = Connector::tls(trusting(&Authority::new("ours")));
-    let builder = Client::builder(&address).unwrap().connector(connector);
-    let builder = builder.server_timeout(Duration::from_millis(100));
-    let error = builder
-        .connect_timeout(Duration::from_millis(600))
-        .connect()
-        .await
-        .unwrap_err();
-    assert!(error.to_string().contains("not accepted"), "{error}");
-}
-
 /// A new folder for files of a test.
 fn folder(name: &str) -> PathBuf {
     let name = format!("lockkeeper-{name}-{}", std::process::id());

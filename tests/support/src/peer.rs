@@ -16,8 +16,8 @@ use lockkeeper_proto::{
     header::{ReplyHeader, RequestHeader},
     jute::{Decode, Encode, Reader},
     records::{
-        CreateRequest, DeleteRequest, Empty, ExistsRequest, GetChildrenRequest, GetDataRequest,
-        SetDataRequest, SyncRequest,
+        AuthPacket, CreateRequest, DeleteRequest, Empty, ExistsRequest, GetChildrenRequest,
+        GetDataRequest, SetDataRequest, SyncRequest,
     },
 };
 use lockkeeper_server::Server;
@@ -360,6 +360,15 @@ pub fn get_children(path: &str, watch: bool) -> Request {
     Request::GetChildren(GetChildrenRequest {
         path: path.to_owned(),
         watch,
+    })
+}
+
+/// An identity of the scheme `digest`.
+pub fn auth(credentials: &str) -> Request {
+    Request::Auth(AuthPacket {
+        auth_type: 0,
+        scheme: "digest".to_owned(),
+        auth: Some(Bytes::copy_from_slice(credentials.as_bytes())),
     })
 }
 

@@ -5,11 +5,16 @@
 use std::{
     future::{Future, poll_fn},
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use lockkeeper_session::Client;
+use lockkeeper_proto::SessionId;
+use lockkeeper_session::{Client, Clock};
 use tokio::time::{Instant, sleep, timeout};
 
 /// The limit of each wait: long enough for any step on a busy machine.
@@ -55,6 +60,26 @@ pub async fn driven<F: Future + ?Sized>(
         output = poll_fn(|cx| future.as_mut().poll(cx)) => Some(output),
         () = idle(client) => None,
     }
+}
+
+/// A clock, and how many seconds it is ahead of that of the runtime.
+pub fn clock_ahead() -> (Clock, Arc<AtomicU32>) {
+    let ahead = Arc::new(AtomicU32::new(0));
+    let told = ahead.clone();
+    let clock = Clock::new(move || {
+        let seconds = told.load(Ordering::SeqCst).into();
+        Instant::now().into_std() + Duration::from_secs(seconds)
+    });
+    (clock, ahead)
+}
+
+/// Waits until a client is connected with another session.
+pub async fn until_another_session(client: &Client, former: SessionId) {
+    until("there is another session", async || {
+        let now = client.snapshot();
+        now.state.is_connected() && now.session_id != former
+    })
+    .await;
 }
 
 /// Polls a future once, without letting other tasks run. Returns the output if the future ends.

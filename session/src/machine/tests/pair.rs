@@ -19,7 +19,7 @@ use lockkeeper_proto::{
     jute::{Decode, Encode, Reader, Writer},
 };
 
-use super::requests::{granted, sound_reply};
+use super::requests::{granted, sound_reply, sync};
 use crate::{
     Cause, Config, Error, State,
     machine::{Event, Input, Machine, Notice, Output, RequestOptions, WatchId},
@@ -307,6 +307,13 @@ impl Pair {
                 body.encode(writer);
             }
         });
+    }
+
+    /// The client sees this transaction, in the answer to a request of its own.
+    pub(super) fn see(&mut self, zxid: i64) {
+        self.submit(sync("/"));
+        let (xid, _) = self.request().unwrap();
+        self.reply(xid, zxid, Err(ErrorCode::NO_NODE));
     }
 
     /// The server answers all requests that it has received, in order.

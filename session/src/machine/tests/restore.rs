@@ -26,9 +26,7 @@ fn every_kind_of_watch_is_restored_before_any_other_request() {
     pair.watch(exists("/no watch", true), ErrorCode::NO_AUTH);
     pair.watch(get("/fired", true), OK);
     pair.event(CHANGED, "/fired");
-    pair.submit(sync("/"));
-    let (xid, _) = pair.request().unwrap();
-    pair.reply(xid, 42, Err(ErrorCode::NO_NODE));
+    pair.see(42);
     pair.submit(get("/never answered", true));
     pair.cut();
     pair.submit(sync("/waiting"));
@@ -284,9 +282,7 @@ fn a_server_that_does_not_restore_watches_is_given_up() {
 fn a_refused_restore_shows_nothing() {
     let mut pair = Pair::connected(|_| {});
     pair.watch(get("/a", true), OK);
-    pair.submit(sync("/"));
-    let (xid, _) = pair.request().unwrap();
-    pair.reply(xid, 42, Err(ErrorCode::NO_NODE));
+    pair.see(42);
     for _ in 0..2 {
         pair.cut();
         pair.connect();

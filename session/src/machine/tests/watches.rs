@@ -4,7 +4,7 @@ use lockkeeper_proto::{ErrorCode, EventType, OpCode, WatcherType};
 
 use super::{
     pair::{Pair, SECOND},
-    requests::{children, exists, expired, get, ids, removal, set_watches, sound_reply, sync},
+    requests::{children, exists, expired, get, ids, removal, set_watches, sound_reply},
 };
 use crate::{Cause, Effect};
 
@@ -43,9 +43,7 @@ fn a_child_watch_reports_only_the_deletion_of_the_node_itself() {
 #[test]
 fn known_nodes_are_watched_with_one_request() {
     let mut pair = Pair::connected(|_| {});
-    pair.submit(sync("/"));
-    let (xid, _) = pair.request().unwrap();
-    pair.reply(xid, 42, Err(ErrorCode::NO_NODE));
+    pair.see(42);
     let paths = ["/b", "/a", "/b"];
     let watches = pair.machine.watch_nodes(paths);
     pair.pump();
