@@ -45,7 +45,6 @@ impl Engine {
                 format!("{word} is not executed because it is not in the whitelist.\n")
             }
             b"ruok" => "imok".to_owned(),
-            b"isro" if self.is_read_only(id) => "ro".to_owned(),
             b"isro" => "rw".to_owned(),
             b"srvr" => self.server(server, ""),
             b"stat" => {

@@ -54,7 +54,8 @@ impl Engine {
         let Some(lagging) = lags else {
             return self.close(id);
         };
-        if self.rules.refuse_handshakes || request.last_zxid_seen > self.last_zxid() {
+        let refuses = self.rules.refuse_handshakes || self.state.is_alone(server);
+        if refuses || request.last_zxid_seen > self.last_zxid() {
             return self.close(id);
         }
         let fate = self.rules.fate(Seen {
@@ -66,9 +67,6 @@ impl Engine {
             return self.close(id);
         }
         let timeout = self.config.negotiate(request.timeout_ms);
-        if self.is_read_only(id) {
-            return self.read_only_handshake(id, &request, timeout);
-        }
         if self.leads_in_vain(server) && self.sessions.get(request.session_id).is_none() {
             // It cannot know that the session is over.
             return self.close(id);
@@ -106,18 +104,6 @@ impl Engine {
         link.is_some_and(|link| link.leads() && link.is_deposed())
     }
 
-    /// A client asks a read-only server for a session.
-    fn read_only_handshake(&mut self, id: ConnId, request: &ConnectRequest, timeout: Duration) {
-        if request.read_only != Some(true) || request.session_id != SessionId::NONE {
-            return self.close(id);
-        }
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.lagging = true;
-        }
-        let session = self.sessions.unlisted();
-        self.welcome(id, Some(session), timeout, true);
-    }
-
     /// Answers the handshake with the session, or with zeros if the client has no session.
     pub(super) fn welcome(
         &mut self,
@@ -126,7 +112,6 @@ impl Engine {
         timeout: Duration,
         knows_read_only: bool,
     ) {
-        let is_read_only = self.is_read_only(id);
         let connection = self.connections.get_mut(id);
         let Some(connection) = connection.filter(|own| own.phase == Phase::Fresh) else {
             return;
@@ -144,7 +129,7 @@ impl Engine {
             timeout_ms: session.map_or(0, |_| millis(timeout)),
             session_id: session.unwrap_or(SessionId::NONE),
             password: Some(password),
-            read_only: knows_read_only.then_some(is_read_only),
+            read_only: knows_read_only.then_some(false),
         };
         count(&mut self.connections.counters.replies);
         self.connections.with(id, |connection| {

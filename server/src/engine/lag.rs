@@ -36,7 +36,7 @@ use super::{
 pub(super) struct Lag {
     frozen: BTreeMap<ServerId, Frozen>,
     /// The servers that have no majority.
-    read_only: BTreeSet<ServerId>,
+    alone: BTreeSet<ServerId>,
 }
 
 /// The state that lagging connections see.
@@ -65,18 +65,18 @@ impl Lag {
         Some(&mut frozen.view)
     }
 
-    pub(super) fn is_read_only(&self, server: ServerId) -> bool {
-        self.read_only.contains(&server)
+    pub(super) fn is_alone(&self, server: ServerId) -> bool {
+        self.alone.contains(&server)
     }
 
-    pub(super) fn set_read_only(&mut self, server: ServerId) {
-        self.read_only.insert(server);
+    pub(super) fn set_alone(&mut self, server: ServerId) {
+        self.alone.insert(server);
     }
 
     /// A server fails. Its connections are cut already.
     pub(super) fn fail(&mut self, server: ServerId) {
         self.frozen.remove(&server);
-        self.read_only.remove(&server);
+        self.alone.remove(&server);
     }
 
     /// Freezes the state that the connections of a server see.

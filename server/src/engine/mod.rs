@@ -340,11 +340,6 @@ impl Engine {
         let _ = self.transact(nobody, Deed::Remove(vec![path], None), now);
     }
 
-    /// Whether this is a connection to a read-only server.
-    fn is_read_only(&self, id: ConnId) -> bool {
-        self.state.is_read_only(self.connections.server_of(id))
-    }
-
     /// Closes a connection once its whole output is sent.
     fn close(&mut self, id: ConnId) {
         self.leave(id);

@@ -60,13 +60,12 @@ impl Engine {
         self.state.fail(server);
     }
 
-    /// A server has lost its majority, or has one again. Its connections are cut, and the activity
-    /// that it had not reported is lost. Not for followers.
-    pub fn set_read_only(&mut self, server: ServerId, is_read_only: bool) {
+    /// A server has lost its majority and serves nobody, or has one again. Its connections are cut,
+    /// and the activity that it had not reported is lost. Not for followers.
+    pub fn set_alone(&mut self, server: ServerId, is_alone: bool) {
         self.fail_server(server);
-        if is_read_only {
-            self.freeze_server(server);
-            self.state.set_read_only(server);
+        if is_alone {
+            self.state.set_alone(server);
         }
     }
 

@@ -146,9 +146,8 @@ impl Engine {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.muted = fate.lose_reply;
         }
-        let refusal = fate.refuse.or_else(|| self.read_only_refusal(id, op));
-        let result = refusal.map_or_else(|| self.execute(asked, now), Err);
-        let is_done = refusal.is_none();
+        let result = (fate.refuse).map_or_else(|| self.execute(asked, now), Err);
+        let is_done = fate.refuse.is_none();
         let ends = op == OpCode::CLOSE_SESSION || proves(op) && result.is_err();
         if let Some(delay) = fate.delay {
             self.connections.hold(id, delay, now.instant);
@@ -172,12 +171,6 @@ impl Engine {
         if is_done && ends || fate.lose_reply {
             self.close(id);
         }
-    }
-
-    /// The error with which a read-only server refuses the operation.
-    fn read_only_refusal(&self, id: ConnId, op: OpCode) -> Option<ErrorCode> {
-        let needs_leader = op == OpCode::SYNC || op.is_transaction() && op != OpCode::CLOSE_SESSION;
-        (needs_leader && self.is_read_only(id)).then_some(ErrorCode::NOT_READ_ONLY)
     }
 
     /// Answers a body that cannot be decoded. From 3.9 on, a malformed multi takes a zxid; other
@@ -214,11 +207,8 @@ impl Engine {
                 Ok(Response::SetWatches2(Empty {}))
             }
             Request::CloseSession(_) => {
-                // Only a read-only server knows its sessions.
-                if !self.is_read_only(id) {
-                    self.state.catch_up(id, &mut self.connections);
-                    self.end_session(asked.session, Xid(0), now);
-                }
+                self.state.catch_up(id, &mut self.connections);
+                self.end_session(asked.session, Xid(0), now);
                 Ok(Response::CloseSession(Empty {}))
             }
             _ => match self.read(asked) {

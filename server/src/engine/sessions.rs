@@ -63,15 +63,9 @@ impl Sessions {
 
     /// Starts a session.
     pub(crate) fn create(&mut self, at: ServerId, timeout: Duration, now: Instant) -> SessionId {
-        let id = self.unlisted();
-        self.insert(id, at, timeout, now);
-        id
-    }
-
-    /// The id of a session that does not live here.
-    pub(crate) fn unlisted(&mut self) -> SessionId {
         let id = SessionId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);
+        self.insert(id, at, timeout, now);
         id
     }
 

@@ -38,9 +38,8 @@ impl Engine {
             if let Phase::Open(session) = connection.phase {
                 let speaker = self.sessions.get(session).and_then(|own| own.connection);
                 // A follower may not know yet that the session is over.
-                let is_over = self.state.followers().is_some()
-                    && self.sessions.get(session).is_none()
-                    || self.is_read_only(id);
+                let is_over =
+                    self.state.followers().is_some() && self.sessions.get(session).is_none();
                 assert!(is_over || speaker == Some(id), "{session}");
             }
         }

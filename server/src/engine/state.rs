@@ -219,14 +219,14 @@ impl State {
         }
     }
 
-    /// Whether this server has no majority, and answers reads only.
-    pub(super) fn is_read_only(&self, server: ServerId) -> bool {
-        matches!(&self.servers, Servers::Alike(lag) if lag.is_read_only(server))
+    /// Whether this server has no majority, and serves nobody.
+    pub(super) fn is_alone(&self, server: ServerId) -> bool {
+        matches!(&self.servers, Servers::Alike(lag) if lag.is_alone(server))
     }
 
-    pub(super) fn set_read_only(&mut self, server: ServerId) {
+    pub(super) fn set_alone(&mut self, server: ServerId) {
         if let Servers::Alike(lag) = &mut self.servers {
-            lag.set_read_only(server);
+            lag.set_alone(server);
         }
     }
 

@@ -7,7 +7,7 @@ use lockkeeper_proto::{
     CreateMode, OpCode, Request, Xid, frame::SERVER_LIMIT, header::ReplyHeader, jute::Decode,
     records::Empty,
 };
-use lockkeeper_server::engine::{Config, Engine, Now, Received};
+use lockkeeper_server::engine::{Config, Engine, Now, Received, ServerId};
 use proptest::prelude::*;
 
 mod elections;
@@ -15,7 +15,6 @@ mod elections_at_random;
 mod ensemble;
 mod followers;
 mod links;
-mod read_only;
 mod world;
 
 use world::{
@@ -118,6 +117,27 @@ fn a_stalled_session_expires_and_its_connection_stays_silent() {
     world.engine.set_session_stalled(session, false, world.now);
     world.collect();
     assert_eq!(*world.of(id), (BytesMut::new(), true));
+}
+
+#[test]
+fn a_server_without_a_majority_serves_nobody() {
+    let mut world = World::new(500);
+    let asks = |world: &mut World| {
+        let id = world.connect_to(ServerId(1));
+        world.send(id, &connect_frame(2000));
+        id
+    };
+    let before = asks(&mut world);
+    assert!(!world.of(before).1);
+    world.engine.set_alone(ServerId(1), true);
+    world.collect();
+    let later = asks(&mut world);
+    for id in [before, later] {
+        assert!(world.of(id).1, "closed");
+    }
+    world.engine.set_alone(ServerId(1), false);
+    let again = asks(&mut world);
+    assert!(!world.of(again).1);
 }
 
 #[test]

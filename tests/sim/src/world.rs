@@ -121,7 +121,7 @@ struct Process {
 struct Server {
     down_until: u64,
     lag_until: u64,
-    read_only_until: u64,
+    alone_until: u64,
     /// The link to the leader: to it, and from it.
     cuts: [Option<partitions::Cut>; 2],
 }

@@ -157,8 +157,7 @@ impl World {
             state.down_until = state.down_until.max(until);
         }
         // When it is up again, there may still be no majority.
-        self.engine
-            .set_read_only(ServerId(server), self.no_majority);
+        self.engine.set_alone(ServerId(server), self.no_majority);
         self.after_engine();
         self.cut_links(|link| link.server == server);
     }

@@ -17,18 +17,18 @@ impl World {
         self.figures.count("fault: server without a majority");
         let until = self.now() + ms * 1000;
         if let Some(state) = self.server(server) {
-            state.read_only_until = state.read_only_until.max(until);
+            state.alone_until = state.alone_until.max(until);
         }
-        self.set_read_only(server, true);
+        self.set_alone(server, true);
         self.at(until, Coming::FaultEnd(fault));
     }
 
     /// A server has a majority again, if no other fault keeps it from that.
     pub(super) fn has_majority(&mut self, server: u32) {
         let now = self.now();
-        let is_over = |state: &mut super::Server| state.read_only_until <= now;
+        let is_over = |state: &mut super::Server| state.alone_until <= now;
         if !self.no_majority && self.server(server).is_some_and(is_over) {
-            self.set_read_only(server, false);
+            self.set_alone(server, false);
         }
     }
 
@@ -40,7 +40,7 @@ impl World {
         self.figures.count("fault: no majority");
         self.no_majority = true;
         for server in 0..self.plan.servers {
-            self.set_read_only(server, true);
+            self.set_alone(server, true);
         }
         let until = self.now() + ms * 1000;
         self.at(until, Coming::FaultEnd(fault));
@@ -55,8 +55,8 @@ impl World {
         self.cut_links(|_| true);
     }
 
-    fn set_read_only(&mut self, server: u32, is_read_only: bool) {
-        self.engine.set_read_only(ServerId(server), is_read_only);
+    fn set_alone(&mut self, server: u32, is_alone: bool) {
+        self.engine.set_alone(ServerId(server), is_alone);
         self.after_engine();
         self.cut_links(|link| link.server == server);
     }
