@@ -100,7 +100,14 @@ impl ClientArgs {
         signals
             .or_end(connected_soon(&client, self.timeout))
             .await?;
-        let done = signals.or_end(work(&client)).await;
+        let mut done = signals.or_end(work(&client)).await;
+        // Every path is below the chroot. `create --parents` makes it.
+        if done.as_ref().is_err_and(|it| it.status() == exit::REFUSED)
+            && let Some(chroot) = self.servers.servers()?.chroot()
+            && matches!(client.exists("/").await, Ok(None))
+        {
+            done = Err(failure!(REFUSED, "the chroot {chroot} does not exist"));
+        }
         let _ = timeout(GOODBYE, client.close()).await;
         done.map(|()| exit::OK)
     }

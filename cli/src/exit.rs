@@ -158,6 +158,11 @@ impl Failure {
         Self::new(SYSTEM, format_args!("{}: {error}", path.display()))
     }
 
+    /// The operating system refused to do this.
+    pub(crate) fn system(what: impl fmt::Display) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::new(SYSTEM, format_args!("cannot {what}: {error}"))
+    }
+
     /// The server cannot listen on the address.
     pub(crate) fn listen(address: &str, error: &io::Error) -> Self {
         Self::new(SYSTEM, format_args!("cannot listen on {address}: {error}"))

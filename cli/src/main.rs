@@ -93,7 +93,9 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Serve(_) | Command::Demo(_) => Builder::new_multi_thread(),
         _ => Builder::new_current_thread(),
     };
-    builder.enable_all().build()?.block_on(async {
+    let runtime = builder.enable_all().build();
+    let runtime = runtime.map_err(Failure::system("watch files and timers"))?;
+    runtime.block_on(async {
         match command {
             Command::Run(args) => run::run(*args).await,
             Command::Queue(args) => queue::run(*args).await,

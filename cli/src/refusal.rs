@@ -54,6 +54,9 @@ pub(crate) fn reason(op: OpCode, code: ErrorCode) -> String {
         ErrorCode::INVALID_ACL => {
             "the server does not accept the ACL; an entry for the creator needs an identity (--auth-file)"
         }
+        ErrorCode::UNIMPLEMENTED if op == OpCode::CREATE_TTL => {
+            "the servers do not support --ttl: it needs zookeeper.extendedTypesEnabled=true"
+        }
         ErrorCode::QUOTA_EXCEEDED => "a quota does not allow it",
         ErrorCode::THROTTLED_OP => TOO_EARLY,
         ErrorCode::NOT_READ_ONLY => "the server has lost its ensemble, and only answers reads",

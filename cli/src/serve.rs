@@ -111,7 +111,7 @@ async fn beside(
     server: &Server,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    let children = Children::receive()?;
+    let children = Children::receive().map_err(Failure::system("watch processes"))?;
     let mut child = Child::start(command, children, |command| {
         command.env(servers::VARIABLE, server.connect_string());
     })?;

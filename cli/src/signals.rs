@@ -52,7 +52,9 @@ impl Signals {
     /// Catches one more signal, unless it is ignored.
     pub(crate) fn catch_also(&mut self, signal: Signal) -> io::Result<()> {
         if !is_in(self.ignored, signal) {
-            let stream = unix::signal(SignalKind::from_raw(signal.as_raw()))?;
+            let stream = unix::signal(SignalKind::from_raw(signal.as_raw()));
+            let stream =
+                stream.map_err(|why| io::Error::other(format!("cannot catch signals: {why}")))?;
             self.streams.push((signal, stream));
         }
         Ok(())

@@ -7,11 +7,14 @@ mod support;
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
 
-use support::{Arm, ended, lockkeeper};
+use lockkeeper::proto::{ErrorCode, OpCode};
+use lockkeeper_server::When;
+use support::{Arm, contained, ended, lockkeeper};
 
 on_both_arms!(
     a_refusal_is_told_in_words_for_people,
@@ -145,6 +148,45 @@ fn a_command_fails_at_once_when_no_server_listens() {
             .says("no server reached in 7");
         assert!(begin.elapsed() >= Duration::from_millis(700));
     }
+}
+
+/// The errors were "No such file or directory", "Too many open files", "unsupported" and "/: there is no such node".
+#[test]
+fn each_error_names_what_failed() {
+    contained(|| {
+        let arm = Arm::embedded();
+        let socket = "/nonexistent/socket";
+        let mut run = arm.run(&["--notify"], "/lock", &["true"]);
+        ended(run.env("NOTIFY_SOCKET", socket))
+            .is(71, "")
+            .says(&format!(
+                "cannot reach NOTIFY_SOCKET={socket}: No such file"
+            ));
+        let arm = Arm::embedded();
+        let (binary, connect) = (env!("CARGO_BIN_EXE_lockkeeper"), &arm.connect);
+        let ls = format!("ulimit -n 5; exec {binary} ls --connect {connect}");
+        ended(Command::new("sh").args(["-c", &ls]))
+            .is(71, "")
+            .says("lockkeeper: cannot watch files and timers: Too many open files");
+        let chroot = format!("{connect}/missing/root");
+        let below: [&[&str]; 5] = [
+            &["ls"],
+            &["tree"],
+            &["get", "/a"],
+            &["create", "/a"],
+            &["rm", "/a"],
+        ];
+        for arguments in below {
+            let mut below = lockkeeper(arguments);
+            let none = ended(below.args(["--connect", &chroot])).is(1, "");
+            let text = "lockkeeper: the chroot /missing/root does not exist\n";
+            assert_eq!(none.stderr, text, "{arguments:?}");
+        }
+        let ttl = When::op(OpCode::CREATE_TTL);
+        arm.server().faults().refuse(ttl, ErrorCode::UNIMPLEMENTED);
+        let refused = arm.refused(&["create", "--ttl", "5s", "/ttl"]);
+        assert!(refused.contains("extendedTypesEnabled=true"), "{refused}");
+    });
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     tree::check()?;
     let settings = args.servers.settings()?;
     let mut signals = Signals::catch(&PASSED_ON)?;
-    let children = Children::receive()?;
+    let children = Children::receive().map_err(Failure::system("watch processes"))?;
     let notify = Notify::new(args.notify)?;
     let client = acquire::client(settings, &args, wait);
     let client = signals.or_end(client).await?;
@@ -117,7 +117,8 @@ impl Run {
             .await?;
         // Before the start is noted: if the system refuses a process, the period is not used up.
         let prepare = |command: &mut Command| self.prepare(command, &guard);
-        let mut child = Child::start(&args.command, children, prepare)?;
+        let child = Child::start(&args.command, children, prepare);
+        let mut child = child.map_err(Failure::system("start the command"))?;
         let lost = || failure!(LOST, "{path}: lock lost before the command began");
         let noted = async {
             match &once {

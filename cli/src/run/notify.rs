@@ -2,7 +2,9 @@
 //!
 //! Source: `sd_notify(3)`. The service manager names a datagram socket in a variable; each datagram has lines such as `READY=1`.
 
-use std::{env, io, os::unix::net::UnixDatagram, time::Duration};
+use std::{env, ffi::OsString, io, os::unix::net::UnixDatagram, time::Duration};
+
+use crate::exit::Failure;
 
 /// The variable that names the socket. The command does not get it: its messages would be mistaken for ours.
 pub(super) const VARIABLE: &str = "NOTIFY_SOCKET";
@@ -16,10 +18,15 @@ pub(super) struct Notify(Option<UnixDatagram>);
 
 impl Notify {
     /// Without `is_asked`, and outside a service manager, this value says nothing.
-    pub(super) fn new(is_asked: bool) -> io::Result<Self> {
+    pub(super) fn new(is_asked: bool) -> Result<Self, Failure> {
         let Some(name) = env::var_os(VARIABLE).filter(|_| is_asked) else {
             return Ok(Self(None));
         };
+        let what = format!("reach {VARIABLE}={}", name.display());
+        Self::to(name).map_err(Failure::system(what))
+    }
+
+    fn to(name: OsString) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.set_write_timeout(Some(PATIENCE))?;
         #[cfg(target_os = "linux")]
