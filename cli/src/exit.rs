@@ -185,7 +185,7 @@ impl Failure {
     pub(crate) fn lock(path: &str, error: LockError) -> Self {
         let status = match error {
             LockError::TimedOut { .. } | LockError::Lost { .. } => NOT_ACQUIRED,
-            LockError::OtherKind { .. } => USAGE,
+            LockError::OtherKind { .. } | LockError::OtherLimit { .. } => USAGE,
             _ => UNAVAILABLE,
         };
         let message = match &error {

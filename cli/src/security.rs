@@ -161,6 +161,8 @@ fn bad(origin: &dyn fmt::Display, number: usize, problem: &str) -> Failure {
 
 /// The lines with their numbers, without blanks around them, blank lines and comments (`#`).
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    // Some editors begin a file with a byte order mark.
+    let text = text.trim_start_matches('\u{feff}');
     let lines = (1..).zip(text.lines());
     let lines = lines.map(|(number, line)| (number, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
@@ -173,7 +175,11 @@ fn identity(line: &str) -> Result<(&str, &str, &str), &'static str> {
             let (user, password) = credentials.split_once(':').ok_or(NO_PASSWORD)?;
             Ok((SASL, user, password))
         }
-        Some((scheme, credentials)) if !scheme.is_empty() => Ok((scheme, credentials, "")),
+        Some((scheme, credentials))
+            if !scheme.is_empty() && (scheme != "digest" || credentials.contains(':')) =>
+        {
+            Ok((scheme, credentials, ""))
+        }
         _ => Err("an identity looks like digest:USER:PASSWORD or sasl:USER:PASSWORD"),
     }
 }

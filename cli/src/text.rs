@@ -57,6 +57,11 @@ pub(crate) fn cut(line: &str, width: usize) -> String {
     kept.chain(['…']).collect()
 }
 
+/// A text of a user in a message: in one line, escaped, and cut to 100 characters.
+pub(crate) fn quoted(text: &str) -> String {
+    cut(&harmless(text), 100)
+}
+
 /// Whether stdout is a terminal.
 pub(crate) fn is_terminal() -> bool {
     io::stdout().is_terminal()

@@ -182,6 +182,10 @@ fn each_error_names_what_failed() {
             let text = "lockkeeper: the chroot /missing/root does not exist\n";
             assert_eq!(none.stderr, text, "{arguments:?}");
         }
+        let mut parents = lockkeeper(&["create", "--parents", "/a"]);
+        ended(parents.args(["--connect", &chroot]))
+            .is(0, "/a\n")
+            .says("the chroot of --connect does not exist; creating it");
         let ttl = When::op(OpCode::CREATE_TTL);
         arm.server().faults().refuse(ttl, ErrorCode::UNIMPLEMENTED);
         let refused = arm.refused(&["create", "--ttl", "5s", "/ttl"]);

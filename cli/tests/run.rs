@@ -50,14 +50,18 @@ fn run_exits_with_the_status_of_the_command(arm: &Arm) {
 
 fn a_command_that_cannot_start_gives_status_126_or_127(arm: &Arm) {
     let path = arm.path();
+    let long = "x".repeat(100_000);
+    let cut = format!("{}…: cannot be executed", "x".repeat(99));
     for (command, status, text) in [
         ("lockkeeper-no-such-command", 127, "command not found"),
+        (&*long, 126, &*cut),
         ("/no/such/command", 127, "command not found"),
         ("/etc/passwd", 126, "cannot be executed"),
         ("/", 126, "cannot be executed"),
     ] {
         let told = arm.ran(&[], &path, &[command]).is(status, "");
-        told.says(command).says(text);
+        let name: String = command.chars().take(99).collect();
+        told.says(&name).says(text);
         arm.ran(&["-q"], &path, &[command])
             .is(status, "")
             .silently();

@@ -250,6 +250,10 @@ fn a_lock_that_others_hold_is_not_a_period() {
     // A start that lies ahead, as when the servers' clock was set back.
     arm.set_data(&format!("{path}.once"), "99999999999999");
     run("true").ends(80);
+    arm.set_data(&format!("{path}.once"), "yesterday");
+    run("true")
+        .ends(64)
+        .says(".once says \"yesterday\" in place of the time");
     arm.set_data(&format!("{path}.once"), "1000");
     run("true").ends(0);
 }

@@ -34,6 +34,7 @@ fn bad_security_options_give_status_64_and_an_error_without_the_secret() {
     let no_scheme = files.write("no-scheme", &format!("# comment\n\n{SECRET}\n"));
     let two = files.write("two", &format!("sasl:a:{SECRET}\nsasl:b:{SECRET}\n"));
     let no_password = files.write("no-password", &format!("sasl:{SECRET}\n"));
+    let no_digest = files.write("no-digest", &format!("digest:{SECRET}\n"));
     let digest = files.write("digest", &format!("sasl:a:b\ndigest:alice:{SECRET}\n"));
     let empty = files.write("empty.pem", "");
     let nobody = files.write("nobody", " # nobody\n\n");
@@ -55,6 +56,11 @@ fn bad_security_options_give_status_64_and_an_error_without_the_secret() {
             "two, line 2: only one SASL identity is allowed",
         ),
         (&run, ["--auth-file", &no_password], no_sasl),
+        (
+            &run,
+            ["--auth-file", &no_digest],
+            "no-digest, line 1: an identity looks like digest:USER:PASSWORD",
+        ),
         (&run, ["--auth-file", &missing], no_such_file),
         (&run, ["--auth-file", &nobody], no_identity),
         (&run, ["--tls-ca", &missing], no_such_file),
@@ -110,7 +116,7 @@ fn identities_come_from_a_file_or_from_the_environment() {
     arm.ran(&["--try"], "/hers", &["true"])
         .ends(69)
         .says("/hers: ");
-    let file = files.write("auth", "  digest:super:test \t\r\n # the admin\n");
+    let file = files.write("auth", "\u{feff}  digest:super:test \t\r\n # the admin\n");
     let options = ["--try", "--auth-file", &*file];
     arm.ran(&options, "/hers", &["true"]).ends(0).silently();
     let mut run = arm.run(&["--try"], "/hers", &["true"]);

@@ -39,6 +39,8 @@ fn only_the_given_number_of_holders_run(arm: &Arm) {
     let holders = [0; 2].map(|_| running(arm, &["--holders", "2"], &path));
     let tried = || arm.ran(&["--holders", "2", "--try"], &path, &["true"]);
     tried().ends(75);
+    let third = arm.ran(&["--holders", "3", "--try"], &path, &["true"]);
+    third.ends(64).says(&path).says("has the limit 2");
     holders.into_iter().for_each(stop);
     tried().ends(0);
     assert_eq!(arm.nodes(&format!("{path}/leases")), [""; 0]);

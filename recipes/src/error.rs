@@ -61,6 +61,18 @@ pub enum LockError {
         /// The highest possible number.
         limit: usize,
     },
+    /// The holders of the other leases of the semaphore have another limit. Nothing was acquired.
+    ///
+    /// All users of a semaphore must have the same limit. A limit that is to change while leases are
+    /// held must be [shared](crate::Semaphore::with_shared_limit).
+    OtherLimit {
+        /// The semaphore's path.
+        path: String,
+        /// The limit of this semaphore.
+        limit: usize,
+        /// The limit of the holders.
+        theirs: usize,
+    },
     /// The path has a node of another kind of lock, which does not exclude this kind. Nothing was
     /// acquired.
     ///
@@ -238,6 +250,7 @@ impl LockError {
             Self::TimedOut { path, .. }
             | Self::SequenceExhausted { path }
             | Self::FixedLimit { path }
+            | Self::OtherLimit { path, .. }
             | Self::OtherKind { path, .. }
             | Self::SelfDeadlock { path }
             | Self::Lost { path, .. } => path,
@@ -307,6 +320,14 @@ impl fmt::Display for LockError {
             Self::OverLimit { asked, limit } => {
                 write!(f, "{asked} leases requested, but the limit is {limit}")
             }
+            Self::OtherLimit {
+                path,
+                limit,
+                theirs,
+            } => write!(
+                f,
+                "{path} has the limit {theirs} while others hold leases, not {limit}: use one limit for each path"
+            ),
             Self::OtherKind { path, node, found } => write!(
                 f,
                 "{path} has the node {node} of {found}, which does not exclude this kind of lock: use one kind for each path"
@@ -434,6 +455,14 @@ mod tests {
             (
                 LockError::OverLimit { asked: 3, limit: 2 },
                 "3 leases requested, but the limit is 2",
+            ),
+            (
+                LockError::OtherLimit {
+                    path: path(),
+                    limit: 3,
+                    theirs: 2,
+                },
+                "/l has the limit 2 while others hold leases, not 3: use one limit for each path",
             ),
             (
                 LockError::OtherKind {

@@ -268,6 +268,52 @@ async fn a_ticket_whose_node_was_deleted_before_the_wait_grants_nothing() {
     overtaking.release().await.unwrap();
 }
 
+/// Otherwise the one with the higher limit would be a holder too many for the others.
+#[tokio::test]
+async fn another_limit_is_refused_while_others_hold_leases() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let of = |client: &Client, limit| Semaphore::new(client, "/s", limit).unwrap();
+    let (two_of_two, three) = (of(&one, 2), of(&two, 3));
+    let held = two_of_two.acquire_many(2).await.unwrap();
+    let (path, limit, theirs) = ("/s".to_owned(), 3, 2);
+    let other = LockError::OtherLimit {
+        path,
+        limit,
+        theirs,
+    };
+    assert_eq!(soon(three.acquire()).await.unwrap_err(), other);
+    until("its nodes are gone", async || {
+        below(&server, "/s/locks") + below(&server, "/s/leases") == 2
+    })
+    .await;
+    drop(held);
+    until("nothing is held", async || below(&server, "/s/leases") == 0).await;
+    // The limit of those who come first counts, also when the directory is an older one.
+    let three_of_three = soon(three.acquire_many(3)).await.unwrap();
+    let late = soon(two_of_two.acquire()).await.unwrap_err();
+    assert!(
+        matches!(
+            late,
+            LockError::OtherLimit {
+                limit: 2,
+                theirs: 3,
+                ..
+            }
+        ),
+        "{late}"
+    );
+    drop(three_of_three);
+    // Data that are not ours say nothing, and stay.
+    until("nothing is held", async || below(&server, "/s/leases") == 0).await;
+    let set = one.set_data("/s/leases", "10.0.0.7", Version::ANY);
+    set.await.unwrap();
+    let _two = soon(two_of_two.acquire()).await.unwrap();
+    let _three = soon(three.acquire()).await.unwrap();
+    let data = one.get_data("/s/leases").await.unwrap().data;
+    assert_eq!(data.as_deref(), Some(&b"10.0.0.7"[..]));
+}
+
 /// Every method that takes a number of leases grants all of them or none.
 #[tokio::test]
 async fn several_leases_are_granted_together_or_not_at_all() {

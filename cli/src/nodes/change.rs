@@ -62,6 +62,9 @@ pub(super) async fn create(args: &CreateArgs, client: &Client) -> Result<(), Fai
     };
     let path = &args.path;
     let created = if args.parents {
+        if client.exists("/").await?.is_none() {
+            say!("the chroot of --connect does not exist; creating it");
+        }
         client.create_all(path, data, mode).await
     } else {
         client.create(path, data, mode).await

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     exit::{self, Failure},
     signals::Signals,
+    text::quoted,
 };
 
 /// The children of this process that have ended, and their statuses. One task waits for all of them, also for strangers: the first
@@ -119,7 +120,7 @@ impl Child {
     pub(crate) async fn begin(&mut self, time: Option<Duration>) -> Result<(), Failure> {
         self.watchdog
             .begin(time.map(|time| Instant::now() + time))?;
-        let program = self.program.display().to_string();
+        let program = quoted(&self.program.display().to_string());
         loop {
             let word = tokio::select! {
                 biased;

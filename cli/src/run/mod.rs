@@ -35,6 +35,7 @@ use crate::{
     exit::{self, Failure},
     outage, security,
     signals::{PASSED_ON, Signals},
+    text::quoted,
 };
 use acquire::Wait;
 pub(crate) use args::RunArgs;
@@ -220,7 +221,7 @@ impl Run {
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
         let program = self.args.command.first().map_or(Path::new(""), Path::new);
-        let (pid, program) = (process::id(), program.display());
+        let (pid, program) = (process::id(), quoted(&program.display().to_string()));
         format!("host={host} pid={pid} command={program}")
     }
 

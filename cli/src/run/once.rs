@@ -16,6 +16,7 @@ use crate::{
     client::create_all,
     duration::Human,
     exit::{self, Failure},
+    text::quoted,
 };
 
 /// The record of one lock.
@@ -70,8 +71,19 @@ impl<'a> Once<'a> {
         };
         let record = record?;
         let now_ms = self.now().await?;
-        let text = record.data.as_deref().map(String::from_utf8_lossy);
-        let last_ms = text.and_then(|text| text.trim().parse::<i64>().ok());
+        let data = record.data.unwrap_or_default();
+        let text = String::from_utf8_lossy(&data);
+        let text = text.trim();
+        let last_ms = match text.parse::<i64>() {
+            Err(_) if !text.is_empty() => {
+                let (record, text) = (&self.record, quoted(text));
+                return Err(failure!(
+                    USAGE,
+                    "{record} says \"{text}\" in place of the time of the last start; delete it if the command may run"
+                ));
+            }
+            last => last.ok(),
+        };
         if last_ms.is_some_and(|last| self.period_of(now_ms) <= self.period_of(last)) {
             let (path, period) = (self.path, Human(self.period));
             let message = format_args!("{path}: it has run in this period of {period}");

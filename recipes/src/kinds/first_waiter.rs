@@ -40,7 +40,7 @@ impl Semaphore {
     ) -> Result<Option<Vec<Guard>>, LockError> {
         place.keep_lease();
         let (mut nodes, first) = self.create_leases(count).await?;
-        self.look_above(first.as_ref()).await?;
+        self.look_around(first.as_ref(), &nodes).await?;
         let mut sessions = nodes.iter().map(LockNode::session_id);
         if !sessions.all(|session| session == place.session_id()) {
             // The place in the queue has gone with its session, and another waiter may be the first
@@ -156,11 +156,15 @@ impl Semaphore {
         }
     }
 
-    /// Refuses if another kind of lock is used at the path: see `other_kinds`. One look is enough
-    /// while the directory of the leases is the same. Contenders of another kind see it, and are
-    /// refused.
-    async fn look_above(&self, leases: Option<&GetChildren2Response>) -> Result<(), LockError> {
-        let directory = leases.map_or(0, |leases| leases.stat.czxid.0);
+    /// Refuses if another kind of lock is used at the path (see `other_kinds`), or another limit. One
+    /// look is enough while the directory of the leases is the same, and so are its data. Contenders
+    /// of another kind see it, and are refused.
+    async fn look_around(
+        &self,
+        leases: Option<&GetChildren2Response>,
+        own: &[LockNode],
+    ) -> Result<(), LockError> {
+        let directory = leases.map_or(0, |leases| leases.stat.mzxid.0);
         if directory != 0 && self.looked_at.load(Ordering::Relaxed) == directory {
             return Ok(());
         }
@@ -175,6 +179,10 @@ impl Semaphore {
         };
         let children = children.iter().map(String::as_str);
         other_kinds::refuse(self.client(), &self.leases, Kind::Semaphore, children).await?;
+        let is_own = |lease: &str| own.iter().any(|node| node.name() == lease);
+        let agreed = self.limit.agree(self.client(), &self.leases, is_own);
+        let written = agreed.await?;
+        let directory = written.map_or(directory, |written| written.0);
         self.looked_at.store(directory, Ordering::Relaxed);
         Ok(())
     }

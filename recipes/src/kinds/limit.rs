@@ -3,10 +3,13 @@
 //! Not here: counting the leases (`lease_turn`).
 
 use bytes::Bytes;
-use lockkeeper_proto::{CreateMode, Version};
-use lockkeeper_session::{Client, Watcher};
+use lockkeeper_proto::{CreateMode, ErrorCode, Version, Zxid};
+use lockkeeper_session::{Client, Error as SessionError, Watcher};
 
-use crate::{backoff::Backoff, error::LockError, node::identity::Directory};
+use crate::{backoff::Backoff, error::LockError, node::identity::Directory, order::name::Kind};
+
+/// How the data of the leases' directory begin that name a fixed limit.
+const PREFIX: &[u8] = b"limit=";
 
 /// How often a shared limit is set, and its node made. More than once is needed only while others
 /// make or delete the node, too.
@@ -39,6 +42,78 @@ impl Limit {
         }
     }
 
+    /// What the data of the leases' directory say of a fixed limit.
+    pub(super) fn text(&self) -> Bytes {
+        match self {
+            Self::Fixed(limit) => [PREFIX, limit.to_string().as_bytes()].concat().into(),
+            Self::Shared(_) => Bytes::new(),
+        }
+    }
+
+    /// Refuses a fixed limit if others hold leases with another one. Who makes the directory of the
+    /// leases writes the limit into its data, and so does who finds no lease of others there: the result
+    /// is that transaction. Data that are not ours say nothing, and stay.
+    pub(super) async fn agree(
+        &self,
+        client: &Client,
+        leases: &Directory,
+        is_own: impl Fn(&str) -> bool,
+    ) -> Result<Option<Zxid>, LockError> {
+        let Self::Fixed(limit) = *self else {
+            return Ok(None);
+        };
+        let mut backoff = Backoff::default();
+        loop {
+            let error = match self.theirs(client, leases, &is_own).await {
+                Ok(Theirs::Same) => return Ok(None),
+                Ok(Theirs::Written(zxid)) => return Ok(Some(zxid)),
+                Ok(Theirs::Other(theirs)) => {
+                    return Err(LockError::OtherLimit {
+                        path: leases.path.to_string(),
+                        limit,
+                        theirs,
+                    });
+                }
+                Err(error) => error,
+            };
+            match error.code() {
+                // Another client has changed the data meanwhile.
+                Some(ErrorCode::BAD_VERSION) => {}
+                _ if error.is_transient() => backoff.after(client, &error).await,
+                // The directory is gone, or this client may not read or write its data.
+                Some(_) => return Ok(None),
+                None => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The limit of others who hold leases.
+    async fn theirs(
+        &self,
+        client: &Client,
+        leases: &Directory,
+        is_own: impl Fn(&str) -> bool,
+    ) -> Result<Theirs, SessionError> {
+        let (path, ours) = (&*leases.parent, self.text());
+        leases.count_request();
+        let node = client.get_data(path).await?;
+        let data = node.data.unwrap_or_default();
+        let theirs = data.strip_prefix(PREFIX).map(String::from_utf8_lossy);
+        let theirs = theirs.and_then(|text| text.parse().ok());
+        if data == ours || theirs.is_none() && !data.is_empty() {
+            return Ok(Theirs::Same);
+        }
+        leases.count_listing();
+        let names = client.get_children(path).await?;
+        let is_other = |name: &String| Kind::Semaphore.contender(name).is_some() && !is_own(name);
+        if names.iter().any(is_other) {
+            return Ok(theirs.map_or(Theirs::Same, Theirs::Other));
+        }
+        leases.count_request();
+        let set = client.set_data(path, ours, node.stat.version).await?;
+        Ok(Theirs::Written(set.mzxid))
+    }
+
     /// The limit now, and a watcher of its next change. A fixed limit has no watcher.
     pub(super) async fn read(
         &self,
@@ -66,6 +141,15 @@ impl Limit {
             }
         }
     }
+}
+
+/// What the data of the leases' directory say.
+enum Theirs {
+    /// Our limit, or nothing.
+    Same,
+    Other(usize),
+    /// Our limit since this transaction, as nobody else holds a lease.
+    Written(Zxid),
 }
 
 /// Sets the shared limit in this node. Makes the node, and those above it, if it is missing.

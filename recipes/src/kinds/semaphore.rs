@@ -35,7 +35,8 @@ use crate::{
 ///
 /// # The limit
 /// All users of a path must agree on the limit, or share it through a node
-/// ([`with_shared_limit`](Self::with_shared_limit)). A shared limit can be changed while leases are
+/// ([`with_shared_limit`](Self::with_shared_limit)). A limit that differs from that of the present
+/// holders is refused ([`LockError::OtherLimit`]); Curator does not check it. A shared limit can be changed while leases are
 /// held. A lower limit takes no lease away: it grants no further lease until enough leases were
 /// released.
 ///
@@ -46,8 +47,8 @@ use crate::{
 pub struct Semaphore {
     pub(super) queue: LockQueue,
     pub(super) leases: Arc<Directory>,
-    /// The transaction that created the directory of the leases when this semaphore last looked
-    /// above it; 0 before.
+    /// The last transaction that created the directory of the leases, or set its data, when this
+    /// semaphore last looked at it and above it; 0 before.
     pub(super) looked_at: Arc<AtomicI64>,
     pub(super) limit: Limit,
 }
@@ -84,9 +85,11 @@ impl Semaphore {
 
     fn with_limit(client: &Client, path: &str, limit: Limit) -> Result<Self, PathError> {
         let queue = Directory::new(client, path, Some(name::LOCKS), Kind::Semaphore)?;
+        let mut leases = Directory::new(client, path, Some(name::LEASES), Kind::Semaphore)?;
+        Arc::make_mut(&mut leases).about = limit.text();
         Ok(Self {
             queue: LockQueue::at(client, queue, Kind::Mutex),
-            leases: Directory::new(client, path, Some(name::LEASES), Kind::Semaphore)?,
+            leases,
             looked_at: Arc::default(),
             limit,
         })

@@ -6,6 +6,7 @@
 //! Not here: when they are sent (`life`), sending them (`task`).
 
 use std::{
+    mem,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -43,6 +44,8 @@ pub(crate) struct Directory {
     pub(crate) server_path: String,
     /// The data of each new node.
     pub(crate) data: Bytes,
+    /// The data of the directory itself, if this client makes it.
+    pub(crate) about: Bytes,
     /// The ACL of each new node, and of the directory and those above it.
     pub(crate) acl: Acls,
     pub(crate) clock: Clock,
@@ -67,6 +70,7 @@ impl Directory {
             server_path: client.raw().server_path(&parent),
             parent,
             data: Bytes::new(),
+            about: Bytes::new(),
             acl: client.raw().default_acl(),
             clock: client.raw().clock(),
             counters: None,
@@ -123,10 +127,11 @@ impl Directory {
     /// The requests that make the directory: one for each level of the path, the highest first. A
     /// request for a level that exists fails, which does no harm.
     pub(crate) fn make_requests(&self) -> Vec<Request> {
+        let mut about = self.about.clone();
         let make = |level: &str| {
             self.count_request();
-            let mode = CreateMode::Container;
-            Request::CreateContainer(self.create(level.to_owned(), mode, Bytes::new()))
+            let (mode, data) = (CreateMode::Container, mem::take(&mut about));
+            Request::CreateContainer(self.create(level.to_owned(), mode, data))
         };
         let mut levels: Vec<_> = path::levels(&self.server_path).map(make).collect();
         levels.reverse();
