@@ -170,3 +170,46 @@ fn a_spy_prints_what_client_and_server_say() {
         (&"(not shown)".into(), &Value::Null)
     );
 }
+
+/// Every key of every object is in the operator's runbook.
+#[test]
+fn the_keys_of_json_are_documented() {
+    let arm = Arm::embedded();
+    let path = arm.path();
+    let guard = arm.hold(&path);
+    let runbook = fs::read_to_string(root().join("docs/guide/runbook.md")).unwrap();
+    let (_, section) = runbook.split_once("## JSON for programs\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let recording = files("proto/tests/golden").swap_remove(0);
+    for lines in [
+        arm.said(&["ls", "--json", "/"]),
+        arm.said(&["stat", "--json", &path]),
+        arm.said(&["queue", "--json", &path]),
+        arm.said(&["doctor", "--json"]),
+        decode(&["--json"], &recording).ends(0).stdout,
+    ] {
+        let mut keys = Vec::new();
+        for object in objects(&lines) {
+            gather(&object, &mut keys);
+        }
+        assert!(keys.len() > 5, "{lines}");
+        for key in keys {
+            assert!(section.contains(&format!("`{key}`")), "{key}: {lines}");
+        }
+    }
+    arm.release(guard);
+}
+
+/// The keys of an object, and of those in its lists.
+fn gather(value: &Value, keys: &mut Vec<String>) {
+    match value {
+        Value::Array(all) => all.iter().for_each(|one| gather(one, keys)),
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                keys.push(key.clone());
+                gather(value, keys);
+            }
+        }
+        _ => {}
+    }
+}

@@ -110,8 +110,8 @@ const RUN_DETAILS: &str = "\
 Exit status:
   that of the command, 128+n if signal n ended it; or
   64   bad usage or a bad path, or a path with another kind of lock: a run
-       with --holders and one without cannot use the same path; or the lock
-       that this run is inside of
+       with --holders and one without cannot use the same path, nor can runs
+       with different numbers; or the lock that this run is inside of
   69   a server refused, or all fail for a reason that lasts, such as a wrong
        certificate; with --try also: no server answered within a second
   71   the operating system refused something

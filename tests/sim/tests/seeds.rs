@@ -1,4 +1,4 @@
-//! One seed always gives the same history, the first two hundred seeds break no rule, and leases
+//! One seed always gives the same history, the first 250 seeds break no rule, and leases
 //! that are only assumed do.
 
 use std::process::Command;
@@ -90,9 +90,9 @@ fn sessions_that_cannot_live_need_no_leader_and_no_end() {
 /// The figures show that each kind of fault happened, and had an effect, in no less than about half
 /// of what is usual.
 #[test]
-fn two_hundred_seeds_break_no_rule_and_meet_every_fault() {
+fn the_first_seeds_break_no_rule_and_meet_every_fault() {
     let mut figures = Figures::default();
-    for seed in 1..=200 {
+    for seed in 1..=250 {
         let outcome = run(&Plan::of(seed), false);
         let found: Vec<_> = outcome.violations.iter().map(ToString::to_string).collect();
         assert!(found.is_empty(), "seed {seed}: {}", found.join("\n"));
