@@ -72,8 +72,8 @@ pub(super) struct Story {
     holds: Vec<(Range<Instant>, usize, u64)>,
     /// Until the next client gets the lock: the end of the paused client's lease, and what wakes that client when it is dropped.
     pub(super) paused: Option<(Instant, Sender<()>)>,
-    /// Whether the paused client's guard had become invalid, and the server refused its late write.
-    is_late_refused: bool,
+    /// Whether the paused client's guard was valid when the client wrote late, and whether the server refused the write.
+    late: Option<(bool, bool)>,
     /// The writes to the counter that the servers have applied.
     writes: u64,
 }
@@ -88,7 +88,7 @@ impl Story {
             now: vec![RESTS; clients.into()],
             holds: Vec::new(),
             paused: None,
-            is_late_refused: false,
+            late: None,
             writes: 0,
         }
     }
@@ -151,7 +151,7 @@ impl Story {
                 };
                 self.note(at, style, &format!("server {text}"))?;
                 self.writes += u64::from(!is_refused);
-                self.is_late_refused = is_refused && !is_valid;
+                self.late = Some((is_valid, is_refused));
                 self.until = (at + LINGER).max(self.start + self.time);
             }
             Step::Fail(failure) => return Err(failure),
@@ -189,7 +189,7 @@ impl Story {
             self.overlaps() == 0,
             tokens.is_sorted_by(|one, next| one < next),
             count == self.writes,
-            self.is_late_refused,
+            self.late == Some((false, true)),
         ]
     }
 
@@ -244,16 +244,13 @@ mod tests {
         ];
         assert_eq!(story.kept(0), [true, true, true, false]);
         assert_eq!(story.kept(1), [true, true, false, false]);
-        for (is_valid, is_refused) in [(true, true), (false, false), (false, true)] {
-            let step = Step::WriteLate(1, is_valid, is_refused);
-            story.take((start, 2, step)).unwrap();
-            let is_kept = !is_valid && is_refused;
-            assert_eq!(story.kept(story.writes), [true, true, true, is_kept]);
+        for late in [(true, true), (false, false), (false, true)] {
+            story.late = Some(late);
+            assert_eq!(story.kept(0), [true, true, true, late == (false, true)]);
         }
-        assert_eq!(story.writes, 1);
         // The last hold overlaps with the first, not with the second.
         story.holds = vec![hold(1, 6, 10, 12), hold(0, 5, 1, 30), hold(2, 6, 20, 25)];
-        assert_eq!(story.kept(1), [false, false, true, true]);
+        assert_eq!(story.kept(0), [false, false, true, true]);
         assert_eq!(story.overlaps(), 2);
     }
 }
