@@ -2,114 +2,114 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `stage` | servers, nodes, and the story, which all clients share |
-//! | `contender` | a client |
-//! | `story` | what the clients do, printed as it happens |
-//! | `audit` | whether the lock kept its promises, and the numbers |
+//! | `contender` | a client, which tells each of its steps through a channel |
+//! | `story` | prints the steps as they come; at the end, the numbers, and whether the lock kept its promises |
+//!
+//! The servers get two nodes: a container, whose data are the counter, and the lock below it. The servers delete both even if the
+//! demo is killed.
 
-mod audit;
 mod contender;
-mod stage;
 mod story;
 
-use std::{sync::Arc, time::Duration};
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
 
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep, sleep_until, timeout, timeout_at},
-};
+use lockkeeper::{CreateMode, Version, client::Builder};
+use lockkeeper_server::Server;
+use tokio::sync::{mpsc::unbounded_channel, watch};
+use tokio::time::{timeout, timeout_at};
 
-use crate::{
-    args::DemoArgs,
-    exit::{self, Failure},
-    signals::{ENDING, Signals},
-    text,
-};
-use contender::Contender;
-use stage::Stage;
-use story::{BAD, BOLD, GOOD, Phase, Story, print};
+use crate::client::{GOODBYE, connect};
+use crate::signals::{ENDING, Signals};
+use crate::{args::DemoArgs, exit::Failure};
+use contender::{Contender, count, lock};
+use story::Story;
 
-/// How long the demo goes on after the hand-over, and after the late write, so that viewers can follow it.
-const LINGER: Duration = Duration::from_millis(350);
-/// How long the servers may take for the expiry, the hand-over and the late write. Some grant no session below 4 s.
-const PATIENCE: Duration = Duration::from_secs(40);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The session timeout of the clients that contend. It is short, because nothing happens on the screen until the session of the
+/// paused client expires. A real server grants at least two of its ticks.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(1);
+/// The embedded server's tick. It is short, so sessions expire soon after their timeout.
+const TICK: Duration = Duration::from_millis(100);
 /// How long the clients may take to close their sessions.
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Runs the demo, and returns the exit status.
 pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let mut signals = Signals::catch(&ENDING)?;
-    let stage = Arc::new(signals.or_end(Stage::new(args)).await?);
-    let status = contend(args, &stage, &mut signals).await;
-    stage.clear().await;
+    // The embedded server runs until the end of this function.
+    let mut server = None;
+    let (place, settings) = if let Some(servers) = &args.servers.connect {
+        (servers.to_string(), args.servers.settings_for(servers)?)
+    } else {
+        let own = server.insert(Server::builder().tick_time(TICK).start().await?);
+        let place = format!("an embedded server at {}", own.local_addr());
+        (place, Builder::new(&own.local_addr().into()))
+    };
+    let settings = settings.connect_timeout(CONNECT_TIMEOUT);
+    let settings = settings.session_timeout(SESSION_TIMEOUT);
+    let settings = settings.server_timeout(CONNECT_TIMEOUT / 4);
+    let counter = format!("/lockkeeper-demo-{:016x}", random(u64::MAX));
+    let prepared = async {
+        let client = connect(settings.clone()).await?;
+        let why = match client.create(&counter, "0", CreateMode::Container).await {
+            Ok(_) => return Ok(client),
+            Err(error) if !error.is_no_node() => return Err(Failure::connect(&error)),
+            Err(_) => "does not exist; create it, or leave it out",
+        };
+        Err(failure!(UNAVAILABLE, "the chroot in {place} {why}"))
+    };
+    let client = signals.or_end(prepared).await?;
+
+    let mut story = Story::begin(args, &place)?;
+    let (steps, mut told) = unbounded_channel();
+    let end = watch::Sender::new(());
+    let (paused, pause_at) = (random(args.clients.into()), story.start + story.time / 3);
+    for number in 0..args.clients {
+        let contender = Contender {
+            number: number.into(),
+            counter: counter.clone(),
+            pause_at: (u64::from(number) == paused).then_some(pause_at),
+            steps: steps.clone(),
+            end: end.subscribe(),
+        };
+        contender.start(settings.clone())?;
+    }
+    drop(steps);
+    let follow = async {
+        while let Ok(Some(step)) = timeout_at(story.until.into(), told.recv()).await {
+            story.take(step)?;
+        }
+        Ok(())
+    };
+    let followed = signals.or_end(follow).await;
+    drop(end);
+    // A paused client ends when its waker is dropped. The channel closes when the last client has ended.
+    let farewell = async {
+        story.paused = None;
+        while let Some(step) = told.recv().await {
+            let _ = story.take(step);
+            story.paused = None;
+        }
+    };
+    let _ = timeout(FAREWELL, farewell).await;
+
+    let verdict = async {
+        followed?;
+        story.end(count(&client, &counter).await?)
+    };
+    let status = verdict.await;
+    let clear = async {
+        // Errors do not matter: the servers delete an empty container later.
+        let _ = client.delete(&lock(&counter), Version::ANY).await;
+        let _ = client.delete(&counter, Version::ANY).await;
+        client.close().await;
+    };
+    let _ = timeout(GOODBYE, clear).await;
     status
 }
 
-async fn contend(
-    args: &DemoArgs,
-    stage: &Arc<Stage>,
-    signals: &mut Signals,
-) -> Result<u8, Failure> {
-    let (failed, mut failures) = mpsc::channel(1);
-    for number in 0..usize::from(args.clients) {
-        let stage = stage.clone();
-        Contender { number, stage }.start(failed.clone())?;
-    }
-    drop(failed);
-    let time = Duration::from_secs(args.seconds.into());
-    let told = async {
-        tokio::select! {
-            Some(error) = failures.recv() => Err(Failure::lock(&stage.lock, error)),
-            closed = text::closed() => Err(closed),
-            // If the story has no such end in time, the audit tells.
-            _ = timeout(time + PATIENCE, pause_one(stage, time)) => Ok(()),
-        }
-    };
-    let told = signals.or_end(told).await;
-    stage
-        .story
-        .send_modify(|story| story.phase = Phase::Finished);
-    // The channel closes when the last client has ended.
-    let farewell = async { while failures.recv().await.is_some() {} };
-    let _ = timeout(FAREWELL, farewell).await;
-    told?;
-    let count = stage.count(&stage.client).await?;
-    let story = stage.story.borrow();
-    print("");
-    for (name, text) in audit::numbers(&story, count) {
-        print(&format!("{BOLD}{name:<10}{BOLD:#}{text}"));
-    }
-    print("");
-    let mut status = exit::OK;
-    for promise in audit::broken(&story, count) {
-        print(&format!("{BAD}BROKEN{BAD:#}: {promise}"));
-        status = exit::BROKEN;
-    }
-    if status == exit::OK {
-        let ok = "no two clients held the lock at once, and the late write was refused";
-        print(&format!("{GOOD}OK{GOOD:#}: {ok}"));
-    }
-    Ok(status)
-}
-
-/// Pauses a client until another client has its lock, lets it go on, and waits for its write.
-///
-/// Returns after this time, or a little after the late write if that is later.
-async fn pause_one(stage: &Stage, time: Duration) {
-    let end = Instant::now() + time;
-    sleep(time * 2 / 5).await;
-    stage
-        .story
-        .send_modify(|story| story.phase = Phase::PauseNext);
-    stage.until(Phase::Paused).await;
-    let lease_until = stage.story.borrow().lease_until.into();
-    let next = stage.until(Phase::HandedOver);
-    if timeout_at(lease_until, next).await.is_err() {
-        stage.story.send_modify(Story::lease_ended);
-        stage.until(Phase::HandedOver).await;
-    }
-    sleep(LINGER).await;
-    stage.story.send_modify(|story| story.phase = Phase::Woken);
-    stage.until(Phase::Late).await;
-    sleep_until(end.max(Instant::now() + LINGER)).await;
+/// A random number below this one.
+fn random(below: u64) -> u64 {
+    RandomState::new().hash_one(0) % below
 }
