@@ -6,16 +6,25 @@
 //! A client reads the counter after the grant, and writes the next value just before the release. If two clients ever
 //! held the lock at once, one increment would be lost.
 
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
-use std::{io, ops::Range, thread};
+use std::{
+    io,
+    ops::Range,
+    sync::mpsc::{RecvTimeoutError, channel},
+    thread,
+    time::{Duration, Instant},
+};
 
 use lockkeeper::{Client, Error, Guard, LockError, Mutex, Version, client};
-use tokio::sync::{mpsc::UnboundedSender, watch};
-use tokio::{runtime::Builder, time::sleep};
+use tokio::{
+    runtime::Builder,
+    sync::{mpsc::UnboundedSender, watch},
+    time::sleep,
+};
 
-use super::random;
-use super::story::{LINGER, Step, Told};
+use super::{
+    random,
+    story::{LINGER, Step, Told},
+};
 use crate::exit::Failure;
 
 /// How long a client holds the lock, and how long it rests after that: the shortest time, and how much may come to it.

@@ -11,17 +11,24 @@
 mod contender;
 mod story;
 
-use std::hash::{BuildHasher as _, RandomState};
-use std::time::Duration;
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    time::Duration,
+};
 
 use lockkeeper::{CreateMode, Version, client::Builder};
 use lockkeeper_server::Server;
-use tokio::sync::{mpsc::unbounded_channel, watch};
-use tokio::time::{timeout, timeout_at};
+use tokio::{
+    sync::{mpsc::unbounded_channel, watch},
+    time::{timeout, timeout_at},
+};
 
-use crate::client::{GOODBYE, connect};
-use crate::signals::{ENDING, Signals};
-use crate::{args::DemoArgs, exit::Failure};
+use crate::{
+    args::DemoArgs,
+    client::{GOODBYE, connect},
+    exit::Failure,
+    signals::{ENDING, Signals},
+};
 use contender::{Contender, count, lock};
 use story::Story;
 

@@ -2,14 +2,23 @@
 //!
 //! The audit never asks the lock. It compares what the clients told, with times from their one clock, and the counter.
 
-use std::time::{Duration, Instant};
-use std::{io::Write as _, ops::Range, sync::mpsc::Sender};
+use std::{
+    io::Write as _,
+    ops::Range,
+    sync::mpsc::Sender,
+    time::{Duration, Instant},
+};
 
-use anstyle::AnsiColor::{self, BrightBlue, Cyan, Green, Magenta, Red, White, Yellow};
-use anstyle::Style;
+use anstyle::{
+    AnsiColor::{self, BrightBlue, Cyan, Green, Magenta, Red, White, Yellow},
+    Style,
+};
 
-use crate::exit::{self, Failure};
-use crate::{args::DemoArgs, duration::Human};
+use crate::{
+    args::DemoArgs,
+    duration::Human,
+    exit::{self, Failure},
+};
 
 const FAINT: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
