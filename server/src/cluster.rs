@@ -84,11 +84,6 @@ impl Cluster {
         Server::builder().start_cluster(servers).await
     }
 
-    pub(crate) async fn start_with(builder: Builder, servers: u32) -> io::Result<Self> {
-        let server = Server::start_with(builder, Some(servers)).await?;
-        Ok(Self { server })
-    }
-
     /// All members, in order.
     pub fn servers(&self) -> impl Iterator<Item = ServerId> + use<> {
         (0..).map(ServerId).take(self.server.ports.len())
@@ -189,13 +184,13 @@ impl Cluster {
     /// ```
     pub fn lag(&self, server: ServerId) {
         self.port(server);
-        self.with(|engine, _| engine.freeze_server(server));
+        self.with(|engine, _| engine.freeze(Some(server)));
     }
 
     /// Ends [`lag`](Self::lag): the transactions that the member has missed arrive.
     pub fn catch_up(&self, server: ServerId) {
         self.port(server);
-        self.with(|engine, _| engine.thaw_server(server));
+        self.with(|engine, _| engine.thaw(Some(server)));
     }
 
     /// The member goes on showing the ephemeral nodes of sessions that end from now on, and tells
@@ -233,7 +228,7 @@ impl Cluster {
     /// transactions and pings wait; a follower tells of its sessions only when it is pinged.
     pub fn cut_one_way(&self, from: ServerId, to: ServerId) {
         let _ = (self.port(from), self.port(to));
-        self.with(|engine, now| engine.cut_between(from, to, now));
+        self.with(|engine, now| engine.set_cut_between(from, to, true, now));
     }
 
     /// Cuts the links of a member to all others, in both directions. Its clients still reach it.
@@ -247,7 +242,7 @@ impl Cluster {
     pub fn heal_link(&self, one: ServerId, other: ServerId) {
         for (from, to) in [(one, other), (other, one)] {
             let _ = (self.port(from), self.port(to));
-            self.with(|engine, now| engine.mend_between(from, to, now));
+            self.with(|engine, now| engine.set_cut_between(from, to, false, now));
         }
     }
 
@@ -263,7 +258,7 @@ impl Cluster {
     /// Cuts all connections of one member's clients. The clients may come back.
     pub fn cut_clients(&self, server: ServerId) {
         self.port(server);
-        self.with(|engine, _| engine.cut_server(server));
+        self.with(|engine, _| engine.cut_all(Some(server)));
     }
 
     /// Closes the port of one member: the operating system refuses new connections. Open
@@ -311,6 +306,7 @@ impl Builder {
     /// # Cancel safety
     /// As [`start`](Self::start).
     pub async fn start_cluster(self, servers: u32) -> io::Result<Cluster> {
-        Cluster::start_with(self, servers).await
+        let server = Server::start_with(self, Some(servers)).await?;
+        Ok(Cluster { server })
     }
 }

@@ -51,7 +51,7 @@ impl Faults {
 
     /// Cuts all connections now.
     pub fn cut_all(&self) {
-        self.shared.with(|engine, _| engine.cut_all());
+        self.shared.with(|engine, _| engine.cut_all(None));
     }
 
     /// Expires a session without waiting. The server closes the connection, refuses the session when
@@ -138,25 +138,25 @@ impl Faults {
     /// everything. Sessions expire meanwhile.
     pub fn stall(&self) {
         self.shared
-            .with(|engine, now| engine.set_stalled(true, now));
+            .with(|engine, now| engine.set_stalled(None, true, now));
     }
 
     /// Ends [`stall`](Self::stall): the server now reads what clients sent meanwhile.
     pub fn resume(&self) {
         self.shared
-            .resume(|engine, now| engine.set_stalled(false, now));
+            .resume(|engine, now| engine.set_stalled(None, false, now));
     }
 
     /// Like [`stall`](Self::stall), for one session only, on each connection that it uses.
     pub fn stall_session(&self, session: SessionId) {
         self.shared
-            .with(|engine, now| engine.set_session_stalled(session, true, now));
+            .with(|engine, now| engine.set_stalled(Some(session), true, now));
     }
 
     /// Ends [`stall_session`](Self::stall_session).
     pub fn resume_session(&self, session: SessionId) {
         self.shared
-            .resume(|engine, now| engine.set_session_stalled(session, false, now));
+            .resume(|engine, now| engine.set_stalled(Some(session), false, now));
     }
 
     /// Freezes the state that reads see, and holds back watch events: a follower that lags behind.
@@ -168,12 +168,12 @@ impl Faults {
     ///
     /// In a cluster no member learns of any transaction until then, so no write is answered either.
     pub fn freeze_reads(&self) {
-        self.shared.with(|engine, _| engine.freeze_reads());
+        self.shared.with(|engine, _| engine.freeze(None));
     }
 
     /// Ends [`freeze_reads`](Self::freeze_reads): the server sends the events that it held back.
     pub fn thaw(&self) {
-        self.shared.with(|engine, _| engine.thaw());
+        self.shared.with(|engine, _| engine.thaw(None));
     }
 
     /// Sets the number of the next sequential child of a node. Returns whether the node exists.

@@ -24,11 +24,11 @@ pub(crate) struct Outgoing {
     emptied: Notify,
     /// Notified when some requests that were held back may still be left. Only the reader waits on
     /// it.
-    nudged: Notify,
+    pub(crate) nudged: Notify,
     /// Cancelled to drop the connection together with its queued bytes.
     pub(crate) cut: CancellationToken,
     /// Cancelled when nothing more will be appended.
-    over: CancellationToken,
+    pub(crate) over: CancellationToken,
 }
 
 #[derive(Debug, Default)]
@@ -36,7 +36,6 @@ struct Queue {
     bytes: BytesMut,
     /// The number of bytes that the writer has taken and is writing.
     taken: usize,
-    ending: bool,
 }
 
 impl Queue {
@@ -72,14 +71,8 @@ impl Outgoing {
 
     /// Nothing more will be appended.
     pub(crate) fn end(&self) {
-        self.lock().ending = true;
-        self.filled.notify_one();
         self.over.cancel();
-    }
-
-    /// Waits until nothing more will be appended.
-    pub(crate) async fn ended(&self) {
-        self.over.cancelled().await;
+        self.filled.notify_one();
     }
 
     /// Waits for bytes and takes all of them; `None` when the queue has ended. The call also
@@ -94,7 +87,7 @@ impl Outgoing {
                     queue.taken = queue.bytes.len();
                     return Some(std::mem::take(&mut queue.bytes));
                 }
-                if queue.ending {
+                if self.over.is_cancelled() {
                     return None;
                 }
             }
@@ -107,16 +100,6 @@ impl Outgoing {
         while self.lock().len() > READ_BELOW {
             self.emptied.notified().await;
         }
-    }
-
-    /// Tells the reader that the engine may have requests left which need no further bytes.
-    pub(crate) fn nudge(&self) {
-        self.nudged.notify_one();
-    }
-
-    /// Waits for [`nudge`](Self::nudge).
-    pub(crate) async fn nudged(&self) {
-        self.nudged.notified().await;
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {

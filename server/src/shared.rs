@@ -88,7 +88,7 @@ impl Shared {
     pub(crate) fn resume<R>(&self, act: impl FnOnce(&mut Engine, Now) -> R) -> R {
         let result = self.with(act);
         for peer in self.lock().peers.values() {
-            peer.nudge();
+            peer.nudged.notify_one();
         }
         result
     }
@@ -135,7 +135,7 @@ impl Shared {
         core.next_connection = core.next_connection.saturating_add(1);
         core.peers.insert(id, Arc::clone(&outgoing));
         drop(core);
-        self.with(|engine, now| engine.connected_to(server, id, remote, now));
+        self.with(|engine, now| engine.connected(server, id, remote, now));
         Some((id, outgoing))
     }
 

@@ -109,7 +109,7 @@ fn is_authentication(id: &Id) -> bool {
 fn is_valid(id: &Id) -> bool {
     match &*id.scheme {
         "world" => id.id == "anyone",
-        "ip" => Network::parse(&id.id).is_some(),
+        "ip" => network(&id.id).is_some(),
         "digest" => is_valid_digest(&id.id),
         sasl::SCHEME => is_valid_name(&id.id),
         _ => false,
@@ -137,8 +137,8 @@ fn is_valid_name(id: &str) -> bool {
 fn matches(own: &Id, wanted: &Id) -> bool {
     own.scheme == wanted.scheme
         && match &*own.scheme {
-            "ip" => match (Network::parse(&wanted.id), own.id.parse()) {
-                (Some(network), Ok(address)) => network.contains(address),
+            "ip" => match (network(&wanted.id), own.id.parse::<Ipv4Addr>()) {
+                (Some((address, mask)), Ok(own)) => own.to_bits() & mask == address & mask,
                 _ => false,
             },
             // Source: `SASLAuthenticationProvider.matches`.
@@ -149,30 +149,17 @@ fn matches(own: &Id, wanted: &Id) -> bool {
 
 /// An IPv4 network: an address and a mask. Source: `IPAuthenticationProvider`; IPv6 comes only with
 /// 3.10.
-struct Network {
-    address: u32,
-    mask: u32,
-}
-
-impl Network {
-    fn parse(text: &str) -> Option<Self> {
-        let (address, bits) = match text.split_once('/') {
-            None => (text, 32),
-            Some((address, bits)) => (address, bits.parse::<u32>().ok()?),
-        };
-        Some(Self {
-            address: parse_address(address)?.to_bits(),
-            mask: match bits {
-                0 => 0,
-                1..=32 => u32::MAX << 32_u32.saturating_sub(bits),
-                _ => return None,
-            },
-        })
-    }
-
-    fn contains(&self, address: Ipv4Addr) -> bool {
-        address.to_bits() & self.mask == self.address & self.mask
-    }
+fn network(text: &str) -> Option<(u32, u32)> {
+    let (address, bits) = match text.split_once('/') {
+        None => (text, 32),
+        Some((address, bits)) => (address, bits.parse::<u32>().ok()?),
+    };
+    let mask = match bits {
+        0 => 0,
+        1..=32 => u32::MAX << 32_u32.saturating_sub(bits),
+        _ => return None,
+    };
+    Some((parse_address(address)?.to_bits(), mask))
 }
 
 /// Four numbers. Unlike in Rust, leading zeros are allowed. Source:

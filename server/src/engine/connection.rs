@@ -16,7 +16,6 @@ use lockkeeper_proto::{
     ErrorCode, EventType, Id, KeeperState, SessionId, WatcherEvent, Xid, Zxid, frame,
     header::ReplyHeader,
     jute::{Encode, Writer},
-    records::AuthPacket,
 };
 
 use super::{
@@ -50,8 +49,8 @@ pub(super) struct Connection {
     pub(super) unheard: Option<Bytes>,
     /// The identities for ACLs: first the address, then those that the client has proved.
     pub(super) ids: Arc<[Id]>,
-    /// The SASL exchange, once it has begun.
-    login: Option<Box<dyn sasl::Exchange>>,
+    /// The number of SASL tokens that have come.
+    tokens: u32,
     /// Bytes that were received and not handled yet.
     pub(super) input: BytesMut,
     /// The deadline of the handshake.
@@ -67,7 +66,8 @@ pub(super) struct Connection {
     pub(super) traffic: Traffic,
     /// The number of frames that the server has appended for it.
     pub(super) sent: u64,
-    ready: BytesMut,
+    /// Bytes that may be sent now.
+    pub(super) ready: BytesMut,
     /// Frames that must not leave before a moment.
     held: VecDeque<(Instant, BytesMut)>,
 }
@@ -81,7 +81,7 @@ impl Connection {
             named: SessionId::NONE,
             unheard: None,
             ids: Arc::from([auth::address_id(remote.ip())]),
-            login: None,
+            tokens: 0,
             input: BytesMut::new(),
             handshake_due,
             awaits_session: false,
@@ -103,25 +103,16 @@ impl Connection {
         }
     }
 
-    /// Adds the identities that an auth packet proves; `None` if it proves nothing.
-    pub(super) fn authenticate(
-        &mut self,
-        packet: &AuthPacket,
-        super_digest: Option<&str>,
-    ) -> Option<()> {
-        self.ids = auth::proved(&self.ids, packet, self.remote.ip(), super_digest)?;
-        Some(())
-    }
-
     /// The answer to a token of a login; `None` if it proves nothing.
     pub(super) fn log_in(
         &mut self,
         mechanism: &dyn sasl::Mechanism,
-        nonce: impl FnOnce() -> String,
+        nonce: &str,
         token: &[u8],
     ) -> Option<Bytes> {
-        let exchange = self.login.get_or_insert_with(|| mechanism.begin(nonce()));
-        let step = exchange.answer(token)?;
+        let turn = self.tokens;
+        self.tokens = turn.saturating_add(1);
+        let step = mechanism.answer(nonce, turn, token)?;
         if let Some(user) = step.identity {
             let identity = Id {
                 scheme: sasl::SCHEME.into(),
@@ -142,11 +133,6 @@ impl Connection {
             Ok(_) => count(&mut self.sent),
             Err(error) => tracing::warn!(%error, "cannot encode a reply"),
         }
-    }
-
-    /// Appends bytes that are not a frame: the answer to a four-letter word.
-    pub(super) fn send_raw(&mut self, bytes: &[u8]) {
-        self.ready.extend_from_slice(bytes);
     }
 
     /// Appends a reply.
@@ -190,16 +176,6 @@ impl Connection {
     /// When [`release`](Self::release) has something to do.
     pub(super) fn release_due(&self) -> Option<Instant> {
         self.held.front().map(|(due, _)| *due)
-    }
-
-    /// Bytes that may be sent now.
-    pub(super) fn ready_len(&self) -> usize {
-        self.ready.len()
-    }
-
-    /// Takes everything that may be sent now.
-    pub(super) fn take_ready(&mut self) -> BytesMut {
-        self.ready.split()
     }
 
     /// Whether the connection is closing and its whole output was taken.

@@ -35,7 +35,7 @@ pub(super) struct Connections {
     /// Connections that hold frames back, with the moment when the first frame may leave.
     held: BTreeSet<(Instant, ConnId)>,
     /// Paths about which, or below which, the next event is lost.
-    lost_events: Vec<String>,
+    pub(super) lost_events: Vec<String>,
     pub(super) counters: Counters,
 }
 
@@ -139,11 +139,6 @@ impl Connections {
         }
     }
 
-    /// The next event about this path, or one below it, is lost on its way.
-    pub(super) fn lose_event(&mut self, within: String) {
-        self.lost_events.push(within);
-    }
-
     /// Holds back what is appended to a connection from now on.
     pub(super) fn hold(&mut self, id: ConnId, delay: Duration, now: Instant) {
         if let Some(connection) = self.all.get_mut(&id) {
@@ -228,7 +223,7 @@ impl Connections {
             let Some(connection) = self.all.get_mut(&id).filter(|own| !is_stalled(own)) else {
                 continue;
             };
-            let bytes = connection.take_ready();
+            let bytes = connection.ready.split();
             let is_done = connection.is_done();
             if !bytes.is_empty() {
                 if !is_done {
@@ -251,7 +246,7 @@ impl Connections {
         for (id, connection) in &self.all {
             let waits = self.handshakes.contains(&(connection.handshake_due, *id));
             assert_eq!(waits, connection.phase == Phase::Fresh, "{id:?}");
-            let has_something = connection.ready_len() > 0 || connection.is_done();
+            let has_something = !connection.ready.is_empty() || connection.is_done();
             assert!(!has_something || self.dirty.contains(id), "{id:?} waits");
             let due = connection.release_due();
             assert!(due.is_none_or(|due| self.held.contains(&(due, *id))));

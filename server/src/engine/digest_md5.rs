@@ -14,12 +14,12 @@
 //! Source: RFC 2831, 2.1. Where the RFC leaves a choice: `DigestMD5Server.java`, observed on a
 //! 3.8.0 server.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt};
 
 use bytes::Bytes;
 use md5::{Digest, Md5};
 
-use super::sasl::{Exchange, Mechanism, Step};
+use super::sasl::{Mechanism, Step};
 
 /// The only realm. Source: `ZooKeeperSaslServer`, `SaslServerPrincipal`.
 const REALM: &str = "zk-sasl-md5";
@@ -32,7 +32,7 @@ const ONCE: &str = "username realm nonce cnonce qop digest-uri response maxbuf c
 
 /// The users who may log in.
 #[derive(Clone, Default)]
-pub(crate) struct Users(Arc<BTreeMap<String, Secret>>);
+pub(crate) struct Users(BTreeMap<String, Secret>);
 
 /// A hash of a user, the realm and a password.
 type Secret = [u8; 16];
@@ -41,7 +41,7 @@ impl Users {
     /// Adds a user, or changes the password of an existing one.
     pub(crate) fn add(&mut self, user: &str, password: &str) {
         let secret = secret(user, REALM, password);
-        Arc::make_mut(&mut self.0).insert(user.to_owned(), secret);
+        self.0.insert(user.to_owned(), secret);
     }
 }
 
@@ -53,81 +53,46 @@ impl fmt::Debug for Users {
 }
 
 impl Mechanism for Users {
-    fn begin(&self, nonce: String) -> Box<dyn Exchange> {
-        Box::new(Conversation {
-            users: self.clone(),
-            realm: REALM,
-            digest_uri: DIGEST_URI,
-            nonce,
-            turn: Turn::First,
-        })
+    fn answer(&self, nonce: &str, turn: u32, token: &[u8]) -> Option<Step> {
+        self.answer_as([REALM, DIGEST_URI, nonce], turn, token)
     }
 }
 
-/// The exchange of one connection.
-#[derive(Debug)]
-struct Conversation {
-    users: Users,
-    realm: &'static str,
-    digest_uri: &'static str,
-    nonce: String,
-    turn: Turn,
-}
-
-/// What the client must send next.
-#[derive(Debug)]
-enum Turn {
-    /// Any token, which begins the exchange.
-    First,
-    /// Its response to the challenge.
-    Response,
-    /// Nothing.
-    Over,
-}
-
-impl Exchange for Conversation {
-    fn answer(&mut self, token: &[u8]) -> Option<Step> {
-        if token.len() > LONGEST_TOKEN {
-            return None;
-        }
-        match self.turn {
-            Turn::First => {
-                self.turn = Turn::Response;
-                let (realm, nonce) = (self.realm, &self.nonce);
-                let challenge =
-                    format!("realm=\"{realm}\",nonce=\"{nonce}\",charset=utf-8,algorithm=md5-sess");
-                Some(Step {
-                    token: challenge.into(),
-                    identity: None,
-                })
-            }
-            Turn::Response => {
-                self.turn = Turn::Over;
-                self.check(token)
-            }
-            Turn::Over => None,
+impl Users {
+    /// The answer of a server with this realm and URI. Any first token begins the exchange; the
+    /// second one must be the response to the challenge.
+    fn answer_as(&self, names: [&str; 3], turn: u32, token: &[u8]) -> Option<Step> {
+        let [realm, _, nonce] = names;
+        let challenge =
+            format!("realm=\"{realm}\",nonce=\"{nonce}\",charset=utf-8,algorithm=md5-sess");
+        match turn {
+            _ if token.len() > LONGEST_TOKEN => None,
+            0 => Some(Step {
+                token: challenge.into(),
+                identity: None,
+            }),
+            1 => self.check(names, token),
+            _ => None,
         }
     }
-}
 
-impl Conversation {
-    fn check(&self, response: &[u8]) -> Option<Step> {
+    fn check(&self, [realm, uri, nonce]: [&str; 3], response: &[u8]) -> Option<Step> {
         let said = read(response)?;
         let said = |name: &str| said.get(name).map(Vec::as_slice);
         let digest_uri = said("digest-uri")?;
-        let keeps_the_rules = said("realm")? == self.realm.as_bytes()
-            && said("nonce")? == self.nonce.as_bytes()
-            && digest_uri.eq_ignore_ascii_case(self.digest_uri.as_bytes())
+        let keeps_the_rules = said("realm")? == realm.as_bytes()
+            && said("nonce")? == nonce.as_bytes()
+            && digest_uri.eq_ignore_ascii_case(uri.as_bytes())
             && said("qop").is_none_or(|qop| qop == b"auth")
             && said("charset").is_none_or(|charset| charset == b"utf-8");
         if !keeps_the_rules {
             return None;
         }
         let user = str::from_utf8(said("username")?).ok()?;
-        let secret = self.users.0.get(user)?;
+        let secret = self.0.get(user)?;
         let cnonce = said("cnonce")?;
 
-        let mut key = vec![&secret[..], b":", self.nonce.as_bytes(), b":", cnonce];
+        let mut key = vec![&secret[..], b":", nonce.as_bytes(), b":", cnonce];
         // The name goes into the hash, but has no other effect: every user acts under their own
         // name.
         key.extend(said("authzid").into_iter().flat_map(|whom| [b":", whom]));
@@ -136,7 +101,7 @@ impl Conversation {
         let proof = |of: &[u8]| {
             let what = hex(&hash(&[of, b":", digest_uri]));
             // Always 1, even if the client says otherwise, because each nonce is used once.
-            let (nonce, count) = (self.nonce.as_bytes(), b"00000001");
+            let (nonce, count) = (nonce.as_bytes(), b"00000001");
             let parts = [
                 key.as_bytes(),
                 nonce,
@@ -240,15 +205,19 @@ mod tests {
     use super::*;
 
     /// The example of RFC 2831, section 4, where the user is `chris` and the password is `secret`.
-    fn of_rfc(digest_uri: &'static str, nonce: &str) -> Conversation {
+    fn of_rfc(digest_uri: &'static str, nonce: &'static str) -> Conversation {
         let realm = "elwood.innosoft.com";
         let users = [("chris".to_owned(), secret("chris", realm, "secret"))];
-        Conversation {
-            users: Users(Arc::new(users.into())),
-            realm,
-            digest_uri,
-            nonce: nonce.to_owned(),
-            turn: Turn::First,
+        let (users, names) = (Users(users.into()), [realm, digest_uri, nonce]);
+        Conversation(users, names, 0)
+    }
+
+    struct Conversation(Users, [&'static str; 3], u32);
+
+    impl Conversation {
+        fn answer(&mut self, token: &[u8]) -> Option<Step> {
+            self.2 += 1;
+            self.0.answer_as(self.1, self.2 - 1, token)
         }
     }
 
@@ -332,9 +301,8 @@ mod tests {
     fn no_secret_is_printed() {
         let mut users = Users::default();
         users.add("alice", "hunter2");
-        let exchange = users.begin("n".to_owned());
         let hash = format!("{:?}", users.0["alice"]);
-        let text = format!("{users:?} {users:#?} {exchange:?}");
+        let text = format!("{users:?} {users:#?}");
         assert!(text.starts_with("{\"alice\"}"), "{text}");
         assert!(!text.contains("hunter2") && !text.contains(&hash), "{text}");
     }

@@ -12,7 +12,6 @@ use super::{
     Engine,
     basics::{Now, ServerId},
     ensemble::{Ensemble, Role, Step},
-    followers::Followers,
 };
 
 impl Engine {
@@ -22,9 +21,8 @@ impl Engine {
     /// Each member reports its sessions every half tick. It gives up its role after `sync_limit`
     /// without what the role needs.
     pub fn set_ensemble(&mut self, servers: u32, sync_limit: Duration, now: Now) {
-        let followers = Followers::new(servers, Duration::ZERO, self.state.live());
-        let ensemble = Ensemble::new(servers, sync_limit);
-        self.state.set_followers(followers, Some(ensemble));
+        self.set_followers(servers, Duration::ZERO);
+        self.state.ensemble = Some(Ensemble::new(servers, sync_limit));
         self.set_relay(Some(self.config.tick_time / 2), now);
         self.review(now);
     }
@@ -32,13 +30,13 @@ impl Engine {
     /// The member that leads: of two, the one that was elected last.
     #[must_use]
     pub fn leader(&self) -> Option<ServerId> {
-        self.state.ensemble()?.leader()
+        self.state.ensemble.as_ref()?.leader
     }
 
     /// Whether a server accepts connections. Only a member of an ensemble may not.
     #[must_use]
     pub fn is_serving(&self, server: ServerId) -> bool {
-        let ensemble = self.state.ensemble();
+        let ensemble = self.state.ensemble.as_ref();
         ensemble.is_none_or(|ensemble| ensemble.is_serving(server))
     }
 
@@ -55,17 +53,8 @@ impl Engine {
         self.review(now);
     }
 
-    /// Cuts the link between two members in one direction. Nobody is told.
-    pub fn cut_between(&mut self, from: ServerId, to: ServerId, now: Now) {
-        self.set_cut_between(from, to, true, now);
-    }
-
-    /// Mends one direction of the link between two members.
-    pub fn mend_between(&mut self, from: ServerId, to: ServerId, now: Now) {
-        self.set_cut_between(from, to, false, now);
-    }
-
-    fn set_cut_between(&mut self, from: ServerId, to: ServerId, is_cut: bool, now: Now) {
+    /// Cuts or mends one direction of the link between two members. Nobody is told.
+    pub fn set_cut_between(&mut self, from: ServerId, to: ServerId, is_cut: bool, now: Now) {
         self.members(|ensemble| ensemble.set_cut(from, to, is_cut));
         self.review(now);
     }
@@ -74,8 +63,8 @@ impl Engine {
     /// cut off from the winner, it goes on until it gives up. Returns the new leader; `None` if no
     /// other member has whole links to a majority.
     pub fn elect_another(&mut self, now: Now) -> Option<ServerId> {
-        let ensemble = self.state.ensemble()?;
-        let former = ensemble.leader()?;
+        let ensemble = self.state.ensemble.as_ref()?;
+        let former = ensemble.leader?;
         let running = ensemble.running();
         let known = |server| self.state.known_to(server);
         let (winner, voters) = ensemble.winner(&running, Some(former), known)?;
@@ -95,7 +84,12 @@ impl Engine {
     /// Members whose time is over give up.
     pub(super) fn give_up(&mut self, now: Now) {
         let overdue = |ensemble: &Ensemble| ensemble.overdue(now.instant);
-        let over = self.state.ensemble().map(overdue).unwrap_or_default();
+        let over = self
+            .state
+            .ensemble
+            .as_ref()
+            .map(overdue)
+            .unwrap_or_default();
         for server in &over {
             self.leave_ensemble(*server, Role::Looking);
         }
@@ -108,7 +102,7 @@ impl Engine {
     fn review(&mut self, now: Now) {
         let step = |engine: &Self| {
             let known = |server| engine.state.known_to(server);
-            engine.state.ensemble()?.next_step(known)
+            engine.state.ensemble.as_ref()?.next_step(known)
         };
         while let Some(step) = step(self) {
             self.carry_out(step, now);
@@ -136,14 +130,14 @@ impl Engine {
 
     /// Changes the members, if there are any.
     fn members(&mut self, change: impl FnOnce(&mut Ensemble)) {
-        if let Some(ensemble) = self.state.ensemble_mut() {
+        if let Some(ensemble) = &mut self.state.ensemble {
             change(ensemble);
         }
     }
 
     /// A member stops serving.
     fn leave_ensemble(&mut self, server: ServerId, role: Role) {
-        let ensemble = self.state.ensemble_mut();
+        let ensemble = self.state.ensemble.as_mut();
         if ensemble.is_some_and(|ensemble| ensemble.leave(server, role)) {
             self.fail_server(server);
         }
@@ -151,10 +145,10 @@ impl Engine {
 
     /// Cuts and mends the links to the leader as the links between the members are.
     fn wire(&mut self, now: Now) {
-        let Some(ensemble) = self.state.ensemble() else {
+        let Some(ensemble) = &self.state.ensemble else {
             return;
         };
-        let (leader, is_in_sync) = (ensemble.leader(), ensemble.is_in_sync());
+        let (leader, is_in_sync) = (ensemble.leader, ensemble.is_in_sync());
         for (server, direction, is_cut) in ensemble.wiring() {
             let was_cut = self.state.link(server).map(|link| link.has_cut(direction));
             match (was_cut, is_cut) {
@@ -163,11 +157,11 @@ impl Engine {
                 _ => {}
             }
         }
-        if let Some(followers) = self.state.followers_mut() {
-            followers.set_commits(leader.is_none() || is_in_sync);
+        if let Some(followers) = &mut self.state.followers {
+            followers.commits = leader.is_none() || is_in_sync;
         }
         if let Some(link) = leader.and_then(|leader| self.state.link_mut(leader)) {
-            link.set_leads(!is_in_sync);
+            link.leads = !is_in_sync;
         }
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct Ensemble {
     members: BTreeMap<ServerId, Member>,
     /// Directions that are cut: from this member to that one.
     cuts: BTreeSet<(ServerId, ServerId)>,
-    leader: Option<ServerId>,
+    pub(super) leader: Option<ServerId>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -85,10 +85,6 @@ impl Ensemble {
             cuts: BTreeSet::new(),
             leader: None,
         }
-    }
-
-    pub(super) fn leader(&self) -> Option<ServerId> {
-        self.leader
     }
 
     /// Whether a member accepts connections.
@@ -228,17 +224,15 @@ impl Ensemble {
     /// Starts the time of those that will give up, and ends the time of those whose links are whole
     /// again.
     pub(super) fn set_timers(&mut self, now: Instant) {
-        let (in_sync, cuts, leader) = (self.is_in_sync(), &self.cuts, self.leader);
-        for (server, member) in &mut self.members {
-            let is_linked = leader.is_some_and(|leader| {
-                !cuts.contains(&(leader, *server)) && !cuts.contains(&(*server, leader))
-            });
-            let stays = match member.role {
-                Role::Serving if leader == Some(*server) => in_sync,
-                Role::Serving => is_linked,
-                Role::Former => false,
-                Role::Looking | Role::Stopped => true,
-            };
+        let (in_sync, leader) = (self.is_in_sync(), self.leader);
+        let stays = |(server, member): (&ServerId, &Member)| match member.role {
+            Role::Serving if leader == Some(*server) => in_sync,
+            Role::Serving => leader.is_some_and(|leader| self.is_linked(leader, *server)),
+            Role::Former => false,
+            Role::Looking | Role::Stopped => true,
+        };
+        let stay: Vec<bool> = self.members.iter().map(stays).collect();
+        for (member, stays) in self.members.values_mut().zip(stay) {
             let due = member.gives_up.unwrap_or(after(now, self.sync_limit));
             member.gives_up = (!stays).then_some(due);
         }

@@ -48,8 +48,8 @@ pub(super) struct Followers {
     /// The number of transactions that were sent to the followers so far.
     sent: u64,
     /// Whether transactions arrive at all.
-    commits: bool,
-    all: BTreeMap<ServerId, Follower>,
+    pub(super) commits: bool,
+    pub(super) all: BTreeMap<ServerId, Follower>,
 }
 
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub(super) struct Follower {
     /// The unanswered writes that clients sent to this follower, in order: session id and xid.
     writes: VecDeque<(SessionId, Xid)>,
     /// For each session: its oldest unanswered write and all later requests.
-    waiting: BTreeMap<SessionId, VecDeque<Asked>>,
+    pub(super) waiting: BTreeMap<SessionId, VecDeque<Asked>>,
 }
 
 /// What a follower does with a request.
@@ -75,14 +75,6 @@ pub(super) enum Taken {
     Forward(Asked),
     /// It answers later.
     Wait,
-}
-
-/// What follows from an election.
-pub(super) struct Election {
-    /// Those that took part.
-    pub(super) voters: Vec<ServerId>,
-    /// The transactions that the new leader does not know.
-    pub(super) lost: Vec<Arc<Commit>>,
 }
 
 impl Followers {
@@ -98,27 +90,11 @@ impl Followers {
         let all = (0..count).map(|server| (ServerId(server), follower()));
         Self {
             longest,
-            seed: live.tree.seed(),
+            seed: live.tree.seed,
             sent: 0,
             commits: true,
             all: all.collect(),
         }
-    }
-
-    pub(super) fn get(&self, server: ServerId) -> Option<&Follower> {
-        self.all.get(&server)
-    }
-
-    pub(super) fn get_mut(&mut self, server: ServerId) -> Option<&mut Follower> {
-        self.all.get_mut(&server)
-    }
-
-    pub(super) fn views(&self) -> impl Iterator<Item = &View> {
-        self.all.values().map(|follower| &follower.view)
-    }
-
-    pub(super) fn views_mut(&mut self) -> impl Iterator<Item = &mut View> {
-        self.all.values_mut().map(|follower| &mut follower.view)
     }
 
     /// Whether this follower, or each of them, gets no transaction for now.
@@ -129,24 +105,11 @@ impl Followers {
         }
     }
 
-    /// A follower fails: it forgets the requests of its clients. Transactions on their way still
-    /// arrive.
-    pub(super) fn fail(&mut self, server: ServerId) {
-        if let Some(follower) = self.all.get_mut(&server) {
-            follower.forget_clients();
-            follower.link.forget();
-        }
-    }
-
     /// All transactions up to `last` arrive now, and all links are whole.
     pub(super) fn settle(&mut self, last: Zxid) {
         self.all
             .values_mut()
             .for_each(|follower| follower.settle(last));
-    }
-
-    pub(super) fn set_commits(&mut self, commits: bool) {
-        self.commits = commits;
     }
 
     /// When the next transaction arrives.
@@ -186,8 +149,14 @@ impl Followers {
     }
 
     /// The followers whose links are whole elect a leader, which knows what any follower has
-    /// learned, and `kept`. `None` if the links of all are cut.
-    pub(super) fn elect(&mut self, live: &mut View, kept: Zxid, now: Now) -> Option<Election> {
+    /// learned, and `kept`. `None` if the links of all are cut. Returns those that took part, and the
+    /// transactions that the new leader does not know.
+    pub(super) fn elect(
+        &mut self,
+        live: &mut View,
+        kept: Zxid,
+        now: Now,
+    ) -> Option<(Vec<ServerId>, Vec<Arc<Commit>>)> {
         if self.all.values().all(|follower| follower.link.is_cut()) {
             return None;
         }
@@ -214,10 +183,7 @@ impl Followers {
             }
             voters.push(*server);
         }
-        Some(Election {
-            voters,
-            lost: unknown,
-        })
+        Some((voters, unknown))
     }
 }
 
@@ -243,7 +209,8 @@ impl Follower {
 
     /// The other servers elect a leader without this one.
     fn is_left_behind(&mut self, last: Zxid, first: Zxid, now: Now) {
-        self.link.depose();
+        (self.link.to_leader_cut, self.link.from_leader_cut) = (true, true);
+        self.link.is_deposed = true;
         self.coming.retain(|(_, commit)| commit.zxid <= last);
         // The new leader begins with this when the follower is back.
         let epoch = Commit {
@@ -263,6 +230,14 @@ impl Follower {
         self.coming.push_back((due, commit));
     }
 
+    /// The follower fails: it forgets the requests of its clients. Transactions on their way still
+    /// arrive.
+    pub(super) fn fail(&mut self) {
+        self.forget_clients();
+        self.link.waiting.clear();
+        (self.link.leads, self.link.is_deposed) = (false, false);
+    }
+
     fn forget_clients(&mut self) {
         self.is_held = false;
         self.writes.clear();
@@ -275,7 +250,7 @@ impl Follower {
         let session = asked.session;
         let is_behind = self.waiting.contains_key(&session);
         let proves = matches!(op, OpCode::AUTH | OpCode::SASL);
-        let alone = op == OpCode::SYNC && self.link.leads() && self.writes.is_empty();
+        let alone = op == OpCode::SYNC && self.link.leads && self.writes.is_empty();
         let is_for_leader = needs_commit(&asked);
         if proves || !is_behind && (alone || !is_for_leader) {
             return Taken::Answer(asked);
@@ -307,11 +282,6 @@ impl Follower {
             self.waiting.remove(&session);
         }
         next
-    }
-
-    /// A session has ended.
-    pub(super) fn forget_session(&mut self, session: SessionId) {
-        self.waiting.remove(&session);
     }
 }
 

@@ -26,7 +26,6 @@ use super::{
     commit::Deed,
     connection::Phase,
     counters::count,
-    rules::Seen,
 };
 
 impl Engine {
@@ -54,15 +53,11 @@ impl Engine {
         let Some(lagging) = lags else {
             return self.close(id);
         };
-        let refuses = self.rules.refuse_handshakes || self.state.is_alone(server);
+        let refuses = self.rules.refuse_handshakes || self.state.alone.contains(&server);
         if refuses || request.last_zxid_seen > self.last_zxid() {
             return self.close(id);
         }
-        let fate = self.rules.fate(Seen {
-            op: OpCode::CREATE_SESSION,
-            session: request.session_id,
-            request: None,
-        });
+        let fate = self.rules.fate(request.session_id, None);
         if fate.cut_before {
             return self.close(id);
         }
@@ -71,7 +66,7 @@ impl Engine {
             // It cannot know that the session is over.
             return self.close(id);
         }
-        let is_told_later = !resumes && self.state.followers().is_some();
+        let is_told_later = !resumes && self.state.followers.is_some();
         if let Some(connection) = self.connections.get_mut(id) {
             connection.muted = fate.lose_reply;
             // A follower applies the start of the session before it answers, so a new session does
@@ -101,7 +96,7 @@ impl Engine {
     /// Whether this server takes itself for the leader although there is another one.
     fn leads_in_vain(&self, server: ServerId) -> bool {
         let link = self.state.link(server);
-        link.is_some_and(|link| link.leads() && link.is_deposed())
+        link.is_some_and(|link| link.leads && link.is_deposed)
     }
 
     /// Answers the handshake with the session, or with zeros if the client has no session.

@@ -10,6 +10,7 @@ use lockkeeper_proto::{SessionId, path};
 use super::{
     BATCH_LIMIT, Engine,
     basics::{Now, Received, ServerId},
+    connection::Connection,
     rules::{Effect, RuleId, When},
 };
 
@@ -27,13 +28,13 @@ impl Engine {
     /// How many rules wait for their request.
     #[must_use]
     pub fn pending_rules(&self) -> usize {
-        self.rules.len()
+        self.rules.waiting.len()
     }
 
     /// Removes all rules, ends all stalls and delays, and brings every connection up to date.
     pub fn clear_faults(&mut self, now: Now) {
         self.rules.clear();
-        self.thaw();
+        self.thaw(None);
         self.resume_input(now);
     }
 
@@ -56,16 +57,10 @@ impl Engine {
         connection.is_some()
     }
 
-    /// Cuts all connections.
-    pub fn cut_all(&mut self) {
-        for id in self.connections.which(|_| true) {
-            self.cut(id);
-        }
-    }
-
-    /// Cuts all connections of one server.
-    pub fn cut_server(&mut self, server: ServerId) {
-        for id in self.connections.which(|own| own.server == server) {
+    /// Cuts all connections, or those of one server.
+    pub fn cut_all(&mut self, server: Option<ServerId>) {
+        let is_meant = |own: &Connection| server.is_none_or(|server| own.server == server);
+        for id in self.connections.which(is_meant) {
             self.cut(id);
         }
     }
@@ -75,29 +70,22 @@ impl Engine {
     ///
     /// It ends earlier for a connection that writes or syncs, except on a follower: that one gets
     /// no transaction, so it answers no write.
-    pub fn freeze_reads(&mut self) {
-        self.state.freeze(None, false, &mut self.connections);
+    ///
+    /// With a server of an ensemble, it is about the connections of that server, which refuses
+    /// clients that have seen a later zxid.
+    pub fn freeze(&mut self, server: Option<ServerId>) {
+        self.state.freeze(server, &mut self.connections);
     }
 
-    /// Like [`freeze_reads`](Self::freeze_reads), for the connections of one server of an ensemble.
-    /// The server refuses clients that have seen a later zxid.
-    pub fn freeze_server(&mut self, server: ServerId) {
-        self.state.freeze(Some(server), true, &mut self.connections);
-    }
-
-    /// Brings every connection up to date and sends the events that were held back.
-    pub fn thaw(&mut self) {
-        self.state.thaw(None, &mut self.connections);
-    }
-
-    /// Like [`thaw`](Self::thaw), for the connections of one server.
-    pub fn thaw_server(&mut self, server: ServerId) {
-        self.state.thaw(Some(server), &mut self.connections);
+    /// Brings every connection, or those of one server, up to date and sends the events that were
+    /// held back.
+    pub fn thaw(&mut self, server: Option<ServerId>) {
+        self.state.thaw(server, &mut self.connections);
     }
 
     /// The next event about this path, or one below it, is lost on its way.
     pub fn lose_event(&mut self, within: String) {
-        self.connections.lose_event(within);
+        self.connections.lost_events.push(within);
     }
 
     /// Sets whether a server of an ensemble goes on showing the ephemeral nodes of sessions that end
@@ -115,7 +103,8 @@ impl Engine {
             return false;
         };
         let connection = own.connection;
-        self.sessions.begin_end(session);
+        // It ends when its client knows of the end, or when its timeout is over.
+        self.sessions.ending.entry(session).or_default();
         if let Some(connection) = connection {
             self.close(connection);
         }
@@ -149,7 +138,7 @@ impl Engine {
     /// Deletes a node as another client would. Returns whether the node existed and had no
     /// children.
     pub fn delete_node(&mut self, path: &str, now: Now) -> bool {
-        let node = self.state.live().tree.get(path);
+        let node = self.state.live.tree.get(path);
         let is_leaf = node.is_some_and(|node| node.children.is_empty()) && path != path::ROOT;
         if is_leaf {
             self.remove(Arc::from(path), now);
@@ -157,21 +146,16 @@ impl Engine {
         is_leaf
     }
 
-    /// Starts or ends a stall: the server reads nothing from any client and sends nothing.
+    /// Starts or ends a stall: the server reads nothing from any client and sends nothing; with a
+    /// session, on each connection that the session uses.
     ///
     /// At the end of a stall, some input of a connection may be left. Call
     /// [`received`](Self::received) without bytes for it.
-    pub fn set_stalled(&mut self, stalled: bool, now: Now) {
-        self.rules.all_stalled = stalled;
-        self.resume_input(now);
-    }
-
-    /// Like [`set_stalled`](Self::set_stalled), for one session, on each connection that it uses.
-    pub fn set_session_stalled(&mut self, session: SessionId, stalled: bool, now: Now) {
-        if stalled {
-            self.rules.stalled.insert(session);
-        } else {
-            self.rules.stalled.remove(&session);
+    pub fn set_stalled(&mut self, session: Option<SessionId>, stalled: bool, now: Now) {
+        match session {
+            None => self.rules.all_stalled = stalled,
+            Some(session) if stalled => drop(self.rules.stalled.insert(session)),
+            Some(session) => drop(self.rules.stalled.remove(&session)),
         }
         self.resume_input(now);
     }
@@ -196,7 +180,7 @@ impl Engine {
                 // If much output is left to send, the caller of the engine must ask for the rest of
                 // the input.
                 let is_full = (self.connections.get(id))
-                    .is_none_or(|connection| connection.ready_len() > BATCH_LIMIT);
+                    .is_none_or(|connection| connection.ready.len() > BATCH_LIMIT);
                 if received == Received::Wholly || is_full {
                     break;
                 }

@@ -7,19 +7,12 @@
 //!
 //! A new session does not lag, because its start is a transaction itself. A client that has seen a
 //! later zxid than the frozen one is refused, as a follower does. With only one server
-//! ([`Engine::freeze_reads`](super::Engine::freeze_reads)) the client is accepted instead, as if it
+//! ([`Engine::freeze`](super::Engine::freeze) without a server) the client is accepted instead, as if it
 //! had found another server that is up to date.
 //!
-//! A server without a majority is frozen, too. It accepts only clients that say that they know
-//! read-only servers, and gives them sessions that no other server knows. Its clients can read and
-//! watch; nothing changes there.
-//!
-//! Not here: when a request makes its connection catch up, and what a read-only server refuses
-//! (`requests`, `handshake`).
-//!
-//! Source: `ReadOnlyZooKeeperServer`, `ReadOnlyRequestProcessor`.
+//! Not here: when a request makes its connection catch up (`requests`, `handshake`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use lockkeeper_proto::Zxid;
 
@@ -33,11 +26,7 @@ use super::{
 
 /// The servers whose reads are frozen.
 #[derive(Debug, Default)]
-pub(super) struct Lag {
-    frozen: BTreeMap<ServerId, Frozen>,
-    /// The servers that have no majority.
-    alone: BTreeSet<ServerId>,
-}
+pub(super) struct Lag(BTreeMap<ServerId, Frozen>);
 
 /// The state that lagging connections see.
 #[derive(Debug)]
@@ -52,41 +41,33 @@ struct Frozen {
 
 impl Lag {
     pub(super) fn views(&self) -> impl Iterator<Item = &View> {
-        self.frozen.values().map(|frozen| &frozen.view)
+        self.0.values().map(|frozen| &frozen.view)
     }
 
     pub(super) fn views_mut(&mut self) -> impl Iterator<Item = &mut View> {
-        self.frozen.values_mut().map(|frozen| &mut frozen.view)
+        self.0.values_mut().map(|frozen| &mut frozen.view)
     }
 
     /// The state that a lagging connection to this server sees.
     pub(super) fn view_mut(&mut self, server: ServerId) -> Option<&mut View> {
-        let frozen = self.frozen.get_mut(&server)?;
-        Some(&mut frozen.view)
-    }
-
-    pub(super) fn is_alone(&self, server: ServerId) -> bool {
-        self.alone.contains(&server)
-    }
-
-    pub(super) fn set_alone(&mut self, server: ServerId) {
-        self.alone.insert(server);
+        Some(&mut self.0.get_mut(&server)?.view)
     }
 
     /// A server fails. Its connections are cut already.
     pub(super) fn fail(&mut self, server: ServerId) {
-        self.frozen.remove(&server);
-        self.alone.remove(&server);
+        self.0.remove(&server);
     }
 
-    /// Freezes the state that the connections of a server see.
+    /// Freezes the state that the connections of a server see. If it is the only server, its clients
+    /// may have seen more.
     pub(super) fn freeze(
         &mut self,
-        server: ServerId,
-        strict: bool,
+        server: Option<ServerId>,
         live: &mut View,
         connections: &mut Connections,
     ) {
+        let strict = server.is_some();
+        let server = server.unwrap_or(ServerId::FIRST);
         self.thaw(Some(server), live, connections);
         let mut view = live.copy();
         for id in connections.which(|own| own.server == server) {
@@ -96,7 +77,7 @@ impl Lag {
             live.watches.hand_over(id, Some(&mut view.watches));
         }
         let log = Vec::new();
-        self.frozen.insert(server, Frozen { view, log, strict });
+        self.0.insert(server, Frozen { view, log, strict });
     }
 
     /// Brings the connections of a server, or of all, up to date.
@@ -110,7 +91,7 @@ impl Lag {
         for id in connections.which(|own| own.lagging && is_meant(own.server)) {
             self.catch_up(id, live, connections);
         }
-        self.frozen.retain(|id, _| !is_meant(*id));
+        self.0.retain(|id, _| !is_meant(*id));
     }
 
     /// Brings one connection up to date.
@@ -121,7 +102,7 @@ impl Lag {
         if !std::mem::take(&mut connection.lagging) {
             return;
         }
-        if let Some(frozen) = self.frozen.get_mut(&connection.server) {
+        if let Some(frozen) = self.0.get_mut(&connection.server) {
             for (zxid, change) in &frozen.log {
                 for event in change.trigger(&mut frozen.view.watches, Some(id)) {
                     connections.deliver(*zxid, &event);
@@ -133,7 +114,7 @@ impl Lag {
 
     /// Something has changed that frozen states do not show.
     pub(super) fn note(&mut self, zxid: Zxid, changes: &[Change]) {
-        for frozen in self.frozen.values_mut() {
+        for frozen in self.0.values_mut() {
             let changes = changes.iter().map(|change| (zxid, change.clone()));
             frozen.log.extend(changes);
         }
@@ -142,7 +123,7 @@ impl Lag {
     /// Whether a client that has seen the transaction `seen` lags on this server; `None` if the
     /// server refuses it.
     pub(super) fn lags(&self, server: ServerId, seen: Zxid) -> Option<bool> {
-        match self.frozen.get(&server) {
+        match self.0.get(&server) {
             Some(frozen) if seen <= frozen.view.zxid => Some(true),
             Some(frozen) if frozen.strict => None,
             _ => Some(false),

@@ -40,14 +40,14 @@ pub(super) enum Upward {
 #[derive(Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "the flags are independent")]
 pub(super) struct Link {
-    to_leader_cut: bool,
-    from_leader_cut: bool,
+    pub(super) to_leader_cut: bool,
+    pub(super) from_leader_cut: bool,
     /// What has not reached the leader, oldest first.
-    waiting: VecDeque<Upward>,
+    pub(super) waiting: VecDeque<Upward>,
     /// Whether the server was the leader, and does not know better.
-    leads: bool,
+    pub(super) leads: bool,
     /// Whether the other servers have elected a new leader since the cut.
-    is_deposed: bool,
+    pub(super) is_deposed: bool,
 }
 
 impl Link {
@@ -69,25 +69,6 @@ impl Link {
         } = is_cut;
     }
 
-    pub(super) fn set_leads(&mut self, leads: bool) {
-        self.leads = leads;
-    }
-
-    /// Whether the server takes itself for the leader.
-    pub(super) fn leads(&self) -> bool {
-        self.leads
-    }
-
-    pub(super) fn is_deposed(&self) -> bool {
-        self.is_deposed
-    }
-
-    /// The other servers have elected a leader without this one.
-    pub(super) fn depose(&mut self) {
-        (self.to_leader_cut, self.from_leader_cut) = (true, true);
-        self.is_deposed = true;
-    }
-
     /// What reaches the leader now, if it does not wait.
     pub(super) fn send(&mut self, upward: Upward) -> Option<Upward> {
         if self.to_leader_cut {
@@ -95,20 +76,5 @@ impl Link {
             return None;
         }
         Some(upward)
-    }
-
-    pub(super) fn take_waiting(&mut self) -> VecDeque<Upward> {
-        std::mem::take(&mut self.waiting)
-    }
-
-    /// The follower gives up: nothing more of what waits reaches the leader.
-    pub(super) fn forget(&mut self) {
-        self.waiting.clear();
-        (self.leads, self.is_deposed) = (false, false);
-    }
-
-    /// Whether a handshake must wait until the link is mended.
-    pub(super) fn delays_handshake(&self, resumes: bool) -> bool {
-        self.is_cut() && !(self.leads && resumes)
     }
 }

@@ -132,13 +132,9 @@ impl Engine {
         }
     }
 
-    /// A connection was accepted.
-    pub fn connected(&mut self, id: ConnId, remote: SocketAddr, now: Now) {
-        self.connected_to(ServerId::FIRST, id, remote, now);
-    }
-
-    /// A connection was accepted by this server of an ensemble.
-    pub fn connected_to(&mut self, server: ServerId, id: ConnId, remote: SocketAddr, now: Now) {
+    /// A connection was accepted by this server of an ensemble; otherwise by
+    /// [`ServerId::FIRST`].
+    pub fn connected(&mut self, server: ServerId, id: ConnId, remote: SocketAddr, now: Now) {
         let due = after(now.instant, self.config.handshake_timeout);
         self.connections.accept(id, remote, server, due);
         if !self.is_serving(server) {
@@ -202,9 +198,9 @@ impl Engine {
         let firsts = [
             self.sessions.next_expiry().filter(|_| has_leader),
             self.connections.due(),
-            self.relay.as_ref().map(Relay::due),
-            self.state.followers().and_then(Followers::due),
-            self.state.ensemble().and_then(Ensemble::due),
+            self.relay.as_ref().map(|relay| relay.due),
+            self.state.followers.as_ref().and_then(Followers::due),
+            self.state.ensemble.as_ref().and_then(Ensemble::due),
         ];
         let earliest = firsts.into_iter().flatten().min();
         earliest.map_or(self.reap_due, |due| due.min(self.reap_due))
@@ -242,7 +238,7 @@ impl Engine {
             {
                 break;
             }
-            if turn_is_over || *frames >= TURN || connection.ready_len() > BATCH_LIMIT {
+            if turn_is_over || *frames >= TURN || connection.ready.len() > BATCH_LIMIT {
                 return Received::Partly;
             }
             if let Some(message) = connection.unheard.take() {
@@ -255,8 +251,9 @@ impl Engine {
                 .filter(|_| is_fresh)
                 .and_then(|it| self.answer_word(id, it))
             {
-                self.connections
-                    .with(id, |connection| connection.send_raw(answer.as_bytes()));
+                self.connections.with(id, |connection| {
+                    connection.ready.extend_from_slice(answer.as_bytes());
+                });
                 self.close(id);
                 break;
             }
@@ -300,7 +297,7 @@ impl Engine {
         count(&mut self.connections.counters.expired);
         let connection = self.sessions.get(session).and_then(|own| own.connection);
         self.end_session(session, Xid(0), now);
-        if let Some(connection) = connection.filter(|_| self.state.followers().is_none()) {
+        if let Some(connection) = connection.filter(|_| self.state.followers.is_none()) {
             self.close(connection);
         }
     }
@@ -310,7 +307,7 @@ impl Engine {
     fn end_session(&mut self, session: SessionId, xid: Xid, now: Now) {
         let timeout = self.sessions.get(session).map(|own| own.timeout);
         self.sessions.remove(session);
-        let ephemerals = self.state.live().tree.ephemerals_of(session);
+        let ephemerals = self.state.live.tree.ephemerals_of(session);
         let end = Deed::Remove(ephemerals.cloned().collect(), timeout);
         let _ = self.transact((session, xid), end, now);
     }
@@ -324,7 +321,7 @@ impl Engine {
         if !self.state.has_leader() {
             return;
         }
-        for path in self.state.live().tree.to_reap(now.unix_ms) {
+        for path in self.state.live.tree.to_reap(now.unix_ms) {
             tracing::debug!(
                 path = &*path,
                 "node deleted: an empty container, or its time to live is over"
@@ -363,7 +360,7 @@ impl Engine {
         self.sessions.untell_end(id);
         self.connections.end_handshake(id);
         for view in self.state.views_mut() {
-            view.watches.forget(id);
+            view.watches.hand_over(id, None);
         }
     }
 }

@@ -20,9 +20,9 @@ use super::basics::{ServerId, after};
 #[derive(Debug)]
 pub(super) struct Relay {
     interval: Duration,
-    due: Instant,
+    pub(super) due: Instant,
     /// Each with the server that has heard of it.
-    heard: BTreeSet<(ServerId, SessionId)>,
+    pub(super) heard: BTreeSet<(ServerId, SessionId)>,
 }
 
 impl Relay {
@@ -32,14 +32,6 @@ impl Relay {
             due: after(now, interval),
             heard: BTreeSet::new(),
         }
-    }
-
-    pub(super) fn due(&self) -> Instant {
-        self.due
-    }
-
-    pub(super) fn hear(&mut self, server: ServerId, session: SessionId) {
-        self.heard.insert((server, session));
     }
 
     /// The next interval begins.

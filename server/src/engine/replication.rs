@@ -16,16 +16,15 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper_proto::{ErrorCode, Request, Response, SessionId, Zxid};
+use lockkeeper_proto::{ErrorCode, Request, SessionId, Zxid};
 
 use super::{
     Engine,
-    asked::Asked,
     basics::{ConnId, Now, ServerId},
     commit::{Commit, Deed, answer_to},
     connection::Connection,
-    followers::{Election, Followers},
-    link::{Direction, Link, Upward},
+    followers::Followers,
+    link::{Direction, Upward},
     relay::Relay,
 };
 
@@ -34,8 +33,8 @@ impl Engine {
     /// transaction travels to each follower for at most `longest`. Call this before the first
     /// connection.
     pub fn set_followers(&mut self, count: u32, longest: Duration) {
-        let followers = Followers::new(count, longest, self.state.live());
-        self.state.set_followers(followers, None);
+        let followers = Followers::new(count, longest, &self.state.live);
+        self.state.followers = Some(followers);
     }
 
     /// From now on, the activity of a session counts only at the end of each interval; with `None`
@@ -48,12 +47,12 @@ impl Engine {
     /// The last transaction of the leader.
     #[must_use]
     pub fn last_zxid(&self) -> Zxid {
-        self.state.live().zxid
+        self.state.live.zxid
     }
 
     /// A server fails: its connections are cut, and the activity that it had not reported is lost.
     pub fn fail_server(&mut self, server: ServerId) {
-        self.cut_server(server);
+        self.cut_all(Some(server));
         if let Some(relay) = &mut self.relay {
             relay.take(|by| by == server);
         }
@@ -64,15 +63,15 @@ impl Engine {
     /// and the activity that it had not reported is lost. Not for followers.
     pub fn set_alone(&mut self, server: ServerId, is_alone: bool) {
         self.fail_server(server);
-        if is_alone {
-            self.state.set_alone(server);
+        if is_alone && self.state.followers.is_none() {
+            self.state.alone.insert(server);
         }
     }
 
     /// All servers were down until now: all connections are cut, and every live session gets its
     /// whole timeout again.
     pub fn restart(&mut self, now: Now) {
-        self.cut_all();
+        self.cut_all(None);
         self.state.restart();
         self.begin_term(now);
     }
@@ -96,17 +95,17 @@ impl Engine {
     /// Mends it: what waits arrives. A server whose leader was deposed meanwhile gives up, and
     /// follows the new one.
     pub fn mend_link(&mut self, server: ServerId, direction: Direction, now: Now) {
-        if self.state.link(server).is_some_and(Link::is_deposed) {
+        if self.state.link(server).is_some_and(|link| link.is_deposed) {
             self.fail_server(server);
         }
         let Some(link) = self.state.link_mut(server) else {
             return;
         };
-        link.set_leads(false);
+        link.leads = false;
         link.set_cut(direction, false);
         match direction {
             Direction::ToLeader => {
-                for upward in link.take_waiting() {
+                for upward in std::mem::take(&mut link.waiting) {
                     self.arrives_late(server, upward, now);
                 }
             }
@@ -119,7 +118,7 @@ impl Engine {
     /// A server was the leader when its link was cut, and goes on as one.
     pub fn lead_alone(&mut self, server: ServerId) {
         if let Some(link) = self.state.link_mut(server) {
-            link.set_leads(true);
+            link.leads = true;
         }
     }
 
@@ -132,15 +131,15 @@ impl Engine {
     ///
     /// Returns how many transactions were lost.
     pub fn depose(&mut self, kept: Zxid, now: Now) -> usize {
-        if self.state.followers().is_none() {
+        let Some(followers) = &mut self.state.followers else {
             self.restart(now);
             return 0;
-        }
-        let Some(Election { voters, lost }) = self.state.elect(kept, now) else {
+        };
+        let Some((voters, lost)) = followers.elect(&mut self.state.live, kept, now) else {
             return 0;
         };
         for server in voters {
-            self.cut_server(server);
+            self.cut_all(Some(server));
         }
         for commit in lost.iter().rev() {
             let (session, _) = commit.asked;
@@ -167,14 +166,14 @@ impl Engine {
     pub(super) fn heard(&mut self, id: ConnId, session: SessionId, now: Now) {
         let server = self.connections.server_of(id);
         match &mut self.relay {
-            Some(relay) => relay.hear(server, session),
+            Some(relay) => drop(relay.heard.insert((server, session))),
             None => self.tell_leader(server, Upward::Touch(session), now),
         }
     }
 
     /// Reports all active sessions when the interval is over.
     pub(super) fn report_in_time(&mut self, now: Now) {
-        if let Some(relay) = self.relay.as_mut().filter(|it| it.due() <= now.instant) {
+        if let Some(relay) = self.relay.as_mut().filter(|it| it.due <= now.instant) {
             relay.begin(now.instant);
             self.report_heard(None, now);
         }
@@ -196,7 +195,11 @@ impl Engine {
 
     /// A follower tells its leader something, which waits if the link is cut.
     pub(super) fn tell_leader(&mut self, server: ServerId, upward: Upward, now: Now) {
-        if let Some(upward) = self.state.send_up(server, upward) {
+        let reaches = match self.state.link_mut(server) {
+            Some(link) => link.send(upward),
+            None => Some(upward),
+        };
+        if let Some(upward) = reaches {
             self.reaches_leader(upward, now);
         }
     }
@@ -239,7 +242,7 @@ impl Engine {
 
     /// Delivers the transactions that are due to the followers.
     pub(super) fn arrive(&mut self, now: Now) {
-        let next = |engine: &mut Self| engine.state.followers_mut()?.next_arrival(now.instant);
+        let next = |engine: &mut Self| engine.state.followers.as_mut()?.next_arrival(now.instant);
         while let Some((server, commit)) = next(self) {
             self.arrives(server, &commit, now);
         }
@@ -261,30 +264,28 @@ impl Engine {
             return self.welcome(connection, Some(session), timeout, knows_read_only);
         }
         if let Some(asker) = asker {
+            let (id, fate) = (asker.connection, asker.fate);
             let answer = answer_to(&asker.request, commit.reply.clone());
-            self.answer_late(&asker, commit.zxid, &answer, now);
+            if fate.lose_reply || answer == Err(ErrorCode::SESSION_MOVED) {
+                self.close(id);
+            } else {
+                if let Some(delay) = fate.delay {
+                    self.connections.hold(id, delay, now.instant);
+                }
+                self.connections.reply(id, asker.xid, commit.zxid, &answer);
+            }
             self.answer_reads(server, session, now);
         }
         if matches!(commit.deed, Deed::Remove(_, Some(_))) {
-            self.learns_of_end(server, session);
+            // The follower learns that the session has ended.
+            if let Some(follower) = self.state.follower_mut(server) {
+                follower.waiting.remove(&session);
+            }
+            let is_own = |own: &Connection| own.server == server && own.session() == Some(session);
+            for id in self.connections.which(is_own) {
+                self.close(id);
+            }
         }
-    }
-
-    fn answer_late(
-        &mut self,
-        asked: &Asked,
-        zxid: Zxid,
-        answer: &Result<Response, ErrorCode>,
-        now: Now,
-    ) {
-        let id = asked.connection;
-        if asked.fate.lose_reply || *answer == Err(ErrorCode::SESSION_MOVED) {
-            return self.close(id);
-        }
-        if let Some(delay) = asked.fate.delay {
-            self.connections.hold(id, delay, now.instant);
-        }
-        self.connections.reply(id, asked.xid, zxid, answer);
     }
 
     /// Answers the reads that waited for a write of their session.
@@ -295,17 +296,6 @@ impl Engine {
             if connection.and_then(Connection::session) == Some(session) {
                 self.conclude(&asked, now);
             }
-        }
-    }
-
-    /// A follower learns that a session has ended.
-    fn learns_of_end(&mut self, server: ServerId, session: SessionId) {
-        if let Some(follower) = self.state.follower_mut(server) {
-            follower.forget_session(session);
-        }
-        let is_own = |own: &Connection| own.server == server && own.session() == Some(session);
-        for id in self.connections.which(is_own) {
-            self.close(id);
         }
     }
 }

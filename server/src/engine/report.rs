@@ -74,7 +74,7 @@ impl Engine {
     /// A snapshot of the present state.
     #[must_use]
     pub fn report(&self) -> Report {
-        let tree = &self.state.live().tree;
+        let tree = &self.state.live.tree;
         // A client that was told of its session's end has nothing left.
         let lives = |id: &SessionId| self.sessions.is_told(*id) != Some(true);
         let sessions = self.sessions.iter().filter(|(id, _)| lives(id));
@@ -106,7 +106,7 @@ impl Engine {
     /// The paths of all nodes except the system's, sorted.
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
-        self.state.live().tree.user_paths()
+        self.state.live.tree.user_paths()
     }
 
     /// All live sessions in the order of their ids.
@@ -118,7 +118,7 @@ impl Engine {
     /// A node's metadata and data, without a check of its ACL.
     #[must_use]
     pub fn node(&self, path: &str) -> Option<(Stat, Option<Bytes>)> {
-        let node = self.state.live().tree.get(path)?;
+        let node = self.state.live.tree.get(path)?;
         Some((node.stat(), node.data.clone()))
     }
 

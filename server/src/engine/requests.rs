@@ -20,12 +20,12 @@ use lockkeeper_proto::{
 use super::{
     Engine,
     asked::Asked,
+    auth,
     basics::{ConnId, Now},
     commit::Deed,
     followers::Taken,
     link::Upward,
     reads::Reader,
-    rules::Seen,
     sasl, set_watches, writes,
 };
 
@@ -86,11 +86,7 @@ impl Engine {
                 return self.malformed(id, xid, op);
             }
         };
-        let mut fate = self.rules.fate(Seen {
-            op,
-            session,
-            request: Some(&request),
-        });
+        let mut fate = self.rules.fate(session, Some(&request));
         if fate.cut_before {
             return self.close(id);
         }
@@ -105,7 +101,12 @@ impl Engine {
             fate,
         };
         let server = self.connections.server_of(id);
-        let taken = match self.state.followers_mut().map(|all| all.get_mut(server)) {
+        let taken = match self
+            .state
+            .followers
+            .as_mut()
+            .map(|it| it.all.get_mut(&server))
+        {
             None => Taken::Answer(asked),
             Some(Some(follower)) => follower.take(asked),
             Some(None) => return self.close(id),
@@ -198,12 +199,12 @@ impl Engine {
             }
             Request::Auth(packet) => self.authenticate(id, packet),
             Request::Sasl(request) => self.log_in(id, request),
-            Request::SetWatches(it) => {
-                self.set_watches(id, it.relative_zxid, &asked.request);
+            Request::SetWatches(_) => {
+                self.set_watches(asked);
                 Ok(Response::SetWatches(Empty {}))
             }
-            Request::SetWatches2(it) => {
-                self.set_watches(id, it.relative_zxid, &asked.request);
+            Request::SetWatches2(_) => {
+                self.set_watches(asked);
                 Ok(Response::SetWatches2(Empty {}))
             }
             Request::CloseSession(_) => {
@@ -239,21 +240,20 @@ impl Engine {
         self.transact((asked.session, asked.xid), deed, now)
     }
 
-    fn set_watches(&mut self, id: ConnId, since: Zxid, request: &Request) {
+    fn set_watches(&mut self, asked: &Asked) {
+        let id = asked.connection;
         let view = self.state.view_of(id, &self.connections);
-        let lists = set_watches::lists(request).unwrap_or_default();
-        for (event, path) in set_watches::apply(view, id, since, lists) {
+        for (event, path) in set_watches::apply(view, id, &asked.request) {
             self.connections.notify(id, event, path);
         }
     }
 
     fn authenticate(&mut self, id: ConnId, packet: &AuthPacket) -> Result<Response, ErrorCode> {
         let super_digest = self.config.super_digest.as_deref();
-        let connection = self.connections.get_mut(id);
-        connection
-            .and_then(|own| own.authenticate(packet, super_digest))
-            .map(|()| Response::Auth(Empty {}))
-            .ok_or(ErrorCode::AUTH_FAILED)
+        let own = self.connections.get_mut(id).ok_or(ErrorCode::AUTH_FAILED)?;
+        own.ids = auth::proved(&own.ids, packet, own.remote.ip(), super_digest)
+            .ok_or(ErrorCode::AUTH_FAILED)?;
+        Ok(Response::Auth(Empty {}))
     }
 
     /// The answer to a token.
@@ -262,10 +262,10 @@ impl Engine {
         let token = match &self.config.sasl {
             None => None,
             Some(mechanism) => {
-                let nonce = || sasl::nonce(self.config.seed, id.0);
+                let nonce = sasl::nonce(self.config.seed, id.0);
                 let asked = request.token.as_deref().unwrap_or_default();
                 let connection = self.connections.get_mut(id);
-                let answer = connection.and_then(|own| own.log_in(&**mechanism, nonce, asked));
+                let answer = connection.and_then(|own| own.log_in(&**mechanism, &nonce, asked));
                 Some(answer.ok_or(refusal)?)
             }
         };

@@ -21,45 +21,42 @@ use super::set_watches;
 #[derive(Clone, Debug)]
 #[must_use = "a condition does nothing by itself"]
 pub struct When {
-    ops: Ops,
+    ops: fn(OpCode) -> bool,
+    op: Option<OpCode>,
     session: Option<SessionId>,
     within: Option<String>,
     skip: u32,
 }
 
-#[derive(Clone, Debug)]
-enum Ops {
-    Any,
-    One(OpCode),
-    Creates,
-    Writes,
-}
-
 impl When {
     /// Any request except pings and handshakes.
     pub fn any() -> Self {
-        Self::of(Ops::Any)
+        Self::of(|op| !matches!(op, OpCode::PING | OpCode::CREATE_SESSION))
     }
 
     /// A request with this operation. [`OpCode::CREATE_SESSION`] means the handshake.
     pub fn op(op: OpCode) -> Self {
-        Self::of(Ops::One(op))
+        Self {
+            op: Some(op),
+            ..Self::of(|_| true)
+        }
     }
 
     /// A create of any kind outside a multi.
     pub fn create() -> Self {
-        Self::of(Ops::Creates)
+        Self::of(OpCode::is_create)
     }
 
     /// Any request that takes a transaction: creates, `delete`, `setData`, `setACL`, `multi`,
     /// `reconfig`, `closeSession`.
     pub fn write() -> Self {
-        Self::of(Ops::Writes)
+        Self::of(OpCode::is_transaction)
     }
 
-    fn of(ops: Ops) -> Self {
+    fn of(ops: fn(OpCode) -> bool) -> Self {
         Self {
             ops,
+            op: None,
             session: None,
             within: None,
             skip: 0,
@@ -84,16 +81,13 @@ impl When {
         self
     }
 
-    fn fits(&self, seen: Seen<'_>) -> bool {
-        let op = match self.ops {
-            Ops::Any => !matches!(seen.op, OpCode::PING | OpCode::CREATE_SESSION),
-            Ops::One(op) => op == seen.op,
-            Ops::Creates => seen.op.is_create(),
-            Ops::Writes => seen.op.is_transaction(),
-        };
-        op && self.session.is_none_or(|session| session == seen.session)
+    fn fits(&self, session: SessionId, request: Option<&Request>) -> bool {
+        let op = request.map_or(OpCode::CREATE_SESSION, Request::op);
+        (self.ops)(op)
+            && self.op.is_none_or(|wanted| wanted == op)
+            && self.session.is_none_or(|wanted| wanted == session)
             && (self.within.as_deref())
-                .is_none_or(|above| seen.request.is_some_and(|request| is_about(request, above)))
+                .is_none_or(|above| request.is_some_and(|request| is_about(request, above)))
     }
 }
 
@@ -116,15 +110,6 @@ pub enum Effect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleId(u64);
 
-/// The part of a request that rules look at.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen<'a> {
-    pub(crate) op: OpCode,
-    pub(crate) session: SessionId,
-    /// `None` for a handshake.
-    pub(crate) request: Option<&'a Request>,
-}
-
 /// The effects of all rules on one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fate {
@@ -137,7 +122,8 @@ pub(crate) struct Fate {
 /// All faults that are switched on.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    waiting: Vec<Rule>,
+    /// The rules that wait for their request.
+    pub(super) waiting: Vec<Rule>,
     next: u64,
     /// The delay of every reply.
     pub(crate) delay: Option<Duration>,
@@ -150,7 +136,7 @@ pub(crate) struct Rules {
 }
 
 #[derive(Debug)]
-struct Rule {
+pub(super) struct Rule {
     id: RuleId,
     when: When,
     effect: Effect,
@@ -171,11 +157,6 @@ impl Rules {
         self.waiting.len() < before
     }
 
-    /// The number of rules that wait for their request.
-    pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
-    }
-
     /// Removes all rules and ends all other faults in this table.
     pub(crate) fn clear(&mut self) {
         *self = Self {
@@ -184,14 +165,15 @@ impl Rules {
         };
     }
 
-    /// The effects of the rules on a request. Each rule that fits counts the request.
-    pub(crate) fn fate(&mut self, seen: Seen<'_>) -> Fate {
+    /// The effects of the rules on a request; `None` means a handshake. Each rule that fits counts
+    /// the request.
+    pub(crate) fn fate(&mut self, session: SessionId, request: Option<&Request>) -> Fate {
         let mut fate = Fate {
             delay: self.delay,
             ..Fate::default()
         };
         self.waiting.retain_mut(|rule| {
-            if !rule.when.fits(seen) {
+            if !rule.when.fits(session, request) {
                 return true;
             }
             if let Some(left) = rule.when.skip.checked_sub(1) {
@@ -220,7 +202,7 @@ fn is_about(request: &Request, above: &str) -> bool {
     match request {
         Request::SetWatches(_) | Request::SetWatches2(_) => {
             let lists = set_watches::lists(request);
-            lists.is_some_and(|lists| lists.into_iter().flatten().any(|path| within(path)))
+            lists.is_some_and(|(_, lists)| lists.into_iter().flatten().any(|path| within(path)))
         }
         Request::Multi(MultiRequest { ops }) | Request::MultiRead(MultiReadRequest { ops }) => {
             ops.iter().any(|op| is_about(op, above))

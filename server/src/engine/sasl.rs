@@ -16,14 +16,10 @@ use sha1::{Digest, Sha1};
 
 /// A mechanism with its users. Its `Debug` must not show their secrets.
 pub(crate) trait Mechanism: fmt::Debug + Send + Sync {
-    /// Begins the exchange of a connection. The nonce is unique, and no client can predict it.
-    fn begin(&self, nonce: String) -> Box<dyn Exchange>;
-}
-
-/// The exchange of one connection.
-pub(crate) trait Exchange: fmt::Debug + Send {
-    /// The answer to a token; `None` if the token proves nothing or comes out of turn.
-    fn answer(&mut self, token: &[u8]) -> Option<Step>;
+    /// The answer to a connection's token with this number, counted from 0; `None` if the token
+    /// proves nothing or comes out of turn. The nonce is that of the connection, and no client can
+    /// predict it.
+    fn answer(&self, nonce: &str, turn: u32, token: &[u8]) -> Option<Step>;
 }
 
 /// The result of one step of an exchange.

@@ -16,36 +16,38 @@ use lockkeeper_proto::{EventType, Request, Zxid};
 
 use super::{basics::ConnId, view::View, watches::Modes};
 
-/// The lists of such a request: data, exist, child, persistent, recursive; `None` for any other
-/// request.
-pub(super) fn lists(request: &Request) -> Option<[&[String]; 5]> {
+/// The last transaction that the client has seen, and the lists of such a request: data, exist,
+/// child, persistent, recursive; `None` for any other request.
+pub(super) fn lists(request: &Request) -> Option<(Zxid, [&[String]; 5])> {
     Some(match request {
-        Request::SetWatches(it) => [
-            &it.data_watches,
-            &it.exist_watches,
-            &it.child_watches,
-            &[],
-            &[],
-        ],
-        Request::SetWatches2(it) => [
-            &it.data_watches,
-            &it.exist_watches,
-            &it.child_watches,
-            &it.persistent_watches,
-            &it.persistent_recursive_watches,
-        ],
+        Request::SetWatches(it) => {
+            let (data, exist, child) = (&it.data_watches, &it.exist_watches, &it.child_watches);
+            (it.relative_zxid, [data, exist, child, &[], &[]])
+        }
+        Request::SetWatches2(it) => (
+            it.relative_zxid,
+            [
+                &it.data_watches,
+                &it.exist_watches,
+                &it.child_watches,
+                &it.persistent_watches,
+                &it.persistent_recursive_watches,
+            ],
+        ),
         _ => return None,
     })
 }
 
-/// Sets the watches of the five lists, in the order of the table, and returns the events that the
+/// Sets the watches of such a request, in the order of the table, and returns the events that the
 /// connection has missed.
 pub(super) fn apply<'a>(
     view: &mut View,
     connection: ConnId,
-    since: Zxid,
-    [data, exist, child, persistent, recursive]: [&'a [String]; 5],
+    request: &'a Request,
 ) -> Vec<(EventType, &'a str)> {
+    let Some((since, [data, exist, child, persistent, recursive])) = lists(request) else {
+        return Vec::new();
+    };
     let View { tree, watches, .. } = view;
     let mut missed = Vec::new();
     for path in data {

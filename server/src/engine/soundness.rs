@@ -27,7 +27,7 @@ impl Engine {
                 assert!(speaks, "{watcher:?} watches");
             }
         }
-        for owner in self.state.live().tree.assert_sound() {
+        for owner in self.state.live.tree.assert_sound() {
             assert!(self.sessions.get(owner).is_some(), "the nodes of {owner}");
         }
         for (session, state) in self.sessions.iter() {
@@ -39,7 +39,7 @@ impl Engine {
                 let speaker = self.sessions.get(session).and_then(|own| own.connection);
                 // A follower may not know yet that the session is over.
                 let is_over =
-                    self.state.followers().is_some() && self.sessions.get(session).is_none();
+                    self.state.followers.is_some() && self.sessions.get(session).is_none();
                 assert!(is_over || speaker == Some(id), "{session}");
             }
         }

@@ -29,65 +29,13 @@ pub(super) fn apply(
     if let Request::Multi(multi) = request {
         return apply_multi(txn, session, multi);
     }
-    let reply = apply_alone(&mut txn, session, request);
+    let kind = of_create(request);
+    let kind = kind.map(|(flags, ttl_ms, _)| alone(request, flags, ttl_ms, session));
+    let reply = match apply_one(&mut txn, request, kind) {
+        Ok(Response::Create2(made)) => created(request, made).ok_or(ErrorCode::UNIMPLEMENTED),
+        reply => reply,
+    };
     (txn.commit(), reply)
-}
-
-fn apply_alone(
-    txn: &mut Txn<'_>,
-    session: SessionId,
-    request: &Request,
-) -> Result<Response, ErrorCode> {
-    match request {
-        Request::Create(CreateRequest {
-            path,
-            data,
-            acl,
-            flags,
-        })
-        | Request::Create2(CreateRequest {
-            path,
-            data,
-            acl,
-            flags,
-        })
-        | Request::CreateContainer(CreateRequest {
-            path,
-            data,
-            acl,
-            flags,
-        })
-        | Request::CreateTtl(CreateTtlRequest {
-            path,
-            data,
-            acl,
-            flags,
-            ..
-        }) => {
-            let made = txn.create(&NewNode {
-                path,
-                data: data.as_ref(),
-                acl: acl.as_deref(),
-                kind: alone(request, *flags, session)?,
-            })?;
-            created(request, made).ok_or(ErrorCode::UNIMPLEMENTED)
-        }
-        Request::Delete(it) => {
-            let done = txn.delete(&it.path, it.version);
-            done.map(|()| Response::Delete(Empty {}))
-        }
-        Request::SetData(it) => {
-            let done = txn.set_data(&it.path, it.data.as_ref(), it.version);
-            done.map(|stat| Response::SetData(StatResponse { stat }))
-        }
-        Request::SetAcl(it) => {
-            let done = txn.set_acl(&it.path, it.acl.as_deref(), it.version);
-            done.map(|stat| Response::SetAcl(StatResponse { stat }))
-        }
-        Request::Sync(it) => Ok(synced(&it.path)),
-        Request::Reconfig(_) => Err(ErrorCode::RECONFIG_DISABLED),
-        _ => Err(ErrorCode::UNIMPLEMENTED),
-    }
 }
 
 /// Applies the operations of a multi, up to the first one that fails.
@@ -105,6 +53,10 @@ fn apply_multi(
     let mut results = Vec::with_capacity(request.ops.len());
     for (op, kind) in request.ops.iter().zip(kinds) {
         match apply_one(&mut txn, op, kind) {
+            Ok(Response::Create2(made)) if !has_stat(op, kind) => {
+                let path = made.path;
+                results.push(Ok(Response::Create(CreateResponse { path })));
+            }
             Ok(result) => results.push(Ok(result)),
             Err(code) => {
                 txn.roll_back();
@@ -119,12 +71,18 @@ fn apply_multi(
     (txn.commit(), Ok(Response::Multi(MultiResponse { results })))
 }
 
+/// Whether a multi answers this create with the node's metadata.
+fn has_stat(op: &Request, kind: Option<Result<Kind, ErrorCode>>) -> bool {
+    let owner = kind.and_then(Result::ok).map(|kind| kind.owner);
+    matches!(op, Request::Create2(_)) || matches!(owner, Some(Owner::Container | Owner::Ttl { .. }))
+}
+
+/// Applies one operation. Whatever the create, the reply is that to a `create2`.
 fn apply_one(
     txn: &mut Txn<'_>,
     op: &Request,
     kind: Option<Result<Kind, ErrorCode>>,
 ) -> Result<Response, ErrorCode> {
-    let kind = kind.unwrap_or(Err(ErrorCode::MARSHALLING_ERROR));
     match op {
         Request::Create(CreateRequest {
             path, data, acl, ..
@@ -138,20 +96,13 @@ fn apply_one(
         | Request::CreateTtl(CreateTtlRequest {
             path, data, acl, ..
         }) => {
-            let kind = kind?;
             let made = txn.create(&NewNode {
                 path,
                 data: data.as_ref(),
                 acl: acl.as_deref(),
-                kind,
-            })?;
-            let has_stat = matches!(op, Request::Create2(_))
-                || matches!(kind.owner, Owner::Container | Owner::Ttl { .. });
-            Ok(if has_stat {
-                Response::Create2(made)
-            } else {
-                Response::Create(CreateResponse { path: made.path })
-            })
+                kind: kind.unwrap_or(Err(ErrorCode::MARSHALLING_ERROR))?,
+            });
+            made.map(Response::Create2)
         }
         Request::Delete(it) => {
             let done = txn.delete(&it.path, it.version);
@@ -161,11 +112,29 @@ fn apply_one(
             let done = txn.set_data(&it.path, it.data.as_ref(), it.version);
             done.map(|stat| Response::SetData(StatResponse { stat }))
         }
+        Request::SetAcl(it) => {
+            let done = txn.set_acl(&it.path, it.acl.as_deref(), it.version);
+            done.map(|stat| Response::SetAcl(StatResponse { stat }))
+        }
         Request::Check(it) => {
             let done = txn.check(&it.path, it.version);
             done.map(|()| Response::Check(Empty {}))
         }
-        _ => Err(ErrorCode::MARSHALLING_ERROR),
+        Request::Sync(it) => Ok(synced(&it.path)),
+        Request::Reconfig(_) => Err(ErrorCode::RECONFIG_DISABLED),
+        _ => Err(ErrorCode::UNIMPLEMENTED),
+    }
+}
+
+/// The flags of a create, its time to live, and whether it names an ACL; `None` if the request is no
+/// create.
+fn of_create(request: &Request) -> Option<(i32, Option<i64>, bool)> {
+    match request {
+        Request::Create(it) | Request::Create2(it) | Request::CreateContainer(it) => {
+            Some((it.flags, None, it.acl.is_some()))
+        }
+        Request::CreateTtl(it) => Some((it.flags, Some(it.ttl_ms), true)),
+        _ => None,
     }
 }
 
@@ -205,11 +174,12 @@ pub(super) fn lacks_acl(request: &MultiRequest, session: SessionId) -> bool {
 }
 
 /// What a create outside a multi makes, depending on operation and flags.
-fn alone(request: &Request, flags: i32, session: SessionId) -> Result<Kind, ErrorCode> {
-    let ttl_ms = match request {
-        Request::CreateTtl(request) => Some(request.ttl_ms),
-        _ => None,
-    };
+fn alone(
+    request: &Request,
+    flags: i32,
+    ttl_ms: Option<i64>,
+    session: SessionId,
+) -> Result<Kind, ErrorCode> {
     let mode = CreateMode::from_flags(flags, ttl_ms.unwrap_or(-1));
     let mode = mode.filter(|mode| mode.ttl_ms().is_some() == ttl_ms.is_some());
     let mode = mode.ok_or(ErrorCode::BAD_ARGUMENTS)?;
@@ -232,12 +202,8 @@ fn in_multi(
     op: &Request,
     session: SessionId,
 ) -> Result<Option<Result<Kind, ErrorCode>>, Unreadable> {
-    let (flags, ttl_ms, has_acl) = match op {
-        Request::Create(it) | Request::Create2(it) | Request::CreateContainer(it) => {
-            (it.flags, None, it.acl.is_some())
-        }
-        Request::CreateTtl(it) => (it.flags, Some(it.ttl_ms), true),
-        _ => return Ok(None),
+    let Some((flags, ttl_ms, has_acl)) = of_create(op) else {
+        return Ok(None);
     };
     let owner = match CreateMode::from_flags(flags, ttl_ms.unwrap_or(0)) {
         None if ttl_ms.is_some() => Err(ErrorCode::BAD_ARGUMENTS),

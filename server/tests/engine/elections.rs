@@ -30,14 +30,14 @@ fn world() -> World {
 }
 
 fn cut(world: &mut World, one: ServerId, other: ServerId) {
-    world.engine.cut_between(one, other, world.now);
-    world.engine.cut_between(other, one, world.now);
+    world.engine.set_cut_between(one, other, true, world.now);
+    world.engine.set_cut_between(other, one, true, world.now);
     world.collect();
 }
 
 fn mend(world: &mut World, one: ServerId, other: ServerId) {
-    world.engine.mend_between(one, other, world.now);
-    world.engine.mend_between(other, one, world.now);
+    world.engine.set_cut_between(one, other, false, world.now);
+    world.engine.set_cut_between(other, one, false, world.now);
     world.collect();
 }
 
@@ -124,7 +124,7 @@ fn one_direction_is_enough_for_a_follower_to_give_up() {
     for (from, to) in [(A, C), (C, A)] {
         let mut world = world();
         let (id, _) = join(&mut world, A);
-        world.engine.cut_between(from, to, world.now);
+        world.engine.set_cut_between(from, to, true, world.now);
         world.pass(NEARLY);
         assert!(!world.of(id).1);
         world.pass(2 * MS);
@@ -250,7 +250,7 @@ fn a_former_leader_learns_of_its_successor_when_the_link_is_mended() {
 fn the_member_that_knows_most_is_elected() {
     let mut world = world();
     let (id, _) = join(&mut world, A);
-    world.engine.freeze_server(B);
+    world.engine.freeze(Some(B));
     write(&mut world, id, "/n");
     assert_eq!(answered(&mut world, id), "/n");
     stop(&mut world, C);

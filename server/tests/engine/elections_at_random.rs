@@ -107,15 +107,17 @@ fn run(members: u32, events: Vec<Event>) {
     for event in events.into_iter().chain(end) {
         let (engine, now) = (&mut world.engine, world.now);
         match event {
-            Event::Cut(from, to) => engine.cut_between(ServerId(from), ServerId(to), now),
-            Event::Mend(from, to) => engine.mend_between(ServerId(from), ServerId(to), now),
+            Event::Cut(from, to) => engine.set_cut_between(ServerId(from), ServerId(to), true, now),
+            Event::Mend(from, to) => {
+                engine.set_cut_between(ServerId(from), ServerId(to), false, now);
+            }
             Event::Stop(server) => engine.stop_server(ServerId(server), now),
             Event::Start(server) => engine.start_server(ServerId(server), now),
             Event::Elect => {
                 engine.elect_another(now);
             }
-            Event::Lag(server) => engine.freeze_server(ServerId(server)),
-            Event::CatchUp(server) => engine.thaw_server(ServerId(server)),
+            Event::Lag(server) => engine.freeze(Some(ServerId(server))),
+            Event::CatchUp(server) => engine.thaw(Some(ServerId(server))),
             Event::Write(server) => clients.begin(&mut world, ServerId(server)),
             Event::Pass(ms) => world.pass(ms * MS),
         }

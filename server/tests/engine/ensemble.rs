@@ -57,7 +57,7 @@ fn servers_lag_independently_and_their_watches_fire_after_catching_up() {
     let node = create("/n", CreateMode::Persistent);
     world.call(ahead, &node).unwrap();
     world.call(behind, &get_data("/n", true)).unwrap();
-    world.engine.freeze_server(FOLLOWER);
+    world.engine.freeze(Some(FOLLOWER));
     world.call(ahead, &delete("/n")).unwrap();
     assert_eq!(
         world.call(ahead, &get_data("/n", false)),
@@ -81,7 +81,7 @@ fn servers_lag_independently_and_their_watches_fire_after_catching_up() {
 fn a_lagging_server_refuses_clients_that_have_seen_more() {
     let mut world = World::new(500);
     let (first, session) = join(&mut world, LEADER);
-    world.engine.freeze_server(FOLLOWER);
+    world.engine.freeze(Some(FOLLOWER));
     let before = world.engine.report().zxid;
     let node = create("/n", CreateMode::Persistent);
     world.call(first, &node).unwrap();
@@ -93,7 +93,7 @@ fn a_lagging_server_refuses_clients_that_have_seen_more() {
         world.call(id, &get_data("/n", false)),
         Err(ErrorCode::NO_NODE)
     );
-    world.engine.thaw_server(FOLLOWER);
+    world.engine.thaw(Some(FOLLOWER));
     world.call(id, &get_data("/n", false)).unwrap();
     assert!(resume(&mut world, FOLLOWER, &session, after).is_some());
 }

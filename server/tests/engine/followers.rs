@@ -100,7 +100,7 @@ pub(crate) fn path_of(answer: Result<Response, ErrorCode>) -> String {
 fn a_write_and_the_requests_behind_it_wait_for_its_transaction() {
     let mut world = world();
     let (id, _) = join(&mut world, ONE);
-    world.engine.freeze_server(ONE);
+    world.engine.freeze(Some(ONE));
     let node = create("/n", CreateMode::Persistent);
     world.send(id, &request_frame(Xid(1), &exists("/n")));
     let (_, missing) = reply(&mut world, id, OpCode::EXISTS);
@@ -111,7 +111,7 @@ fn a_write_and_the_requests_behind_it_wait_for_its_transaction() {
     world.send(id, &request_frame(Xid(5), &exists("/n")));
     world.pass(2 * LONGEST);
     assert!(is_silent(&mut world, id), "no transaction has arrived");
-    world.engine.thaw_server(ONE);
+    world.engine.thaw(Some(ONE));
     world.pass(2 * LONGEST);
     let (xid, created) = reply(&mut world, id, OpCode::CREATE);
     assert_eq!((xid, path_of(created)), (Xid(2), "/n".to_owned()));
@@ -128,7 +128,7 @@ fn a_write_and_the_requests_behind_it_wait_for_its_transaction() {
 fn a_write_of_a_former_connection_answers_the_same_xid_at_another_server() {
     let mut world = world();
     let (first, session) = join(&mut world, ONE);
-    world.engine.freeze_server(OTHER);
+    world.engine.freeze(Some(OTHER));
     let lost = create("/lost", CreateMode::Persistent);
     world.send(first, &request_frame(Xid(1), &lost));
     let (second, resumed) = resume(&mut world, OTHER, &session);
@@ -136,7 +136,7 @@ fn a_write_of_a_former_connection_answers_the_same_xid_at_another_server() {
     let wanted = create("/wanted", CreateMode::Persistent);
     world.send(second, &request_frame(Xid(1), &wanted));
     world.send(second, &request_frame(Xid(2), &delete("/none")));
-    world.engine.thaw_server(OTHER);
+    world.engine.thaw(Some(OTHER));
     world.pass(2 * LONGEST);
     let (xid, created) = reply(&mut world, second, OpCode::CREATE);
     assert_eq!((xid, path_of(created)), (Xid(1), "/lost".to_owned()));
@@ -151,14 +151,14 @@ fn the_same_xid_at_the_same_server_or_another_xid_gets_its_own_reply() {
     for (server, number) in [(ONE, 1), (OTHER, 7)] {
         let mut world = world();
         let (first, session) = join(&mut world, ONE);
-        world.engine.freeze_server(server);
+        world.engine.freeze(Some(server));
         let lost = create("/lost", CreateMode::Persistent);
         world.send(first, &request_frame(Xid(1), &lost));
         let (second, _) = resume(&mut world, server, &session);
         let wanted = create("/wanted", CreateMode::Persistent);
         world.send(second, &request_frame(Xid(number), &wanted));
         world.send(second, &request_frame(Xid(8), &exists("/lost")));
-        world.engine.thaw_server(server);
+        world.engine.thaw(Some(server));
         world.pass(2 * LONGEST);
         let (xid, created) = reply(&mut world, second, OpCode::CREATE);
         assert_eq!((xid, path_of(created)), (Xid(number), "/wanted".to_owned()));
@@ -172,7 +172,7 @@ fn a_read_is_stale_unless_a_sync_or_a_write_precedes_it() {
     for barrier in [sync("/"), delete("/none")] {
         let mut world = world();
         let (first, session) = join(&mut world, ONE);
-        world.engine.freeze_server(OTHER);
+        world.engine.freeze(Some(OTHER));
         let node = create("/n", CreateMode::Persistent);
         world.send(first, &request_frame(Xid(1), &node));
         let (second, _) = resume(&mut world, OTHER, &session);
@@ -181,7 +181,7 @@ fn a_read_is_stale_unless_a_sync_or_a_write_precedes_it() {
         assert_eq!(stale, Err(ErrorCode::NO_NODE));
         world.send(second, &request_frame(Xid(3), &barrier));
         world.send(second, &request_frame(Xid(4), &exists("/n")));
-        world.engine.thaw_server(OTHER);
+        world.engine.thaw(Some(OTHER));
         world.pass(2 * LONGEST);
         let _ = reply(&mut world, second, barrier.op());
         let (_, there) = reply(&mut world, second, OpCode::EXISTS);
@@ -193,7 +193,7 @@ fn a_read_is_stale_unless_a_sync_or_a_write_precedes_it() {
 fn a_follower_ends_a_session_when_the_transaction_arrives() {
     let mut world = world();
     let (id, session) = join(&mut world, ONE);
-    world.engine.freeze_server(ONE);
+    world.engine.freeze(Some(ONE));
     assert!(world.engine.expire_early(session.session_id, world.now));
     world.send(id, &request_frame(Xid(1), &exists("/n")));
     let (_, missing) = reply(&mut world, id, OpCode::EXISTS);
@@ -201,7 +201,7 @@ fn a_follower_ends_a_session_when_the_transaction_arrives() {
     let node = create("/n", CreateMode::Persistent);
     world.send(id, &request_frame(Xid(2), &node));
     world.engine.assert_sound();
-    world.engine.thaw_server(ONE);
+    world.engine.thaw(Some(ONE));
     world.pass(2 * LONGEST);
     assert!(world.of(id).1, "the connection is closed");
     assert_eq!(world.engine.report().nodes, 0);
@@ -218,7 +218,7 @@ fn a_deposed_leader_loses_only_transactions_that_no_follower_has_learned() {
     let (_, created) = reply(&mut world, id, OpCode::CREATE);
     assert_eq!(path_of(created), "/known");
     for server in [ONE, OTHER] {
-        world.engine.freeze_server(server);
+        world.engine.freeze(Some(server));
     }
     world.send(id, &request_frame(Xid(2), &delete("/known")));
     let lost = create("/lost", CreateMode::Persistent);
@@ -254,7 +254,7 @@ fn a_deposed_leader_keeps_the_transactions_up_to_the_given_zxid() {
     let mut world = world();
     let (id, _) = join(&mut world, ONE);
     for server in [ONE, OTHER] {
-        world.engine.freeze_server(server);
+        world.engine.freeze(Some(server));
     }
     let kept = create("/kept", CreateMode::Persistent);
     world.send(id, &request_frame(Xid(1), &kept));

@@ -106,7 +106,7 @@ fn a_stalled_session_expires_and_its_connection_stays_silent() {
         .call(id, &create("/e", CreateMode::Ephemeral))
         .unwrap();
     let session = response.session_id;
-    world.engine.set_session_stalled(session, true, world.now);
+    world.engine.set_stalled(Some(session), true, world.now);
     let ping = Request::Ping(Empty {});
     for _ in 0..4 {
         world.send(id, &request_frame(Xid::PING, &ping));
@@ -114,7 +114,7 @@ fn a_stalled_session_expires_and_its_connection_stays_silent() {
     }
     assert_eq!(world.engine.report().nodes, 0);
     assert_eq!(*world.of(id), (BytesMut::new(), false));
-    world.engine.set_session_stalled(session, false, world.now);
+    world.engine.set_stalled(Some(session), false, world.now);
     world.collect();
     assert_eq!(*world.of(id), (BytesMut::new(), true));
 }
@@ -234,9 +234,9 @@ proptest! {
         let header = [Xid(1).0.to_be_bytes(), i32::to_be_bytes(op)].concat();
         world.send(id, &frame_of(&[header, body].concat()));
         world.send(id, &after);
-        world.engine.freeze_reads();
+        world.engine.freeze(None);
         world.pass(5000 * MS);
-        world.engine.thaw();
+        world.engine.thaw(None);
         prop_assert_eq!(world.engine.report().sessions.len(), 0);
         prop_assert_eq!(world.engine.report().watches, 0);
     }

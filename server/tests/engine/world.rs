@@ -67,7 +67,7 @@ impl World {
         let id = ConnId(u64::try_from(self.sent.len()).unwrap());
         self.sent.push((BytesMut::new(), false));
         self.engine
-            .connected_to(server, id, "127.0.0.1:5".parse().unwrap(), self.now);
+            .connected(server, id, "127.0.0.1:5".parse().unwrap(), self.now);
         id
     }
 

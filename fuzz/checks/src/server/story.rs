@@ -12,7 +12,9 @@ use lockkeeper_proto::{ErrorCode, SessionId};
 
 use super::client::Client;
 use crate::script::Script;
-use lockkeeper_server::engine::{Config, ConnId, Effect, Engine, Now, Output, Received, When};
+use lockkeeper_server::engine::{
+    Config, ConnId, Effect, Engine, Now, Output, Received, ServerId, When,
+};
 
 /// The maximum number of steps of a story. Further bytes are not read.
 const LONGEST_STORY: u32 = 400;
@@ -169,7 +171,7 @@ impl Story {
             let id = ConnId(self.next);
             self.next += 1;
             let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000));
-            self.engine.connected(id, remote, self.now);
+            self.engine.connected(ServerId::FIRST, id, remote, self.now);
             self.clients.insert(id, Client::default());
             self.collect();
         }
@@ -225,13 +227,13 @@ impl Story {
         let which = usize::from(script.byte()) % self.sessions.len().max(1);
         let session = self.sessions.get(which).map(|(id, _)| *id);
         let effect = match script.byte() % 14 {
-            0 => return self.engine.freeze_reads(),
-            1 => return self.engine.thaw(),
+            0 => return self.engine.freeze(None),
+            1 => return self.engine.thaw(None),
             2 => return self.engine.clear_faults(now),
-            3 => return self.engine.cut_all(),
+            3 => return self.engine.cut_all(None),
             4 => {
                 self.may_be_late = true;
-                return self.engine.set_stalled(script.byte() & 1 != 0, now);
+                return self.engine.set_stalled(None, script.byte() & 1 != 0, now);
             }
             5 => {
                 self.may_be_late = true;
@@ -256,7 +258,7 @@ impl Story {
                     _ => {
                         self.may_be_late = true;
                         let stalled = script.byte() & 1 != 0;
-                        self.engine.set_session_stalled(session, stalled, now);
+                        self.engine.set_stalled(Some(session), stalled, now);
                     }
                 }
                 return;

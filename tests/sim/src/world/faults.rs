@@ -64,7 +64,7 @@ impl World {
             FaultKind::Lag(server, ms) => {
                 if self.has_leader() {
                     self.figures.count("fault: server lags");
-                    self.engine.freeze_server(ServerId(server));
+                    self.engine.freeze(Some(ServerId(server)));
                     self.after_engine();
                     if let Some(state) = self.server(server) {
                         state.lag_until = until(ms);
@@ -133,7 +133,7 @@ impl World {
                     .server(server)
                     .is_some_and(|state| state.lag_until <= now);
                 if over {
-                    self.engine.thaw_server(ServerId(server));
+                    self.engine.thaw(Some(ServerId(server)));
                     self.after_engine();
                 }
             }

@@ -1,7 +1,7 @@
 //! Servers that refuse: those without a majority refuse clients, and those with too much to do
 //! refuse requests.
 //!
-//! Not here: what such a server answers (the engine: `server/src/engine/lag.rs`, `rules.rs`).
+//! Not here: what such a server answers (the engine: `server/src/engine/handshake.rs`, `rules.rs`).
 
 use lockkeeper_proto::ErrorCode;
 use lockkeeper_server::engine::{Effect, ServerId, When};

@@ -36,7 +36,7 @@ impl World {
             let remote = SocketAddr::from((address_of(client), 1024));
             let now = self.engine_now();
             self.engine
-                .connected_to(ServerId(server), ConnId(id), remote, now);
+                .connected(ServerId(server), ConnId(id), remote, now);
             self.after_engine();
         }
     }
