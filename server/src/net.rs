@@ -167,7 +167,7 @@ async fn serve(shared: &Shared, id: ConnId, mut stream: TcpStream, outgoing: &Ou
             outgoing.end();
         });
         let reading = pin!(async {
-            select(reading, pin!(outgoing.over.cancelled())).await;
+            select(reading, pin!(outgoing.ended())).await;
             time::sleep(FLUSH).await;
         });
         select(reading, pin!(write_replies(&mut write, outgoing))).await;
@@ -186,7 +186,7 @@ async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, out
         task::coop::consume_budget().await;
         // The buffer is allocated only when there is something to read, so idle connections cost no
         // buffers.
-        let buffer = match select(pin!(read.readable()), pin!(outgoing.nudged.notified())).await {
+        let buffer = match select(pin!(read.readable()), pin!(outgoing.nudged())).await {
             Either::Left((Ok(()), _)) => match try_read(read) {
                 Ok(buffer) if buffer.is_empty() => return,
                 Ok(buffer) => buffer,

@@ -90,7 +90,7 @@ impl Followers {
         let all = (0..count).map(|server| (ServerId(server), follower()));
         Self {
             longest,
-            seed: live.tree.seed,
+            seed: live.tree.seed(),
             sent: 0,
             commits: true,
             all: all.collect(),

@@ -15,6 +15,7 @@ use super::{
     Engine,
     basics::{ConnId, ServerId},
     connection::Connection,
+    watches::Watches,
 };
 
 /// The version that the server reports. Clients read the number in front.
@@ -111,7 +112,7 @@ impl Engine {
 
     fn monitor(&self, server: ServerId) -> String {
         let (tree, counters) = (&self.state.live.tree, &self.connections.counters);
-        let ephemerals: usize = tree.ephemerals.values().map(BTreeSet::len).sum();
+        let ephemerals: usize = tree.ephemerals().values().map(BTreeSet::len).sum();
         table(
             "zk_",
             "\t",
@@ -150,7 +151,7 @@ impl Engine {
     }
 
     fn dump(&self) -> String {
-        let (live, owners) = (self.sessions.iter(), &self.state.live.tree.ephemerals);
+        let (live, owners) = (self.sessions.iter(), self.state.live.tree.ephemerals());
         let (all, with_nodes) = (live.len(), owners.len());
         let sessions = live.map(|(id, own)| format!("\t{id}\t{}ms\n", own.timeout.as_millis()));
         let nodes = owners.iter().map(|(session, paths)| {
@@ -167,8 +168,8 @@ impl Engine {
 
     fn watch_summary(&self) -> String {
         let watching = || self.state.views().map(|view| &view.watches);
-        let connections: BTreeSet<_> = watching().flat_map(|it| it.paths_of.keys()).collect();
-        let paths: BTreeSet<_> = watching().flat_map(|it| it.at.keys()).collect();
+        let connections: BTreeSet<_> = watching().flat_map(Watches::connections).collect();
+        let paths: BTreeSet<_> = watching().flat_map(Watches::paths).collect();
         let (connections, paths) = (connections.len(), paths.len());
         let watches = self.all_watches();
         format!("{connections} connections watching {paths} paths\nTotal watches:{watches}\n")

@@ -85,7 +85,7 @@ impl Engine {
 
     /// The next event about this path, or one below it, is lost on its way.
     pub fn lose_event(&mut self, within: String) {
-        self.connections.lost_events.push(within);
+        self.connections.lose_event(within);
     }
 
     /// Sets whether a server of an ensemble goes on showing the ephemeral nodes of sessions that end
@@ -104,7 +104,7 @@ impl Engine {
         };
         let connection = own.connection;
         // It ends when its client knows of the end, or when its timeout is over.
-        self.sessions.ending.entry(session).or_default();
+        self.sessions.begin_end(session);
         if let Some(connection) = connection {
             self.close(connection);
         }

@@ -360,7 +360,7 @@ impl Engine {
         self.sessions.untell_end(id);
         self.connections.end_handshake(id);
         for view in self.state.views_mut() {
-            view.watches.hand_over(id, None);
+            view.watches.forget(id);
         }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Sessions {
     /// All sessions, by the end of their buckets in ticks since `epoch`.
     buckets: BTreeSet<(u64, SessionId)>,
     /// Those that end when their client knows of the end, and the connection on which it was told.
-    pub(crate) ending: BTreeMap<SessionId, Option<ConnId>>,
+    ending: BTreeMap<SessionId, Option<ConnId>>,
     epoch: Instant,
     tick: Duration,
     next_id: i64,
@@ -151,6 +151,11 @@ impl Sessions {
         if let Some(session) = self.live.get_mut(&id) {
             session.connection.take_if(|own| *own == connection);
         }
+    }
+
+    /// The session will end when its client knows of the end, or when its timeout is over.
+    pub(crate) fn begin_end(&mut self, id: SessionId) {
+        self.ending.entry(id).or_default();
     }
 
     /// A client asks for the session on this connection. Returns whether the client is told of the

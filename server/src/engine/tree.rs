@@ -93,10 +93,9 @@ impl Node {
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     nodes: Map<Arc<str>, Node>,
-    /// All ephemeral nodes, by session.
-    pub(crate) ephemerals: BTreeMap<SessionId, BTreeSet<Arc<str>>>,
+    ephemerals: BTreeMap<SessionId, BTreeSet<Arc<str>>>,
     reapable: BTreeSet<Arc<str>>,
-    pub(crate) seed: Seeded,
+    seed: Seeded,
 }
 
 impl Tree {
@@ -118,6 +117,10 @@ impl Tree {
             tree.insert(Arc::from(system), node);
         }
         tree
+    }
+
+    pub(crate) fn seed(&self) -> Seeded {
+        self.seed
     }
 
     /// A node without data, with all counters at zero.
@@ -198,6 +201,11 @@ impl Tree {
     /// The ephemeral nodes of a session.
     pub(crate) fn ephemerals_of(&self, session: SessionId) -> impl Iterator<Item = &Arc<str>> {
         self.ephemerals.get(&session).into_iter().flatten()
+    }
+
+    /// All ephemeral nodes, by session.
+    pub(crate) fn ephemerals(&self) -> &BTreeMap<SessionId, BTreeSet<Arc<str>>> {
+        &self.ephemerals
     }
 
     /// Containers and TTL nodes that must be deleted at `unix_ms`.

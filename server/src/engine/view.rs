@@ -37,7 +37,7 @@ impl View {
     pub(super) fn copy(&self) -> Self {
         Self {
             tree: self.tree.clone(),
-            watches: Watches::new(self.tree.seed),
+            watches: Watches::new(self.tree.seed()),
             zxid: self.zxid,
             keeps_ended: false,
         }

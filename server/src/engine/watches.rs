@@ -77,8 +77,8 @@ pub(crate) enum Table {
 /// All watches.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Watches {
-    pub(crate) at: Map<Arc<str>, BTreeMap<ConnId, Modes>>,
-    pub(crate) paths_of: BTreeMap<ConnId, BTreeSet<Arc<str>>>,
+    at: Map<Arc<str>, BTreeMap<ConnId, Modes>>,
+    paths_of: BTreeMap<ConnId, BTreeSet<Arc<str>>>,
 }
 
 impl Watches {
@@ -134,7 +134,12 @@ impl Watches {
         before.has(modes)
     }
 
-    /// Removes all watches of a connection, and adds them to others, if there are any.
+    /// Removes all watches of a connection.
+    pub(crate) fn forget(&mut self, connection: ConnId) {
+        self.hand_over(connection, None);
+    }
+
+    /// Removes all watches of a connection, and adds them to others.
     pub(crate) fn hand_over(&mut self, connection: ConnId, mut to: Option<&mut Self>) {
         for path in self.paths_of.get(&connection).cloned().unwrap_or_default() {
             if let Some(modes) = self
@@ -233,5 +238,15 @@ impl Watches {
             });
             set.map(move |watcher_type| (path.to_string(), watcher_type))
         })
+    }
+
+    /// The connections that watch.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = ConnId> {
+        self.paths_of.keys().copied()
+    }
+
+    /// The paths that are watched.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.at.keys()
     }
 }
