@@ -175,7 +175,7 @@ impl Election {
         self.queue.lock_timeout(wait).await
     }
 
-    /// Sees who leads, without taking part: for those who send work to the leader, or show who leads.
+    /// Sees who leads, without taking part: for a program that sends work to the leader, or shows it.
     /// Sends nothing until the observer is asked.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! Who leads, for those who only want to know.
+//! Who leads, for programs that only want to know.
 //!
 //! Not here: taking part (`election`). An observer has no node, so no contender knows of it.
 
