@@ -10,10 +10,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use lockkeeper::locks::QueueEntry;
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::oneshot;
 
-use crate::exit::Failure;
+use crate::{duration::Human, exit::Failure};
 
 /// Writes all of the text to stdout, and flushes.
 pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
@@ -121,6 +122,12 @@ pub(crate) fn now() -> Duration {
 /// The time since an event, from the server's timestamp and our clock; zero if our clock is behind the timestamp.
 pub(crate) fn ago(since_1970: Duration) -> Duration {
     now().saturating_sub(since_1970)
+}
+
+/// The age of a contender's node, as far as it is known.
+pub(crate) fn age(standing: &QueueEntry) -> String {
+    let age = || Human(ago(standing.stat.created())).to_string();
+    standing.is_readable.then(age).unwrap_or("?".to_owned())
 }
 
 /// A time in milliseconds.

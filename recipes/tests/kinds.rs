@@ -13,6 +13,7 @@ use lockkeeper_recipes::{
 };
 use lockkeeper_server::When;
 use lockkeeper_session::{Client, Effect, Error as SessionError, ErrorKind, Peer};
+use tokio::time::Instant;
 
 use support::{
     below, client, server,
@@ -312,6 +313,25 @@ async fn another_limit_is_refused_while_others_hold_leases() {
     let _three = soon(three.acquire()).await.unwrap();
     let data = one.get_data("/s/leases").await.unwrap().data;
     assert_eq!(data.as_deref(), Some(&b"10.0.0.7"[..]));
+}
+
+/// Somebody may change the data of the directory all the time.
+#[tokio::test]
+async fn a_limit_that_cannot_be_written_yet_is_written_after_a_pause() {
+    let server = server().await;
+    let client = client(&server).await;
+    let made = client.create_all("/s/leases", "", CreateMode::Persistent);
+    made.await.unwrap();
+    for nth in 1..=4 {
+        let changed = When::op(OpCode::SET_DATA).nth(nth);
+        server.faults().refuse(changed, ErrorCode::BAD_VERSION);
+    }
+    let begin = Instant::now();
+    let semaphore = Semaphore::new(&client, "/s", 2).unwrap();
+    let _lease = soon(semaphore.acquire()).await.unwrap();
+    assert_eq!(server.counters().requests_of(OpCode::SET_DATA), 5);
+    // Four pauses, each twice as long as the last, of which up to half is left out.
+    assert!(begin.elapsed() > Duration::from_millis(100));
 }
 
 /// Every method that takes a number of leases grants all of them or none.

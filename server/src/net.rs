@@ -82,8 +82,11 @@ impl Port {
         let gone = || io::Error::other("cannot open the port: the server has stopped");
         let alive = self.alive.upgrade().ok_or_else(gone)?;
         let (shared, server) = (Arc::clone(&self.shared), self.server);
+        // They are dropped in this order: when all tasks have ended, the port is closed.
+        let kept = (listener, alive);
         let task = self.runtime.spawn(async move {
-            let accepting = accept_all(&shared, &alive, server, &listener);
+            let (listener, alive) = &kept;
+            let accepting = accept_all(&shared, alive, server, listener);
             shared.stop.run_until_cancelled(accepting).await;
         });
         *self.listening() = Some(task);

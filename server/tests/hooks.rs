@@ -12,7 +12,7 @@ use lockkeeper_proto::{
     header::ReplyHeader,
     jute::{Decode, Reader},
 };
-use lockkeeper_server::{Faults, Server, When};
+use lockkeeper_server::{Cluster, Faults, Server, When};
 
 async fn server() -> Server {
     Server::start().await.unwrap()
@@ -123,9 +123,13 @@ async fn an_early_expiry_ends_the_session_at_once() {
 /// So the client relies on nothing any more when others can have its locks.
 #[tokio::test]
 async fn the_nodes_of_an_expired_session_go_when_its_client_knows() {
-    let server = server().await;
-    let mut peer = Peer::join(&server).await;
-    let mut watcher = Peer::join(&server).await;
+    nodes_go_when_the_client_knows(&server().await).await;
+    nodes_go_when_the_client_knows(&Cluster::start(3).await.unwrap()).await;
+}
+
+async fn nodes_go_when_the_client_knows(server: &Server) {
+    let mut peer = Peer::join(server).await;
+    let mut watcher = Peer::join(server).await;
     peer.create("/e", Ephemeral).await.unwrap();
     watcher.call(&exists("/e", true)).await.unwrap();
     assert!(server.faults().expire(peer.session));
@@ -134,7 +138,7 @@ async fn the_nodes_of_an_expired_session_go_when_its_client_knows() {
     let mut raw = Raw::connect(server.local_addr()).await;
     assert_eq!(raw.handshake(&peer.resume_request()).await, None);
     server.faults().cut_all();
-    let mut watcher = Peer::join(&server).await;
+    let mut watcher = Peer::join(server).await;
     assert_eq!(server.paths(), ["/e"]);
     watcher.call(&exists("/e", true)).await.unwrap();
     let mut raw = Raw::connect(server.local_addr()).await;

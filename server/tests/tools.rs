@@ -173,4 +173,12 @@ fn a_server_on_a_thread_of_its_own_needs_no_runtime() {
     assert_eq!(taken.unwrap_err().kind(), ErrorKind::AddrInUse);
     block_on(server.shutdown());
     assert_eq!(refused(ask()), ErrorKind::ConnectionRefused);
+    // The port was open for a moment more, most of all when the server had just begun.
+    for _ in 0..200 {
+        let server = Server::builder().start_on_thread().unwrap();
+        let address = server.local_addr();
+        block_on(server.shutdown());
+        let late = TcpStream::connect(address);
+        assert_eq!(late.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    }
 }

@@ -1,6 +1,6 @@
 //! Whether the servers are one ensemble, and all of it. Pure, as `problems`.
 
-use super::{ask::Answer, problems::Problem};
+use super::{ask::Answer, report::Problem};
 
 /// The servers that cannot be of one ensemble with this one.
 pub(super) fn strangers<'a>(one: &Answer, all: &'a [Answer]) -> Vec<&'a str> {

@@ -26,7 +26,7 @@ use crate::{
     text,
 };
 use ask::Answer;
-use problems::Problem;
+use report::Problem;
 
 /// Between two examinations.
 const PAUSE: Duration = Duration::from_millis(500);

@@ -2,11 +2,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use serde::Serialize;
-
 use super::{
     ask::{Answer, Refused},
     ensemble,
+    report::Problem,
 };
 use crate::duration::Human;
 
@@ -16,17 +15,6 @@ const FAR_APART_MS: u64 = 1000;
 const USUAL_SESSION_MS: u64 = 10_000;
 /// With a longer round trip, a short session of 4 s has no time for a lost packet.
 const LONG_ROUND_TRIP_MS: f64 = 200.0;
-
-/// Something that is wrong, or could be better.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Problem {
-    pub(super) server: String,
-    pub(super) what: String,
-    #[serde(rename = "do")]
-    pub(super) cure: &'static str,
-    #[serde(skip)]
-    pub(super) is_note: bool,
-}
 
 /// All that is wrong, in the order of the servers.
 pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {

@@ -2,10 +2,22 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{ask::Answer, problems::Problem};
+use super::ask::Answer;
 use crate::{duration::Human, text};
+
+/// Something that is wrong, or could be better.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Problem {
+    pub(super) server: String,
+    pub(super) what: String,
+    #[serde(rename = "do")]
+    pub(super) cure: &'static str,
+    #[serde(skip)]
+    pub(super) is_note: bool,
+}
 
 /// A block for each server, and the problems.
 pub(super) fn text(answers: &[Answer], problems: &[Problem]) -> String {

@@ -6,7 +6,7 @@ use std::{collections::HashMap, fmt::Write as _};
 
 use lockkeeper::locks::QueueEntry;
 
-use super::table::{age, role, who};
+use super::table::{role, who};
 use crate::text;
 
 /// The lines for all changes. Departures come first, because a holder must leave before the next one is granted the lock.
@@ -19,7 +19,11 @@ pub(super) fn text(before: &[QueueEntry], now: &[QueueEntry], long: bool) -> Str
     let moment = text::moment(text::now());
     let mut lines = String::new();
     let mut line = |what: &str, standing: &QueueEntry| {
-        let (role, age, who) = (role(standing.kind), age(standing), who(standing, long));
+        let (role, age, who) = (
+            role(standing.kind),
+            text::age(standing),
+            who(standing, long),
+        );
         let text = format!("{moment}  {what:<8}  {role:<6}  {age:>9}  {who}");
         // Writing to a string does not fail.
         let _ = writeln!(lines, "{}", text.trim_end());

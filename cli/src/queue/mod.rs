@@ -24,8 +24,6 @@ use lockkeeper::{
 
 use crate::{client::ClientArgs, exit::Failure, outage, paths, text};
 
-pub(crate) use table::age;
-
 /// Show who holds a lock, and who waits for it
 #[derive(Args, Debug)]
 #[command(

@@ -6,7 +6,7 @@ use lockkeeper::{
 };
 
 use super::author;
-use crate::{duration::Human, text};
+use crate::text;
 
 /// A terminal that is narrower than this gets no column for the session.
 const WIDE: usize = 76;
@@ -63,7 +63,7 @@ fn row(standing: &QueueEntry, long: bool) -> [String; 6] {
     [
         (if standing.holds { "holds" } else { "waits" }).to_owned(),
         ahead.unwrap_or_default(),
-        age(standing),
+        text::age(standing),
         role(standing.kind).to_owned(),
         match standing.stat.ephemeral_owner {
             SessionId::NONE => "-".to_owned(),
@@ -71,12 +71,6 @@ fn row(standing: &QueueEntry, long: bool) -> [String; 6] {
         },
         who(standing, long),
     ]
-}
-
-/// The age of a contender's node, as far as it is known.
-pub(crate) fn age(standing: &QueueEntry) -> String {
-    let age = || Human(text::ago(standing.stat.created())).to_string();
-    standing.is_readable.then(age).unwrap_or("?".to_owned())
 }
 
 /// The data of a contender's node, and with `long` also its path. A mark says that no session ends the node, another one that

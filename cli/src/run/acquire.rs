@@ -22,7 +22,6 @@ use crate::{
     client,
     duration::Human,
     exit::{self, Failure, Level},
-    queue::age,
     refusal, text,
 };
 
@@ -243,7 +242,7 @@ async fn standing(client: &Client, path: &str) -> String {
             who if who.is_empty() => format!("session {}", holder.stat.ephemeral_owner),
             who => who,
         };
-        format!("; held by {who}, for at most {}", age(holder))
+        format!("; held by {who}, for at most {}", text::age(holder))
     });
     [place, holder].into_iter().flatten().collect()
 }

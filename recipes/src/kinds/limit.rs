@@ -78,7 +78,10 @@ impl Limit {
             };
             match error.code() {
                 // Another client has changed the data meanwhile.
-                Some(ErrorCode::BAD_VERSION) => {}
+                Some(ErrorCode::BAD_VERSION) => {
+                    backoff.begin(client);
+                    backoff.pause().await;
+                }
                 _ if error.is_transient() => backoff.after(client, &error).await,
                 // The directory is gone, or this client may not read or write its data.
                 Some(_) => return Ok(None),

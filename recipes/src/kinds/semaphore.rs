@@ -36,9 +36,9 @@ use crate::{
 /// # The limit
 /// All users of a path must agree on the limit, or share it through a node
 /// ([`with_shared_limit`](Self::with_shared_limit)). A limit that differs from that of the present
-/// holders is refused ([`LockError::OtherLimit`]); Curator does not check it. A shared limit can be changed while leases are
-/// held. A lower limit takes no lease away: it grants no further lease until enough leases were
-/// released.
+/// holders is refused ([`LockError::OtherLimit`]); Curator does not check it. A shared limit can be
+/// changed while leases are held. A lower limit takes no lease away: it grants no further lease until
+/// enough leases were released.
 ///
 /// # Cost
 /// Two round trips when a lease is free: one to become the first waiter of the queue, one for the

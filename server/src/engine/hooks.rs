@@ -127,7 +127,8 @@ impl Engine {
         for session in self.sessions.expired(now.instant) {
             let own = self.sessions.get(session);
             let is_connected = own.is_some_and(|own| own.connection.is_some());
-            if is_connected || self.sessions.is_told(session).is_some() {
+            let is_told = self.sessions.is_told(session).is_some();
+            if (is_connected || is_told) && self.state.has_leader() {
                 self.sessions.touch(session, now.instant);
                 self.expire(session);
             }

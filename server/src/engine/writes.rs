@@ -77,7 +77,7 @@ fn has_stat(op: &Request, kind: Option<Result<Kind, ErrorCode>>) -> bool {
     matches!(op, Request::Create2(_)) || matches!(owner, Some(Owner::Container | Owner::Ttl { .. }))
 }
 
-/// Applies one operation. Whatever the create, the reply is that to a `create2`.
+/// Applies one operation. The reply to a create of any kind is that to a `create2`.
 fn apply_one(
     txn: &mut Txn<'_>,
     op: &Request,
