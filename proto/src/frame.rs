@@ -43,8 +43,9 @@ pub fn split(stream: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Frame
     if stream.len().saturating_sub(PREFIX_LEN) < length {
         return Ok(None);
     }
-    stream.advance(PREFIX_LEN);
-    Ok(Some(stream.split_to(length).freeze()))
+    let mut message = stream.split_to(PREFIX_LEN + length).freeze();
+    message.advance(PREFIX_LEN);
+    Ok(Some(message))
 }
 
 /// Appends a frame to `out` and returns the length of its message. `write` writes the message.

@@ -4,8 +4,8 @@
 //! [`machine`] makes every decision: which server to try, what to send, which request a reply
 //! answers, when the session is lost, and how long the lease lasts. It has no socket, clock, task
 //! or global randomness. So one seed replays a failure, and a fuzzer can reach reconnect and
-//! expiry. The client moves bytes between the machine and the servers: on a thread of its own (feature
-//! `thread`), or as a task of tokio (feature `tokio`, on by default).
+//! expiry. The client moves bytes between the machine and the servers: as a task of tokio (feature
+//! `tokio`, on by default), of the program's runtime or of one on a thread of its own.
 //!
 //! ```
 //! # use lockkeeper_server::Server;
@@ -45,7 +45,7 @@
 )]
 
 mod auth_failure;
-#[cfg(feature = "thread")]
+#[cfg(feature = "tokio")]
 mod client;
 mod connect_string;
 #[cfg(feature = "digest")]
@@ -59,15 +59,15 @@ mod peer;
 mod tls_failure;
 
 pub use auth_failure::AuthFailure;
-#[cfg(feature = "thread")]
+#[cfg(feature = "tokio")]
 #[doc(hidden)]
 pub use client::sync;
-#[cfg(feature = "thread")]
+#[cfg(feature = "tokio")]
 #[doc(inline)]
 pub use client::sync::changes::Changes;
 #[cfg(feature = "tls")]
 pub use client::tls;
-#[cfg(feature = "thread")]
+#[cfg(feature = "tokio")]
 pub use client::{
     Builder, Client, Clock, Connector, GroupEvent, Lease, LeaseKeeper, Missed, OpResult, Outcome,
     PendingReply, PersistentWatcher, Raw, ReadResult, ReadTransaction, Sleep, Transaction,

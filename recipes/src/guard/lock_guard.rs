@@ -18,7 +18,7 @@ use lockkeeper_proto::SessionId;
 use lockkeeper_session::{
     Client,
     sync::{
-        notify::Notify,
+        Notify,
         select::{Either, select},
     },
 };
@@ -80,7 +80,7 @@ impl Hold {
     ) -> Self {
         Self {
             state: Mutex::new((Stage::Held { as_reader: false }, None)),
-            changed: Notify::default(),
+            changed: Notify::new(),
             directory,
             since,
             is_in_doubt: AtomicBool::new(false),

@@ -16,7 +16,7 @@ use std::{
 };
 
 use lockkeeper_proto::path::PathError;
-use lockkeeper_session::{Client, sync::notify::Notify};
+use lockkeeper_session::{Client, sync::Notify};
 
 use crate::{backoff::timeout, error::LockError, guard::Guard, kinds::mutex::Mutex};
 

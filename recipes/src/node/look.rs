@@ -16,9 +16,7 @@ use std::{
 };
 
 use lockkeeper_proto::{Response, SessionId};
-use lockkeeper_session::{
-    Client, Effect, Error as SessionError, ErrorKind, Peer, sync::notify::Notify,
-};
+use lockkeeper_session::{Client, Effect, Error as SessionError, ErrorKind, Peer, sync::Notify};
 
 use super::identity::NodeIdentity;
 use crate::order::listing::Listed;
@@ -79,7 +77,7 @@ impl Look {
         Arc::new(Self {
             connection: client.raw().next_connection(),
             found: OnceLock::new(),
-            is_made: Notify::default(),
+            is_made: Notify::new(),
         })
     }
 

@@ -13,6 +13,7 @@ use super::{
     random::{Random, random_u64},
     shared::Shared,
     sync::select::{Either, select},
+    task::{Task, is_in_runtime},
 };
 use crate::{
     ConnectString, Error, LeasePolicy, OnExpiry, Snapshot,
@@ -317,14 +318,13 @@ impl Builder {
     ///
     /// # Errors
     /// Same as [`connect`](Self::connect).
-    #[cfg(feature = "tokio")]
     #[doc(hidden)]
     pub async fn connect_on(
         self,
         spawn: impl FnOnce(super::sync::BoxFuture<'static, ()>),
     ) -> Result<Client, Error> {
         let spawn = |driver| {
-            spawn(Box::pin(super::task::Task::new(driver)));
+            spawn(Box::pin(Task::new(driver)));
             Ok(None)
         };
         self.connected(spawn).await
@@ -362,11 +362,10 @@ pub(super) type Started = Result<Option<OwnThread>, Error>;
 /// Starts a client: as a task of the present runtime, or on a thread if that is wanted or if there
 /// is no runtime.
 fn spawn(driver: Driver, own_thread: bool) -> Started {
-    #[cfg(feature = "tokio")]
-    if !own_thread && super::task::is_in_runtime() {
-        tokio::spawn(super::task::Task::new(driver));
+    let task = Task::new(driver);
+    if !own_thread && is_in_runtime() {
+        tokio::spawn(task);
         return Ok(None);
     }
-    let _ = own_thread;
-    OwnThread::spawn(driver).map(Some)
+    OwnThread::spawn(task).map(Some)
 }

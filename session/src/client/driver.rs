@@ -25,7 +25,7 @@ use super::{
     clock::Clock,
     net::{
         frames::Frames,
-        sockets::{Net, Sockets},
+        sockets::Net,
         transport::{Connecting, Connector},
     },
     shared::{Delivery, Shared, WireCommand},
@@ -155,7 +155,7 @@ impl Driver {
     }
 
     /// Passes the inputs to the machine, and takes its outputs.
-    fn turn(&mut self, cx: &Context<'_>, now: Instant, sockets: &Sockets) -> Turn {
+    fn turn(&mut self, cx: &Context<'_>, now: Instant) -> Turn {
         let mut commands = Vec::new();
         let mut core = self.shared.lock();
         // Whoever submits something after this turn has looked wakes the driver.
@@ -193,7 +193,7 @@ impl Driver {
             self.background.add(task);
         }
         for command in commands {
-            self.obey(command, sockets);
+            self.obey(command);
         }
         self.shared.deliver(self.deliveries.drain(..));
         woken.into_iter().for_each(Waker::wake);
@@ -203,17 +203,14 @@ impl Driver {
         turn
     }
 
-    fn obey(&mut self, command: WireCommand, sockets: &Sockets) {
+    fn obey(&mut self, command: WireCommand) {
         match command {
             WireCommand::Disconnect => {
                 self.replace_wire(Wire::Down);
                 self.out.clear();
             }
             WireCommand::Connect(endpoint) => {
-                let net = Net {
-                    shared: self.shared.clone(),
-                    sockets: sockets.clone(),
-                };
+                let net = Net(self.shared.clone());
                 let connecting = self.connector.connect((*endpoint).clone(), &net);
                 self.replace_wire(Wire::Connecting(connecting));
             }
@@ -264,12 +261,12 @@ impl Driver {
     }
 
     /// Does what there is to do, for a limited number of turns.
-    pub(crate) fn run(&mut self, cx: &mut Context<'_>, sockets: &Sockets) -> Run {
+    pub(crate) fn run(&mut self, cx: &mut Context<'_>) -> Run {
         let _in_span = self.span.clone().entered();
         for _ in 0..TURNS_PER_RUN {
             let full = self.read(cx);
             let now = self.clock.now();
-            let turn = self.turn(cx, now, sockets);
+            let turn = self.turn(cx, now);
             if turn.has_ended {
                 return Run::Ended;
             }

@@ -10,7 +10,7 @@
 //! | `shared` | the machine behind a lock; handles, watchers and the driver share it |
 //! | `lease` | until when the session lives for certain, and who needs to know |
 //! | `driver`, `background` | what moves bytes and time between the machine and the socket; futures that run beside |
-//! | `task`; `own_thread`, `parker` | who runs the driver: a task of tokio, or a thread |
+//! | `task`, `own_thread` | the driver as a task of tokio; a thread and runtime for it alone |
 //! | `wait` | waiting for a future without async |
 //! | `sync` | waiting for another task: a value, a change, the first of two futures |
 //! | `net/` | byte streams to servers: TCP, TLS, frames |
@@ -31,17 +31,17 @@ mod lease;
 mod net;
 mod operations;
 mod own_thread;
-mod parker;
 mod random;
 mod raw;
-#[cfg(all(test, shuttle))]
-mod schedules;
 mod shared;
 mod sleep;
 #[doc(hidden)]
 pub mod sync;
-#[cfg(feature = "tokio")]
 mod task;
+#[cfg(all(test, shuttle))]
+mod tests {
+    mod schedules;
+}
 mod timers;
 mod wait;
 mod watches;

@@ -1,23 +1,20 @@
-//! The thread of a client: it runs the driver and needs no runtime. A blocked or busy runtime of
-//! the program does not stop it, so the session lives on.
+//! The thread of a client, with a runtime for the client alone. A blocked or busy runtime of the
+//! program does not stop it, so the session lives on.
 //!
-//! Not here: what the driver does (`driver`), the sockets of the thread (`net::reactor`), when it
-//! sleeps (`parker`).
+//! Not here: the task that runs there (`task`).
 
 use std::{
+    io,
     sync::Arc,
-    task::{Context, Waker},
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
+use tokio::runtime;
+
 use super::{
-    driver::{Driver, Run},
-    net::{reactor, sockets::Sockets},
-    parker::{Bed, Parker, Poke},
-    sync::os::{
-        Condvar, Mutex, PoisonError, lock,
-        thread::{self, JoinHandle},
-    },
+    sync::os::{Condvar, Mutex, PoisonError, lock},
+    task::Task,
 };
 use crate::{Error, ErrorKind};
 
@@ -50,16 +47,16 @@ impl Drop for Ending {
 }
 
 impl OwnThread {
-    /// Runs the driver of a client on a thread.
-    pub(crate) fn spawn(driver: Driver) -> Result<Self, Error> {
-        let no_thread = |error: std::io::Error| Error::from(ErrorKind::NoThread(error.kind()));
-        let (mut waiter, parker) = reactor::new().map_err(no_thread)?;
+    /// Runs the task of a client on a thread.
+    pub(crate) fn spawn(task: Task) -> Result<Self, Error> {
+        let no_thread = |error: io::Error| Error::from(ErrorKind::NoThread(error.kind()));
+        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(no_thread)?;
         let end = Arc::<End>::default();
         let ending = Ending(end.clone());
         let work = move || {
             let _ending = ending;
-            let sockets = Sockets::Own(waiter.reactor());
-            run(driver, &parker, &mut waiter, &sockets);
+            runtime.block_on(task);
         };
         let builder = thread::Builder::new().name("lockkeeper".to_owned());
         let thread = builder.spawn(work).map_err(no_thread)?;
@@ -81,33 +78,5 @@ impl OwnThread {
             drop(has_come);
             let _ = self.thread.join();
         }
-    }
-}
-
-/// Runs a driver until the client has ended.
-pub(crate) fn run<P: Poke>(
-    mut driver: Driver,
-    parker: &Arc<Parker<P>>,
-    bed: &mut dyn Bed,
-    sockets: &Sockets,
-) {
-    let waker = Waker::from(parker.clone());
-    let mut cx = Context::from_waker(&waker);
-    loop {
-        // What woke the thread until now is seen in this run.
-        parker.is_awake();
-        let limit = match driver.run(&mut cx, sockets) {
-            Run::Ended => return,
-            Run::Again => Some(Duration::ZERO),
-            Run::Wait { now, until } => until.map(|it| it.saturating_duration_since(now)),
-        };
-        bed.sleep(if parker.may_sleep() {
-            limit
-        } else {
-            Some(Duration::ZERO)
-        });
-        // Before the events are told: they wake this thread, which needs no poke.
-        parker.is_awake();
-        bed.tell();
     }
 }

@@ -25,9 +25,8 @@ use super::{
     clock::Clock,
     random::Random,
     sync::{
-        BoxFuture,
+        BoxFuture, Notify,
         changes::Teller,
-        notify::Notify,
         oneshot,
         os::{Mutex, MutexGuard, lock},
     },
@@ -152,7 +151,7 @@ impl Shared {
         Self {
             core: Mutex::new(core),
             snapshot,
-            lease_renewed: Notify::default(),
+            lease_renewed: Notify::new(),
             chroot,
             default_acl,
             random,
@@ -219,8 +218,8 @@ impl Shared {
     pub(crate) fn deliver(&self, deliveries: impl Iterator<Item = Delivery>) {
         for delivery in deliveries {
             match delivery {
-                Delivery::Reply(sender, result) => sender.send(result),
-                Delivery::Event(sender, result) => sender.send(result),
+                Delivery::Reply(sender, result) => drop(sender.send(result)),
+                Delivery::Event(sender, result) => drop(sender.send(result)),
                 Delivery::GroupEvent(group, id, result) => {
                     group.tell(|events| events.fired.push_back((id, result)));
                 }
@@ -288,7 +287,7 @@ impl Core {
         match within {
             Some(session) if session != self.machine.link().session_id() => {
                 let server = None;
-                sender.send(Err(Error::expired(Peer { server, session })));
+                let _ = sender.send(Err(Error::expired(Peer { server, session })));
             }
             _ => drop(self.machine.submit(now, sender, request, options)),
         }

@@ -1,6 +1,6 @@
 //! The client as a task of tokio, which runs the driver.
 //!
-//! Not here: what the driver does (`driver`), a client without tokio (`own_thread`).
+//! Not here: what the driver does (`driver`), a runtime for this task alone (`own_thread`).
 
 use std::{
     future::Future,
@@ -14,10 +14,7 @@ use tokio::{
     time::{self, Sleep},
 };
 
-use super::{
-    driver::{Driver, Run},
-    net::sockets::Sockets,
-};
+use super::driver::{Driver, Run};
 
 /// A driver whose sockets and timer are tokio's.
 pub(crate) struct Task {
@@ -68,7 +65,7 @@ impl Future for Task {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match self.driver.run(cx, &Sockets::Tokio) {
+        match self.driver.run(cx) {
             Run::Ended => Poll::Ready(()),
             Run::Wait { until: None, .. } => Poll::Pending,
             Run::Wait {

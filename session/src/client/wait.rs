@@ -16,7 +16,6 @@ use super::sync::os::{
     thread::{self, Thread},
 };
 
-#[cfg(feature = "tokio")]
 use super::task::is_in_runtime;
 use crate::{Error, ErrorKind};
 
@@ -138,11 +137,6 @@ fn wait_until<F: Future>(deadline: Option<Instant>, future: F) -> Result<Option<
             thread::park_timeout(left);
         }
     }
-}
-
-#[cfg(not(feature = "tokio"))]
-fn is_in_runtime() -> bool {
-    false
 }
 
 #[allow(

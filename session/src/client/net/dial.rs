@@ -17,7 +17,7 @@ use std::{
 };
 
 use super::{
-    sockets::{Net, look_up},
+    sockets::{Net, connect, look_up},
     transport::Connecting,
 };
 use crate::Endpoint;
@@ -88,7 +88,7 @@ impl Dialer {
     pub(crate) fn dial(&self, endpoint: Endpoint, net: &Net) -> Connecting {
         let (dialer, net) = (self.clone(), net.clone());
         Box::pin(async move {
-            let (connect, stagger) = (|to| net.connect(to), || net.sleep(STAGGER));
+            let (connect, stagger) = (connect, || net.sleep(STAGGER));
             let fresh = look_up(&endpoint);
             dialer.attempt(&endpoint, fresh, connect, stagger).await
         })

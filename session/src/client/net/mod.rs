@@ -8,11 +8,10 @@
 //! | `tls` | encrypted connections (feature `tls`) |
 //! | `transport` | byte streams, and who opens them |
 //! | `frames` | how they are cut into frames |
-//! | `sockets`, `reactor` | sockets, by tokio or by the client's own thread |
+//! | `sockets` | what an attempt needs: a socket, the addresses of a name, a pause |
 
 pub(super) mod dial;
 pub(super) mod frames;
-pub(super) mod reactor;
 pub(super) mod sockets;
 #[cfg(feature = "tls")]
 pub mod tls;

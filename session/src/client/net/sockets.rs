@@ -1,6 +1,6 @@
-//! Where the sockets of a client are waited for: by tokio, or by the client's own thread.
+//! What an attempt to connect needs: a socket, the addresses of a name, a pause.
 //!
-//! Not here: which address is connected to (`dial`), the thread (`own_thread`).
+//! Not here: which address is connected to (`dial`).
 
 use std::{
     io,
@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use super::{reactor::Reactor, transport::Connecting};
+use tokio::net::TcpStream;
+
+use super::transport::{Connecting, Transport};
 use crate::Endpoint;
 use crate::client::{
     shared::Shared,
@@ -19,37 +21,22 @@ use crate::client::{
 
 /// What an attempt to connect needs of the client.
 #[derive(Clone)]
-pub(crate) struct Net {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) sockets: Sockets,
-}
-
-/// Who says when a socket is ready.
-#[derive(Clone)]
-pub(crate) enum Sockets {
-    #[cfg(feature = "tokio")]
-    Tokio,
-    Own(Arc<Reactor>),
-}
+pub(crate) struct Net(pub(crate) Arc<Shared>);
 
 impl Net {
     /// Waits in the client's task.
     pub(crate) fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep::new(&self.shared, duration)
+        Sleep::new(&self.0, duration)
     }
+}
 
-    /// Opens a TCP connection without Nagle's delay.
-    pub(crate) fn connect(&self, address: SocketAddr) -> Connecting {
-        match &self.sockets {
-            #[cfg(feature = "tokio")]
-            Sockets::Tokio => Box::pin(async move {
-                let stream = tokio::net::TcpStream::connect(address).await?;
-                stream.set_nodelay(true)?;
-                Ok(Box::new(stream) as Box<dyn super::transport::Transport>)
-            }),
-            Sockets::Own(reactor) => reactor.connect(address),
-        }
-    }
+/// Opens a TCP connection without Nagle's delay.
+pub(super) fn connect(address: SocketAddr) -> Connecting {
+    Box::pin(async move {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Box::new(stream) as Box<dyn Transport>)
+    })
 }
 
 /// The addresses of a server. The system's resolver blocks, so a name is resolved on a thread.

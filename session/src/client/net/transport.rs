@@ -13,7 +13,7 @@ use bytes::BytesMut;
 use super::{dial::Dialer, sockets::Net};
 use crate::{Endpoint, client::sync::BoxFuture};
 
-/// A byte stream to a server. With the feature `tokio`, each stream of tokio is one.
+/// A byte stream to a server. Each stream of tokio is one.
 ///
 /// A method that returns [`Poll::Pending`] wakes the task of `cx` when it is worth another try.
 pub trait Transport: Send {
@@ -37,7 +37,6 @@ pub trait Transport: Send {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
-#[cfg(feature = "tokio")]
 impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Transport for T {
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut BytesMut) -> Poll<io::Result<usize>> {
         tokio_util::io::poll_read_buf(std::pin::Pin::new(self), cx, into)

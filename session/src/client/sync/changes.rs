@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    notify::Notify,
+    Notify,
     os::{Mutex, lock},
 };
 use crate::{Error, ErrorKind};
@@ -25,25 +25,30 @@ pub struct Changes<T> {
 
 #[derive(Debug)]
 struct Told<T> {
-    /// The value, and whether it is the last one.
-    value: Mutex<(T, bool)>,
+    newest: Mutex<Newest<T>>,
     changed: Notify,
 }
 
-impl<T> Told<T> {
-    fn look<R>(&self, look: impl FnOnce(&T, bool) -> R) -> R {
-        let told = lock(&self.value);
-        look(&told.0, told.1)
-    }
+#[derive(Debug)]
+struct Newest<T> {
+    value: T,
+    /// How many changes there were.
+    changes: u64,
+    is_last: bool,
 }
 
 impl<T> Teller<T> {
     /// Begins with this value.
     #[must_use]
     pub fn new(value: T) -> Self {
+        let (changes, is_last) = (0, false);
         Self(Arc::new(Told {
-            value: Mutex::new((value, false)),
-            changed: Notify::default(),
+            newest: Mutex::new(Newest {
+                value,
+                changes,
+                is_last,
+            }),
+            changed: Notify::new(),
         }))
     }
 
@@ -51,24 +56,31 @@ impl<T> Teller<T> {
     #[must_use]
     pub fn changes(&self) -> Changes<T> {
         Changes {
-            seen: self.0.changed.changes(),
+            seen: lock(&self.0.newest).changes,
             told: self.0.clone(),
         }
     }
 
     /// Sets the value, unless it changes no more. With `is_last`, this is the last change.
     pub fn set(&self, value: T, is_last: bool) {
-        let mut told = lock(&self.0.value);
-        if !told.1 {
-            *told = (value, is_last);
-        }
-        drop(told);
+        self.change(|newest| {
+            if !newest.is_last {
+                (newest.value, newest.is_last) = (value, is_last);
+            }
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Newest<T>)) {
+        let mut newest = lock(&self.0.newest);
+        change(&mut newest);
+        newest.changes += 1;
+        drop(newest);
         self.0.changed.notify_waiters();
     }
 
     /// Looks at the present value.
     pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
-        self.0.look(|value, _| look(value))
+        look(&lock(&self.0.newest).value)
     }
 
     /// Who waits for a change of the value.
@@ -80,8 +92,7 @@ impl<T> Teller<T> {
 
 impl<T> Drop for Teller<T> {
     fn drop(&mut self) {
-        lock(&self.0.value).1 = true;
-        self.0.changed.notify_waiters();
+        self.change(|newest| newest.is_last = true);
     }
 }
 
@@ -89,7 +100,7 @@ impl<T: Clone> Changes<T> {
     /// The newest value.
     #[must_use]
     pub fn latest(&self) -> T {
-        self.told.look(|value, _| value.clone())
+        lock(&self.told.newest).value.clone()
     }
 
     /// Waits for a change after the last value that a method of this receiver has waited for, and
@@ -101,13 +112,8 @@ impl<T: Clone> Changes<T> {
     /// # Cancel safety
     /// Safe: the change is still new to the next call.
     pub async fn changed(&mut self) -> Result<T, Error> {
-        let is_last = self.told.look(|_, is_last| is_last);
-        if is_last && self.seen == self.told.changed.changes() {
-            return Err(ErrorKind::Closed.into());
-        }
-        self.told.changed.changed_since(self.seen).await;
-        self.seen = self.told.changed.changes();
-        Ok(self.latest())
+        let seen = self.seen;
+        self.newest(|_, changes| changes != seen).await
     }
 
     /// Waits for a value that is as it should be. The present one may be.
@@ -119,15 +125,25 @@ impl<T: Clone> Changes<T> {
     /// # Cancel safety
     /// Safe.
     pub async fn wait_for(&mut self, mut is_it: impl FnMut(&T) -> bool) -> Result<T, Error> {
+        self.newest(|value, _| is_it(value)).await
+    }
+
+    /// Waits for a value, of which this is told, with the number of changes.
+    async fn newest(&mut self, mut is_it: impl FnMut(&T, u64) -> bool) -> Result<T, Error> {
         loop {
-            self.seen = self.told.changed.changes();
-            let (found, is_last) =
-                (self.told).look(|value, is_last| (is_it(value).then(|| value.clone()), is_last));
-            match found {
-                Some(value) => return Ok(value),
-                None if is_last => return Err(ErrorKind::Closed.into()),
-                None => self.told.changed.changed_since(self.seen).await,
+            let told = &self.told;
+            let changed = told.changed.notified();
+            {
+                let newest = lock(&told.newest);
+                if is_it(&newest.value, newest.changes) {
+                    self.seen = newest.changes;
+                    return Ok(newest.value.clone());
+                }
+                if newest.is_last {
+                    return Err(ErrorKind::Closed.into());
+                }
             }
+            changed.await;
         }
     }
 }

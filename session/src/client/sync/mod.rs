@@ -1,25 +1,25 @@
 //! Waiting for another task: for one value, for a change, for the first of two futures.
 //!
 //! Nothing here needs a runtime: whoever polls is woken by its waker, and always after the lock was
-//! released, because a waker may poll at once.
+//! released, because a waker may poll at once. That is true of tokio's `Notify` and `oneshot`, too.
+//! A simulation repeats a history only if those who wait are woken in the order in which they began
+//! to: `Notify` does so. Tokio's `watch` does not, so `changes` is our own.
 //!
 //! | file | what |
 //! |---|---|
 //! | `mailbox` | a value that one task waits for |
-//! | `oneshot` | one value for one receiver |
-//! | `notify` | all who wait are woken, in the order in which they began to |
 //! | `changes` | the newest value, for any number of receivers |
 //! | `select` | the first of two futures |
 //! | `os` | locks and threads |
 
 pub mod changes;
 pub mod mailbox;
-pub mod notify;
-pub mod oneshot;
 pub mod os;
 pub mod select;
 
 use std::{future::Future, pin::Pin};
+
+pub use tokio::sync::{Notify, oneshot};
 
 /// A future behind a pointer: its type does not appear in the futures that wait for it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -106,7 +106,6 @@ impl PersistentWatcher {
     }
 }
 
-#[cfg(feature = "tokio")]
 impl futures::Stream for PersistentWatcher {
     type Item = Result<WatchNotice, Error>;
 

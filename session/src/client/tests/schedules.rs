@@ -1,14 +1,15 @@
-//! Explores orders of the steps of callers and of a client's thread: `shuttle` decides who runs
-//! next at each lock, atomic and wake-up. A wake-up that is lost is a dead-lock there.
+//! Explores orders of the steps of callers and of a client's task: `shuttle` decides who runs next
+//! at each lock, atomic and wake-up. A wake-up that is lost is a dead-lock there.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p lockkeeper-session --lib schedules`. What runs is the
-//! client as it is shipped, but for its socket and its sleep, which are in memory.
+//! client as it is shipped, but for its socket, which is in memory, and its runtime.
 
 use std::{
+    future::poll_fn,
     io,
     sync::Arc,
     task::{Context, Poll, Waker},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bytes::BytesMut;
@@ -19,18 +20,19 @@ use lockkeeper_proto::{
     header::{ReplyHeader, RequestHeader},
     jute::{Decode as _, Encode as _, Reader},
 };
+use shuttle::future::block_on;
 
-use super::{
-    Client, Clock, Connector, Error, Transport, Wait,
-    net::{reactor, sockets::Sockets},
-    own_thread::run,
-    parker::{Bed, Parker, Poke},
-    sync::{
-        oneshot,
-        os::{Condvar, Mutex, lock, thread},
+use crate::{
+    Client, Clock, Connector, Error, ErrorKind, Transport, Wait,
+    client::{
+        driver::Run,
+        sync::{
+            mailbox::Mailbox,
+            oneshot,
+            os::{Condvar, Mutex, lock, thread},
+        },
     },
 };
-use crate::ErrorKind;
 
 /// How many orders each test explores.
 const ORDERS: usize = 1000;
@@ -125,29 +127,6 @@ impl Drop for Near {
     }
 }
 
-/// A bed in memory. A sleep that has a limit does not wait for it: time stands still.
-#[derive(Clone, Default)]
-struct Blanket(Arc<(Mutex<bool>, Condvar)>);
-
-impl Poke for Blanket {
-    fn poke(&self) {
-        *lock(&self.0.0) = true;
-        self.0.1.notify_all();
-    }
-}
-
-impl Bed for Blanket {
-    fn sleep(&mut self, limit: Option<Duration>) {
-        let mut is_poked = lock(&self.0.0);
-        while !*is_poked && limit != Some(Duration::ZERO) {
-            is_poked = self.0.1.wait(is_poked).unwrap();
-        }
-        *is_poked = false;
-    }
-
-    fn tell(&mut self) {}
-}
-
 /// A client on a thread, whose end the handle waits for.
 fn client() -> (Client, thread::JoinHandle<()>) {
     let start = Instant::now();
@@ -160,20 +139,24 @@ fn client() -> (Client, thread::JoinHandle<()>) {
     let builder = Client::builder("memory:1").unwrap();
     let builder = builder.connector(connector).seed(1);
     let mut runs = None;
-    let (client, error) = builder.clock(Clock::new(move || start)).start(|driver| {
-        runs = Some(thread::spawn(move || {
-            let mut blanket = Blanket::default();
-            let parker = Arc::new(Parker::new(blanket.clone()));
-            let (waiter, _) = reactor::new().unwrap();
-            run(
-                driver,
-                &parker,
-                &mut blanket,
-                &Sockets::Own(waiter.reactor()),
-            );
-        }));
-        Ok(None)
-    });
+    let (client, error) = builder
+        .clock(Clock::new(move || start))
+        .start(|mut driver| {
+            let runs_until_its_end = poll_fn(move |cx| {
+                loop {
+                    match driver.run(cx) {
+                        Run::Ended => return Poll::Ready(()),
+                        // Time stands still.
+                        Run::Wait { now, until } if until.is_none_or(|until| until > now) => {
+                            return Poll::Pending;
+                        }
+                        Run::Wait { .. } | Run::Again => {}
+                    }
+                }
+            });
+            runs = Some(thread::spawn(move || block_on(runs_until_its_end)));
+            Ok(None)
+        });
     assert!(error.is_none());
     (client, runs.unwrap())
 }
@@ -209,7 +192,9 @@ fn work_that_comes_while_the_thread_looks_for_work_is_seen() {
         let other = client.clone();
         let caller = thread::spawn(move || {
             let (done, is_done) = oneshot::channel();
-            other.raw().run_in_background(async { done.send(()) });
+            other.raw().run_in_background(async {
+                let _ = done.send(());
+            });
             let is_done = async {
                 is_done
                     .await
@@ -221,6 +206,17 @@ fn work_that_comes_while_the_thread_looks_for_work_is_seen() {
         caller.join().unwrap();
         client.close().wait().unwrap();
         runs.join().unwrap();
+    };
+    shuttle::check_pct(explored, ORDERS, CHANGES);
+}
+
+#[test]
+fn whoever_begins_to_wait_while_it_is_told_is_woken() {
+    let explored = || {
+        let mailbox = Arc::new(Mailbox::new(false));
+        let told = mailbox.clone();
+        thread::spawn(move || told.tell(|value| *value = true));
+        block_on(poll_fn(|cx| mailbox.poll(cx, |value| value.then_some(()))));
     };
     shuttle::check_pct(explored, ORDERS, CHANGES);
 }
