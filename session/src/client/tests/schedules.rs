@@ -35,13 +35,7 @@ use crate::{
 };
 
 /// How many orders each test explores.
-const ORDERS: usize = 1000;
-/// In each order one task runs as long as it can, and others only when it waits, but for this many
-/// changes at random places. Fair orders reach a rare window once in thousands.
-///
-/// Source: Burckhardt and others, "A Randomized Scheduler with Probabilistic Guarantees of Finding
-/// Bugs", 2010.
-const CHANGES: usize = 3;
+const ORDERS: usize = 5000;
 
 /// A server in memory that has no nodes: it answers every request with NO_NODE, on a thread of its
 /// own, so that an answer comes at any time.
@@ -180,7 +174,7 @@ fn every_reply_wakes_its_caller_and_the_thread_ends_with_the_last_handle() {
         }
         runs.join().unwrap();
     };
-    shuttle::check_pct(explored, ORDERS, CHANGES);
+    shuttle::check_random(explored, ORDERS);
 }
 
 /// The work of one caller needs no answer of the server, whose arrival would also wake the thread.
@@ -207,7 +201,7 @@ fn work_that_comes_while_the_thread_looks_for_work_is_seen() {
         client.close().wait().unwrap();
         runs.join().unwrap();
     };
-    shuttle::check_pct(explored, ORDERS, CHANGES);
+    shuttle::check_random(explored, ORDERS);
 }
 
 #[test]
@@ -218,5 +212,5 @@ fn whoever_begins_to_wait_while_it_is_told_is_woken() {
         thread::spawn(move || told.tell(|value| *value = true));
         block_on(poll_fn(|cx| mailbox.poll(cx, |value| value.then_some(()))));
     };
-    shuttle::check_pct(explored, ORDERS, CHANGES);
+    shuttle::check_random(explored, ORDERS);
 }
