@@ -69,46 +69,6 @@ pub(crate) enum Action {
     RaiseLimit(u8),
 }
 
-impl Action {
-    /// Whether the step is taken sooner or later. The others are faults, or what users may do or
-    /// not.
-    pub(crate) fn is_progress(self) -> bool {
-        match self {
-            Self::Start(_)
-            | Self::Commit(_)
-            | Self::Reply(..)
-            | Self::Tell(..)
-            | Self::TellChange(_)
-            | Self::Ask(_)
-            | Self::Leave(_)
-            | Self::Poll(_)
-            | Self::Release(_)
-            | Self::LeaveQueue(_)
-            | Self::Close(_)
-            | Self::Connect(_)
-            | Self::Ping(_)
-            | Self::RaiseLimit(_) => true,
-            Self::CommitLate(_)
-            | Self::Die
-            | Self::Lose(..)
-            | Self::LoseChange(_)
-            | Self::Doubt(_)
-            | Self::ConnectAgain(_)
-            | Self::ExpireBut(..)
-            | Self::Downgrade(_)
-            | Self::Cancel(_)
-            | Self::Again(_)
-            | Self::Cut(_)
-            | Self::ConnectLate(_)
-            | Self::Pause(_)
-            | Self::Expire(_)
-            | Self::DeleteByHand(_)
-            | Self::Touch(..)
-            | Self::SetLimit(_) => false,
-        }
-    }
-}
-
 /// A step, the phases that it changes, and the live nodes after it.
 pub(crate) fn describe(before: &State, action: Action, after: &State) -> String {
     let pairs = before.contenders.iter().zip(&after.contenders).enumerate();

@@ -7,6 +7,7 @@ use crate::{
     history::{NEVER, Time, Times},
     name::{Marker, Name},
     scenario::{CONTENDERS, Scenario},
+    server::last_shown,
     state::{
         Contender, Decider, LISTED, NODES, Node, Phase, Read, Reply, Request, Session, State, Watch,
     },
@@ -123,6 +124,14 @@ impl State {
             session.view = committed.unwrap_or(NEVER).min(self.now);
         }
         self.sessions[client] = session;
+    }
+
+    /// Whether the server of this client has yet to show it something that may matter to it.
+    pub(crate) fn lags(&self, scenario: &Scenario, client: usize) -> bool {
+        let session = self.sessions[client];
+        let mut tasks = scenario.tasks(client);
+        let reads = tasks.any(|task| self.contenders[task].reads(scenario.tries[task]));
+        session.is_up && reads && session.view < last_shown(self, session)
     }
 
     /// Drops the nodes that no reply can show any more and that no contender names.

@@ -20,7 +20,7 @@ use crate::{
     decide,
     history::{NEVER, Time},
     name::{Marker, Name},
-    scenario::{Role, Scenario},
+    scenario::{LAG, Role, Scenario},
     state::{Contender, Decider, Event, Node, Phase, Read, Reply, Request, State, Watch, marker},
 };
 
@@ -55,8 +55,8 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
                     next(Action::Downgrade(i), &|after| downgrade(after, scenario, i));
                 }
             }
-            Phase::Done if state.faults.again > 0 => next(Action::Again(i), &|after| {
-                after.faults.again -= 1;
+            Phase::Done if may_come_back(state, scenario, i) => next(Action::Again(i), &|after| {
+                after.faults.again = after.faults.again.saturating_sub(1);
                 forget_nodes(after, i);
                 after.contenders[i] = Contender::idle(scenario.roles[i]);
             }),
@@ -78,6 +78,13 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
 fn may_start(state: &State, scenario: &Scenario, i: usize) -> bool {
     let session = &state.sessions[scenario.clients[i]];
     !scenario.is_semaphore() || (session.is_up && session.lives())
+}
+
+/// Its requests are sent in order: its node in the queue of a semaphore is deleted before.
+fn may_come_back(state: &State, scenario: &Scenario, i: usize) -> bool {
+    let is_left = |node: &Node| node.is_live() && usize::from(node.owner) == i;
+    let is_clean = state.now <= LAG && !state.nodes().iter().any(is_left);
+    state.faults.again > 0 || (scenario.is_for_ever && is_clean)
 }
 
 fn start(after: &mut State, scenario: &Scenario, i: usize) {
@@ -166,6 +173,10 @@ fn at_rest(after: &mut State, scenario: &Scenario, i: usize) {
             turn.created(false);
             contender.phase = Phase::Deciding;
             decide::plain(after, scenario, i);
+        }
+        _ if contender.is_abandoned && scenario.restarts() => {
+            forget_nodes(after, i);
+            after.contenders[i] = Contender::idle(scenario.roles[i]);
         }
         _ => done(after, i),
     }

@@ -21,7 +21,7 @@ use crate::{
     doubt,
     history::{NEVER, Time},
     name::Name,
-    scenario::{Role, Scenario},
+    scenario::{Planted, Role, Scenario},
     state::{Contender, Decider, Node, Phase, Read, Reply, State, Watch},
     violation::Violation,
 };
@@ -135,6 +135,7 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>,
     let is_up = after.sessions[scenario.clients[i]].is_up;
     // The point of the history at which its turn has come.
     let mut since = 0;
+    let mut gives_way = false;
     let handled = match after.contenders[i].read.take() {
         Some((read @ (Read::Look | Read::Renew), Reply::Lost)) if !after.contenders[i].is_lost => {
             return ask(after, scenario, i, read);
@@ -150,6 +151,7 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>,
             since = view;
             let shown = after.shown_to(client, view);
             let shown = shown.map(|node| node.name.as_ref());
+            gives_way = scenario.is_planted(after, Planted::GivesWay) && shown.clone().count() > 1;
             turn.listed(shown, &own).map(|listed| {
                 crowd::listed(after, scenario, i, turn.connection(), view);
                 let contender = &mut after.contenders[i];
@@ -168,6 +170,7 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>,
         Err(Out::Exhausted) => unreachable!("the numbers are small"),
     }
     while let Some(event) = after.contenders[i].take_event() {
+        gives_way |= scenario.is_planted(after, Planted::EntersAgain);
         if event.is_deleted && turn.is_nearest(event.name.as_ref()) {
             since = after.died(event.name);
         }
@@ -182,6 +185,9 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>,
             Ok(false) => {}
             Err(_) => return gone(after, i),
         }
+    }
+    if gives_way {
+        return give_up(after, scenario, i);
     }
     let mut next = turn.next(&facts(after, scenario, i));
     let is_asking = next == Ok(turn::Next::List) && turn.has_left();
@@ -215,6 +221,9 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>,
         Ok(turn::Next::List) => ask(after, scenario, i, Read::Look),
         Ok(turn::Next::Renew) => ask(after, scenario, i, Read::Renew),
         Ok(turn::Next::Wait) if scenario.tries[i] => after.violation = Some(Violation::TryWaits),
+        Ok(turn::Next::Wait) if scenario.is_planted(after, Planted::NeverWaits) => {
+            ask(after, scenario, i, Read::Look);
+        }
         Ok(turn::Next::Wait) => {}
     }
 }

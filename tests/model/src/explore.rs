@@ -15,6 +15,7 @@ use crate::{
     action::{Action, describe},
     check::check,
     client, doubt,
+    fair::{Graph, obliged},
     scenario::Scenario,
     server,
     state::State,
@@ -29,6 +30,9 @@ pub struct Outcome {
     pub steps: usize,
     /// How many steps the longest of all shortest paths has.
     pub depth: usize,
+    /// How many circles there are, if they were looked for: components of the graph in which a run
+    /// could stay, fair or not.
+    pub circles: usize,
     /// What is wrong, if anything.
     pub found: Option<Found>,
 }
@@ -40,11 +44,16 @@ pub struct Found {
     pub violation: Violation,
     /// A shortest path there: a line for each step, with the live nodes in the order of the queue.
     pub history: Vec<String>,
+    /// After how many of these steps a circle begins. Its last step leads back there.
+    pub circle: Option<usize>,
 }
 
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, step) in self.history.iter().enumerate() {
+            if self.circle == Some(number) {
+                writeln!(f, "     and from here on, again and again:")?;
+            }
             writeln!(f, "{:>3}. {step}", number + 1)?;
         }
         write!(f, "     => {:?}", self.violation)
@@ -59,6 +68,7 @@ impl Scenario {
     #[must_use]
     pub fn explore(&self, most: usize) -> Outcome {
         let mut reached = Reached::new();
+        let mut graph = Graph::default();
         let mut frontier = VecDeque::from([State::initial(self)]);
         reached.insert(fingerprint(&frontier[0]), 0);
         let (mut at, mut steps) = (0, 0);
@@ -70,14 +80,20 @@ impl Scenario {
                 break;
             }
             let mut progress = None;
-            self.each_step(&state, &mut |action, after| {
+            if self.is_fair {
+                graph.enter(&state, self);
+            }
+            self.each_step(&state, &mut |action, made| {
                 steps += 1;
-                let after = after.canonical(self).sorted(self);
+                let after = made.canonical(self).sorted(self);
                 let (next, is_new) = reached.insert(fingerprint(&after), at);
                 if is_new {
                     frontier.push_back(after);
                 }
-                if action.is_progress() && progress.is_none() {
+                if self.is_fair {
+                    graph.step([&state, &made], action, index(next));
+                }
+                if obliged(action, &state) != 0 && progress.is_none() {
                     progress = Some(next);
                 }
             });
@@ -88,17 +104,32 @@ impl Scenario {
             reached.progress.push(progress.map_or(u32::MAX, index));
             at += 1;
         }
-        if wrong.is_none() {
+        let (mut circles, mut circle) = (0, None);
+        if wrong.is_none() && self.is_fair {
+            (circles, circle) = graph.circles();
+            wrong = circle
+                .as_ref()
+                .map(|it| (it.start as usize, Violation::Livelock));
+        } else if wrong.is_none() {
             wrong = reached.endless().map(|at| (at, Violation::Livelock));
         }
-        let found = wrong.map(|(at, violation)| Found {
-            violation,
-            history: self.history(&reached, at),
+        let found = wrong.map(|(at, violation)| {
+            let mut path = reached.path(at);
+            let circle = circle.map(|circle| {
+                path.extend(circle.states.into_iter().map(|at| at as usize));
+                reached.path(at).len() - 1
+            });
+            Found {
+                violation,
+                history: self.history(&reached, &path),
+                circle,
+            }
         });
         Outcome {
             states: reached.states.len(),
             steps,
             depth: reached.path(reached.states.len() - 1).len() - 1,
+            circles,
             found,
         }
     }
@@ -110,11 +141,10 @@ impl Scenario {
         doubt::each_step(state, self, visit);
     }
 
-    /// The steps on the path to a state. Each contender keeps its letter in it, in whatever order
-    /// the states were sorted.
-    fn history(&self, reached: &Reached, at: usize) -> Vec<String> {
+    /// The steps on this path. Each contender keeps its letter in it, in whatever order the states
+    /// were sorted.
+    fn history(&self, reached: &Reached, path: &[usize]) -> Vec<String> {
         let mut state = State::initial(self);
-        let path = reached.path(at);
         let steps = path.iter().skip(1).map(|at| {
             let wanted = reached.states[*at];
             let (mut words, mut next) = (String::new(), None);

@@ -24,6 +24,7 @@
 //! | `canonical` | which states are the same |
 //! | `action` | the steps, and their words |
 //! | `explore` | all states, breadth first |
+//! | `fair` | circles in which a contender never ends, and nobody is passed over |
 //! | [`lease`] | another world: whether a lease outlives its session |
 //!
 //! Not here:
@@ -46,6 +47,7 @@ mod crowd;
 mod decide;
 mod doubt;
 mod explore;
+mod fair;
 mod history;
 pub mod lease;
 mod name;
@@ -56,5 +58,5 @@ mod state;
 mod violation;
 
 pub use explore::{Found, Outcome};
-pub use scenario::{CONTENDERS, Faults, Role, Scenario};
+pub use scenario::{CONTENDERS, Faults, Planted, Role, Scenario};
 pub use violation::Violation;

@@ -5,6 +5,7 @@
 //! cargo run --release -p lockkeeper-model -- --tests                   # the scenarios of the tests
 //! cargo run --release -p lockkeeper-model -- "3 mutexes"               # the rows that contain this text
 //! cargo run --release -p lockkeeper-model -- "3 mutexes" 1 0 0 2 0     # with so many cuts, pauses, ... (the first columns)
+//! cargo run --release -p lockkeeper-model -- fair                      # whether contenders go in circles; or with the text of rows
 //! cargo run --release -p lockkeeper-model -- lease                     # whether a lease outlives its session
 //! ```
 //!
@@ -28,16 +29,27 @@ fn main() -> ExitCode {
         eprintln!("no scenario for {arguments:?}");
         return ExitCode::from(2);
     };
+    let is_fair = arguments.first().is_some_and(|wanted| wanted == "fair");
+    let last = if is_fair {
+        "contenders come | states | steps | circles"
+    } else {
+        "states | steps | depth"
+    };
     println!(
-        "| scenario | cuts | pauses | cancels | by hand | again | deaths | losses | ghosts | states | steps | depth | seconds |"
+        "| scenario | cuts | pauses | cancels | by hand | again | deaths | losses | ghosts | {last} | seconds |"
     );
-    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+    println!("|---{}|", "|--:".repeat(9 + last.split('|').count()));
     for (title, scenario) in runs {
         let start = Instant::now();
         let outcome = scenario.explore(MOST);
-        let (states, steps, depth) = (outcome.states, outcome.steps, outcome.depth);
+        let (states, steps) = (outcome.states, outcome.steps);
+        let last = if is_fair {
+            outcome.circles
+        } else {
+            outcome.depth
+        };
         let seconds = start.elapsed().as_secs_f64();
-        println!("{title} {states} | {steps} | {depth} | {seconds:.1} |");
+        println!("{title} {states} | {steps} | {last} | {seconds:.1} |");
         if let Some(found) = outcome.found {
             println!("\n{found}");
             return ExitCode::FAILURE;
@@ -76,6 +88,11 @@ fn chosen(arguments: &[String]) -> Option<Vec<(String, Scenario)>> {
     };
     if wanted == "--tests" {
         return Some(runs::ordinary());
+    }
+    if wanted == "fair" {
+        let mut all = runs::fair(true);
+        all.retain(|(title, _)| title.contains(&numbers.join(" ")));
+        return (!all.is_empty()).then_some(all);
     }
     if numbers.is_empty() {
         let mut all = runs::full();

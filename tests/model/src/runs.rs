@@ -97,6 +97,57 @@ const FULL: &Table = &[
     ("leases", "000002"),
 ];
 
+/// Where livelocks are looked for: in the tests.
+const FAIR: &Table = &[
+    ("queue", "000000"),
+    ("3 mutexes", "010000"),
+    ("crowd", "000000"),
+    ("3 mutexes of 1 client", "0000001"),
+    ("plain", "000000 100000"),
+    ("leases", "000000 100000"),
+];
+
+/// And in all.
+const FAIR_FULL: &Table = &[
+    ("queue", "100000 001000 000100 1000001"),
+    ("3 mutexes", "01000001"),
+    ("crowd", "100000 001000 000100 1000001"),
+    ("plain", "010000 001000 000020 1000001 01000011"),
+    ("leases", "010000 001000 000100 1000001 01000011"),
+    ("changed", "000000"),
+];
+
+/// The same, with contenders that come back for ever.
+const FOR_EVER: &Table = &[
+    ("3 mutexes", "000000"),
+    ("1 writer, 2 readers", "000000"),
+    ("semaphore of 1", "000000"),
+];
+
+const FOR_EVER_FULL: &Table = &[
+    ("queue", "000000"),
+    ("crowd", "000000"),
+    ("leases", "000000 100000 001000 000100"),
+    ("3 mutexes", "100000 001000 000100 0000001"),
+];
+
+/// The scenarios in which livelocks are looked for: those of the tests, or all of them.
+#[must_use]
+pub fn fair(all: bool) -> Vec<(String, Scenario)> {
+    let (once, for_ever) = if all {
+        (&[FAIR, FAIR_FULL].concat()[..], FOR_EVER_FULL)
+    } else {
+        (FAIR, FOR_EVER)
+    };
+    let for_ever = of_table(for_ever).into_iter();
+    let for_ever = for_ever.map(|(title, it)| (format!("{title} for ever |"), it.for_ever()));
+    let once = of_table(once).into_iter();
+    let once = once.map(|(title, it)| (format!("{title} once |"), it));
+    once.chain(for_ever)
+        .map(|(title, it)| (title, it.fair()))
+        .collect()
+}
+
 /// The scenario with this name, and with these faults.
 #[must_use]
 pub fn named(name: &str, faults: Faults) -> Option<(String, Scenario)> {

@@ -2,8 +2,13 @@
 
 use lockkeeper_recipes::rank::Kind;
 
+use crate::{history::Time, state::State};
+
 /// How many contenders there are.
 pub const CONTENDERS: usize = 3;
+
+/// Contenders come back for ever only while no server lags by more changes than this.
+pub(crate) const LAG: Time = 4;
 
 /// What a contender wants, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +91,18 @@ impl Faults {
     }
 }
 
+/// A mistake in which contenders go in circles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Planted {
+    /// A waiter that hears of an event deletes its node, and enters the queue again at the end.
+    EntersAgain,
+    /// A contender that lists the queue and sees others in it, ahead or behind, gives way likewise.
+    GivesWay,
+    /// A waiter in a queue does not wait for an event, and lists again at once.
+    NeverWaits,
+}
+
 /// A scenario to explore.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
@@ -100,6 +117,12 @@ pub struct Scenario {
     pub(crate) faults: Faults,
     /// Whether a contender that waits for long asks whether the node ahead is there.
     asks: bool,
+    /// Whether livelocks are looked for. Then contenders that are alike are told apart: a run is
+    /// fair to each of them.
+    pub(crate) is_fair: bool,
+    /// Whether contenders come back for ever.
+    pub(crate) is_for_ever: bool,
+    planted: Option<Planted>,
 }
 
 impl Scenario {
@@ -114,6 +137,36 @@ impl Scenario {
             limit_changes: None,
             faults: Faults::default(),
             asks: true,
+            is_fair: false,
+            is_for_ever: false,
+            planted: None,
+        }
+    }
+
+    /// The same scenario, in which livelocks are looked for.
+    #[must_use]
+    pub fn fair(self) -> Self {
+        Self {
+            is_fair: true,
+            ..self
+        }
+    }
+
+    /// The same scenario, in which a contender that has ended may start again, however often.
+    #[must_use]
+    pub fn for_ever(self) -> Self {
+        Self {
+            is_for_ever: true,
+            ..self
+        }
+    }
+
+    /// The same scenario, with this mistake.
+    #[must_use]
+    pub fn planted(self, planted: Planted) -> Self {
+        Self {
+            planted: Some(planted),
+            ..self
         }
     }
 
@@ -168,6 +221,17 @@ impl Scenario {
         Self { clients, ..self }
     }
 
+    /// Whether contenders make this mistake now. While a server lags by much they do not: there would be
+    /// ever more nodes to keep.
+    pub(crate) fn is_planted(&self, state: &State, planted: Planted) -> bool {
+        self.planted == Some(planted) && state.now <= LAG / 2
+    }
+
+    /// Whether a contender that has given way starts again.
+    pub(crate) fn restarts(&self) -> bool {
+        self.planted.is_some()
+    }
+
     pub(crate) fn is_plain(&self) -> bool {
         self.roles[0] == Role::Plain
     }
@@ -185,7 +249,10 @@ impl Scenario {
     /// Whether two contenders differ in nothing but their place.
     pub(crate) fn are_alike(&self, one: usize, other: usize) -> bool {
         let is_own = self.has_own_clients() || self.clients[one] == self.clients[other];
-        is_own && self.roles[one] == self.roles[other] && self.tries[one] == self.tries[other]
+        !self.is_fair
+            && is_own
+            && self.roles[one] == self.roles[other]
+            && self.tries[one] == self.tries[other]
     }
 
     /// The contenders of a client.

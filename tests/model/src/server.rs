@@ -161,7 +161,7 @@ fn answers(
 }
 
 /// The last point of the history that the session can be shown: nothing any more once it is over.
-fn last_shown(state: &State, session: Session) -> Time {
+pub(crate) fn last_shown(state: &State, session: Session) -> Time {
     if session.lives() {
         state.now
     } else {
