@@ -21,6 +21,7 @@ fn broken(record: &Record) -> Vec<&'static str> {
         tick: Duration::from_millis(TICK),
         sync_ticks: 5,
         slack: Duration::from_millis(200),
+        to_proposal: Duration::from_millis(150),
     };
     let mut record = record.clone();
     record.sort_by_key(|(at, _)| *at);

@@ -43,7 +43,6 @@ pub(crate) enum Event {
     Commit { link: usize, zxid: i64 },
     // From the follower.
     Touches { link: usize, sessions: Vec<i64>, is_withheld: bool },
-    Resume { link: usize, session: i64 },
     Request { link: usize, session: i64, xid: i32, kind: i32 },
     Ack { link: usize, zxid: i64 },
     // Clients.

@@ -104,10 +104,6 @@ fn event(link: usize, is_up: bool, packet: &QuorumPacket) -> Option<Event> {
                 is_withheld: false,
             }
         }
-        (REVALIDATE, true) => Event::Resume {
-            link,
-            session: data.get_i64(),
-        },
         (REVALIDATE, false) => {
             let session = data.get_i64();
             Event::Resumed {

@@ -27,10 +27,9 @@ pub(crate) struct Settings {
     pub(crate) tick: Duration,
     pub(crate) sync_ticks: u32,
     pub(crate) slack: Duration,
+    /// From a leader's decision to end a session to its proposal.
+    pub(crate) to_proposal: Duration,
 }
-
-/// From a leader's decision to end a session to its proposal: another thread makes the proposal.
-const TO_PROPOSAL: Duration = Duration::from_millis(150);
 
 /// Servers count whole milliseconds.
 const ROUNDING: Duration = Duration::from_millis(2);
@@ -297,7 +296,6 @@ impl World {
                     self.link(link).resumed.push((now, session));
                 }
             }
-            E::Resume { .. } => {}
             E::Connect {
                 client,
                 server,

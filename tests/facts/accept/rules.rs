@@ -5,10 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    Client, Link, Place, Proposal, ROUNDING, Request, Round, TO_PROPOSAL, Told, World,
-    is_of_session,
-};
+use super::{Client, Link, Place, Proposal, ROUNDING, Request, Round, Told, World, is_of_session};
 use crate::{
     record::Sent,
     wire::{CLOSE_SESSION, CREATE_SESSION},
@@ -127,7 +124,10 @@ impl World {
                 if written.iter().any(|at| *at < end && *at + timeout > end) {
                     self.checked("F3");
                 }
-                let is_sure = |it: &&Told| it.handled.is_some_and(|at| at + TO_PROPOSAL < end);
+                let is_sure = |it: &&Told| {
+                    it.handled
+                        .is_some_and(|at| at + self.settings.to_proposal < end)
+                };
                 let newest = told.iter().filter(is_sure).max_by_key(|it| it.between.0);
                 if let Some(newest) = newest {
                     let fact = if newest.is_beginning { "F6" } else { "F1" };
