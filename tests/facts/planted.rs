@@ -52,6 +52,7 @@ impl Making {
             },
         );
         self.at(ms, Event::NewLeader { link, epoch });
+        self.at(ms, Event::Ping { link });
         self.at(ms, Event::UpToDate { link });
     }
 

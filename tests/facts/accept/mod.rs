@@ -225,6 +225,8 @@ impl World {
                 let began = &mut self.epochs.get_mut(&epoch).expect("a leader").2;
                 began.get_or_insert(now);
             }
+            // A follower that does not serve yet reads pings, and does not answer them.
+            E::Ping { link } if self.links[&link].serves.is_none() => {}
             E::Ping { link } => {
                 let round = Round {
                     ping: now,

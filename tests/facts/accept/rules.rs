@@ -211,7 +211,7 @@ impl World {
                         *it < answer
                             && before.at < it.at + self.late(link.follower, it.at, answer.at)
                     });
-                    if !is_heard && !is_made && ping > serves {
+                    if !is_heard && !is_made {
                         broken.push(format!(
                             "{session:#x} is told at {:?}, but was not heard of since {:?}",
                             answer.at, before.at
