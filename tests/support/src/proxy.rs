@@ -1,9 +1,13 @@
 //! A proxy between one client and the servers, or one server and another. A test can cut its
 //! connections: silently, in one direction or both, or with a reset.
 //!
-//! Not here: the content of the bytes.
+//! Not here: the content of the bytes. A [`Tap`] may read and change them.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::{
+    borrow::Cow,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -32,6 +36,21 @@ pub enum Direction {
     FromServer,
 }
 
+/// Sees the bytes of one connection, and says which bytes go on. It ends with the connection.
+pub trait Tap: Send {
+    fn pass<'a>(&mut self, direction: Direction, bytes: &'a [u8]) -> Cow<'a, [u8]>;
+}
+
+/// Makes the tap of a new connection to the server with this number.
+pub type Taps = Arc<dyn Fn(usize) -> Box<dyn Tap> + Send + Sync>;
+
+/// Passes everything on.
+impl Tap for () {
+    fn pass<'a>(&mut self, _: Direction, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        bytes.into()
+    }
+}
+
 /// One client's connections to all servers.
 #[derive(Debug)]
 pub struct Proxy {
@@ -45,18 +64,23 @@ pub struct Proxy {
 
 impl Proxy {
     pub async fn to(servers: &[SocketAddr]) -> Self {
+        Self::tapped(servers, Arc::new(|_| Box::new(()))).await
+    }
+
+    /// The same, with a tap for each connection.
+    pub async fn tapped(servers: &[SocketAddr], taps: Taps) -> Self {
         let (mode, modes) = watch::channel(Mode::Pass);
         let (resets, reset) = watch::channel(0);
         let (mut listeners, mut ports) = (JoinSet::new(), Vec::new());
-        for server in servers.iter().copied() {
+        for (number, server) in servers.iter().copied().enumerate() {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
             let listener = listener.expect("a free port on loopback");
             ports.push(listener.local_addr().expect("it is bound").port());
-            let (modes, reset) = (modes.clone(), reset.clone());
+            let (modes, reset, taps) = (modes.clone(), reset.clone(), taps.clone());
             listeners.spawn(async move {
                 let mut wires = JoinSet::new();
                 while let Ok((client, _)) = listener.accept().await {
-                    let wire = wire(client, server, modes.clone(), reset.clone());
+                    let wire = wire(client, server, modes.clone(), reset.clone(), taps(number));
                     wires.spawn(wire);
                     while wires.try_join_next().is_some() {}
                 }
@@ -124,6 +148,7 @@ async fn wire(
     server: SocketAddr,
     mut modes: watch::Receiver<Mode>,
     mut resets: watch::Receiver<u64>,
+    mut tap: Box<dyn Tap>,
 ) {
     resets.mark_unchanged();
     if *modes.borrow_and_update() == Mode::Pass {
@@ -149,11 +174,11 @@ async fn wire(
                     return;
                 }
                 read = client.read(&mut up) => match read {
-                    Ok(count @ 1..) if upstream.write_all(&up[..count]).await.is_ok() => {}
+                    Ok(count @ 1..) if upstream.write_all(&tap.pass(Direction::ToServer, &up[..count])).await.is_ok() => {}
                     _ => return,
                 },
                 read = upstream.read(&mut down) => match read {
-                    Ok(count @ 1..) if client.write_all(&down[..count]).await.is_ok() => {}
+                    Ok(count @ 1..) if client.write_all(&tap.pass(Direction::FromServer, &down[..count])).await.is_ok() => {}
                     _ => return,
                 },
             }
