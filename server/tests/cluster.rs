@@ -9,7 +9,7 @@ use std::{net::SocketAddr, time::Duration};
 use common::{Peer, Raw, create, delete, exists, get_children, get_data, new_session, set_data};
 use lockkeeper_proto::{
     CreateMode::{Ephemeral, Persistent, PersistentSequential},
-    ErrorCode, EventType, OpCode,
+    ErrorCode, EventType, OpCode, Response, Version,
 };
 use lockkeeper_server::{Cluster, ServerId, When};
 
@@ -71,6 +71,28 @@ async fn every_member_serves_one_tree() {
     assert_eq!(cluster.paths(), ["/0", "/1", "/2"]);
     cluster.assert_no_leaks();
     cluster.shutdown().await;
+}
+
+/// The form is that of a real member: clients such as Curator's take the addresses from it.
+#[tokio::test]
+async fn each_member_lists_all_members() {
+    let cluster = Cluster::start(3).await.unwrap();
+    for server in cluster.servers() {
+        let mut peer = join(&cluster, server).await;
+        let read = peer.call(&get_data("/zookeeper/config", false)).await;
+        let Ok(Response::GetData(read)) = read else {
+            panic!("{read:?}");
+        };
+        let line = |it: ServerId| {
+            let (number, address) = (it.0 + 1, cluster.connect_string_of(it));
+            format!("server.{number}=127.0.0.1:0:0:participant;{address}\n")
+        };
+        let lines: String = cluster.servers().map(line).collect();
+        let (stat, data) = (read.stat, read.data.unwrap());
+        let expected = format!("{lines}version={:x}", stat.mzxid.0);
+        assert_eq!(std::str::from_utf8(&data), Ok(&*expected));
+        assert_eq!((stat.version, stat.aversion), (Version(-1), Version(-1)));
+    }
 }
 
 #[tokio::test]

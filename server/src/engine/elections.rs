@@ -6,12 +6,14 @@
 
 use std::time::Duration;
 
-use lockkeeper_proto::Zxid;
+use bytes::Bytes;
+use lockkeeper_proto::{Version, Zxid};
 
 use super::{
     Engine,
     basics::{Now, ServerId},
     ensemble::{Ensemble, Role, Step},
+    tree::CONFIG_PATH,
 };
 
 impl Engine {
@@ -25,6 +27,26 @@ impl Engine {
         self.state.ensemble = Some(Ensemble::new(servers, sync_limit));
         self.set_relay(Some(self.config.tick_time / 2), now);
         self.review(now);
+    }
+
+    /// The addresses for clients, in the order of the members, which list them in their
+    /// configuration node. There are no ports between members: the node shows zeros.
+    ///
+    /// Source: `DataTree.setData` in `ZKDatabase.initConfigInZKDatabase`, `QuorumMaj.toString`.
+    pub(crate) fn list_members(&mut self, addresses: &[String], now: Now) {
+        let line = |(number, address): (u32, &String)| {
+            let host = address.rsplit_once(':').map_or("", |(host, _)| host);
+            format!("server.{number}={host}:0:0:participant;{address}\n")
+        };
+        let lines: String = (1..).zip(addresses).map(line).collect();
+        let version = self.last_zxid();
+        let config = Bytes::from(format!("{lines}version={:x}", version.0));
+        for view in self.state.views_mut() {
+            if let Some(node) = view.tree.get_mut(CONFIG_PATH) {
+                node.data = Some(config.clone());
+                (node.version, node.mzxid, node.mtime) = (Version(-1), version, now.unix_ms);
+            }
+        }
     }
 
     /// The member that leads: of two, the one that was elected last.
