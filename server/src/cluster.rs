@@ -44,8 +44,8 @@ use crate::{
 /// - Followers tell the leader every half tick which sessions were active. The leader ends sessions
 ///   by its own clock.
 /// - A member that is cut off from the leader, or a leader that is cut off from a majority, gives
-///   up after the sync limit ([`Builder::sync_limit`]). Then it closes its connections and accepts
-///   none.
+///   up after the sync limit ([`Builder::sync_limit`]). Then it closes its connections, accepts no
+///   session, and says in its answers to four-letter words that it does not serve.
 /// - `/zookeeper/config` lists the members, with the port 0 for what only members use.
 /// - A majority without a leader elects one at once. The new leader gives every session its whole
 ///   timeout again. A write that was not answered may be lost.

@@ -95,15 +95,39 @@ async fn each_member_lists_all_members() {
     }
 }
 
+/// The answer of a member to a four-letter word.
+async fn ask(cluster: &Cluster, server: ServerId, word: &str) -> String {
+    let mut raw = Raw::connect(address(cluster, server)).await;
+    raw.send(word.as_bytes()).await;
+    String::from_utf8(raw.rest().await).unwrap()
+}
+
 #[tokio::test]
 async fn each_member_says_what_it_is() {
     let (cluster, leader, [one, _]) = three().await;
     for (server, mode) in [(leader, "Mode: leader"), (one, "Mode: follower")] {
-        let mut raw = Raw::connect(address(&cluster, server)).await;
-        raw.send(b"srvr").await;
-        let text = String::from_utf8(raw.rest().await).unwrap();
+        let text = ask(&cluster, server, "srvr").await;
         assert!(text.contains(mode), "{text}");
     }
+}
+
+/// As a real member that looks for a leader.
+#[tokio::test]
+async fn a_member_without_a_majority_says_that_it_does_not_serve() {
+    let (cluster, leader, [one, other]) = three().await;
+    cluster.stop(leader).await;
+    cluster.stop(other).await;
+    for word in ["srvr", "stat", "mntr", "cons", "dump", "wchs", "conf"] {
+        let text = ask(&cluster, one, word).await;
+        let expected = "This ZooKeeper instance is not currently serving requests\n";
+        assert_eq!(text, expected, "{word}");
+    }
+    assert_eq!(ask(&cluster, one, "isro").await, "null");
+    assert_eq!(ask(&cluster, one, "ruok").await, "imok");
+    assert!(ask(&cluster, one, "envi").await.starts_with("Environment:"));
+    assert!(is_refused(&cluster, one).await);
+    cluster.restart(other).await.unwrap();
+    assert_eq!(ask(&cluster, one, "isro").await, "rw");
 }
 
 #[tokio::test]

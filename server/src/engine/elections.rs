@@ -55,11 +55,17 @@ impl Engine {
         self.state.ensemble.as_ref()?.leader
     }
 
-    /// Whether a server accepts connections. Only a member of an ensemble may not.
+    /// Whether a server accepts sessions. One without a majority does not.
     #[must_use]
     pub fn is_serving(&self, server: ServerId) -> bool {
         let ensemble = self.state.ensemble.as_ref();
-        ensemble.is_none_or(|ensemble| ensemble.is_serving(server))
+        ensemble.is_none_or(|it| it.is_serving(server)) && !self.state.alone.contains(&server)
+    }
+
+    /// Whether a member is stopped: it accepts no connection.
+    pub(super) fn is_stopped(&self, server: ServerId) -> bool {
+        let ensemble = self.state.ensemble.as_ref();
+        ensemble.is_some_and(|it| it.role(server) == Role::Stopped)
     }
 
     /// Stops a member: its connections are cut, and the others notice at once.

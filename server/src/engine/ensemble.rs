@@ -14,8 +14,8 @@
 //! | a member without a leader has whole links to the leader | it follows the leader, and knows all transactions |
 //!
 //! Of several members that could be elected, the one that knows most transactions is; of those, the
-//! one with the highest id. A member that has given up serves nobody. Without a leader no session
-//! expires.
+//! one with the highest id. A member that has given up accepts connections, but no session. Without
+//! a leader no session expires.
 //!
 //! Differences from a real ensemble: an election takes no time, and members give up after exactly
 //! the sync limit.
@@ -87,7 +87,7 @@ impl Ensemble {
         }
     }
 
-    /// Whether a member accepts connections.
+    /// Whether a member accepts sessions.
     pub(super) fn is_serving(&self, server: ServerId) -> bool {
         matches!(self.role(server), Role::Serving | Role::Former)
     }
@@ -148,7 +148,7 @@ impl Ensemble {
             .collect()
     }
 
-    fn role(&self, server: ServerId) -> Role {
+    pub(super) fn role(&self, server: ServerId) -> Role {
         let member = self.members.get(&server);
         member.map_or(Role::Stopped, |member| member.role)
     }

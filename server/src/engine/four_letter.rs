@@ -5,7 +5,8 @@
 //! real server's other words the answer says that they are not in the whitelist, and on request for
 //! those that name sessions or paths, too. Any other four bytes are the length of a frame.
 //!
-//! The server does not measure latencies and prints 0.
+//! A server without a majority answers only `ruok`, `isro` and `envi`. The server does not measure
+//! latencies and prints 0.
 //!
 //! Source: `FourLetterCommands`, package `server.command`.
 
@@ -37,6 +38,7 @@ impl Engine {
     /// The answer to a word; `None` if the bytes are not a word.
     pub(super) fn answer_word(&self, id: ConnId, word: [u8; 4]) -> Option<String> {
         let server = self.connections.server_of(id);
+        let is_serving = self.is_serving(server);
         let is_closed =
             OTHERS.contains(&&word) || (self.config.sessions_hidden && TELLING.contains(&&word));
         Some(match &word {
@@ -45,7 +47,12 @@ impl Engine {
                 format!("{word} is not executed because it is not in the whitelist.\n")
             }
             b"ruok" => "imok".to_owned(),
-            b"isro" => "rw".to_owned(),
+            // Some clients ask for the version with this word.
+            b"envi" => format!("Environment:\nzookeeper.version={VERSION}\n"),
+            b"isro" => if is_serving { "rw" } else { "null" }.to_owned(),
+            b"srvr" | b"stat" | b"mntr" | b"cons" | b"dump" | b"wchs" | b"conf" if !is_serving => {
+                "This ZooKeeper instance is not currently serving requests\n".to_owned()
+            }
             b"srvr" => self.server(server, ""),
             b"stat" => {
                 let clients = self.clients(|_| String::new());
@@ -56,8 +63,6 @@ impl Engine {
             b"dump" => self.dump(),
             b"wchs" => self.watch_summary(),
             b"conf" => self.configuration(),
-            // Some clients ask for the version with this word.
-            b"envi" => format!("Environment:\nzookeeper.version={VERSION}\n"),
             _ => return None,
         })
     }

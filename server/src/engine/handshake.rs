@@ -34,10 +34,13 @@ impl Engine {
         let Ok(request) = ConnectRequest::decode(&mut Reader::new(message.clone())) else {
             return self.close(id);
         };
+        let server = self.connections.server_of(id);
+        if !self.is_serving(server) {
+            return self.close(id);
+        }
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let server = connection.server;
         let lags = self.state.lags(server, request.last_zxid_seen);
         let resumes = request.session_id != SessionId::NONE;
         let is_stalled = self.rules.is_session_stalled(request.session_id);
@@ -53,8 +56,7 @@ impl Engine {
         let Some(lagging) = lags else {
             return self.close(id);
         };
-        let refuses = self.rules.refuse_handshakes || self.state.alone.contains(&server);
-        if refuses || request.last_zxid_seen > self.last_zxid() {
+        if self.rules.refuse_handshakes || request.last_zxid_seen > self.last_zxid() {
             return self.close(id);
         }
         let fate = self.rules.fate(request.session_id, None);

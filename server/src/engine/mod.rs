@@ -137,7 +137,7 @@ impl Engine {
     pub fn connected(&mut self, server: ServerId, id: ConnId, remote: SocketAddr, now: Now) {
         let due = after(now.instant, self.config.handshake_timeout);
         self.connections.accept(id, remote, server, due);
-        if !self.is_serving(server) {
+        if self.is_stopped(server) {
             self.cut(id);
         }
     }
