@@ -44,9 +44,6 @@ impl Engine {
         let lags = self.state.lags(server, request.last_zxid_seen);
         let resumes = request.session_id != SessionId::NONE;
         let is_stalled = self.rules.is_session_stalled(request.session_id);
-        if !is_stalled && connection.awaits_session {
-            return self.close(id);
-        }
         if is_stalled || lags.is_some() && self.state.awaits_leader(server, resumes) {
             connection.named = request.session_id;
             connection.unheard = Some(message);
@@ -90,7 +87,9 @@ impl Engine {
         if let Some(delay) = fate.delay {
             self.connections.hold(id, delay, now.instant);
         }
-        if !is_told_later {
+        if is_told_later {
+            self.arrive(now);
+        } else {
             self.welcome(id, session, timeout, knows_read_only);
         }
     }

@@ -368,10 +368,9 @@ impl Engine {
 /// Whether nothing is read from a connection and nothing sent to it.
 fn is_stalled(rules: &Rules, state: &State, own: &Connection) -> bool {
     let resumes = own.named != SessionId::NONE;
+    let is_unheard = || own.unheard.is_some() && state.awaits_leader(own.server, resumes);
     rules.is_session_stalled(own.named)
-        || own.phase == Phase::Fresh
-            && own.unheard.is_some()
-            && state.awaits_leader(own.server, resumes)
+        || own.phase == Phase::Fresh && (own.awaits_session || is_unheard())
 }
 
 /// Whether a request takes time in proportion to the tree.

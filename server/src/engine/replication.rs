@@ -261,7 +261,8 @@ impl Engine {
         let _ = follower.view.apply(commit, &mut self.connections);
         let (session, _) = commit.asked;
         if let Deed::Start(connection, timeout, knows_read_only) = commit.deed {
-            return self.welcome(connection, Some(session), timeout, knows_read_only);
+            self.welcome(connection, Some(session), timeout, knows_read_only);
+            return self.resume_input_of(connection, now);
         }
         if let Some(asker) = asker {
             let (id, fate) = (asker.connection, asker.fate);
