@@ -65,14 +65,14 @@ impl Server {
         }
         let sync_limit = config.tick_time.saturating_mul(builder.sync_limit_ticks);
         let shared = Arc::new(Shared::new(config, builder.max_connections));
-        if let Some(members) = members {
-            let addresses = listeners.iter().map(|(_, own)| net::for_clients(*own));
-            let addresses: Vec<String> = addresses.collect();
-            shared.with(|engine, now| {
+        let addresses = listeners.iter().map(|(_, own)| net::for_clients(*own));
+        let addresses = addresses.collect();
+        shared.with(|engine, now| {
+            if let Some(members) = members {
                 engine.set_ensemble(members, sync_limit, now);
-                engine.list_members(&addresses, now);
-            });
-        }
+            }
+            engine.set_addresses(addresses, now);
+        });
         let (ports, tasks) = net::start(&shared, listeners)?;
         Ok(Self {
             shared,

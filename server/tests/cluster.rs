@@ -111,6 +111,85 @@ async fn each_member_says_what_it_is() {
     }
 }
 
+/// The answers were about the connections and watches of all members, and about the leader's state.
+#[tokio::test]
+async fn each_member_answers_for_itself() {
+    let (cluster, leader, [one, other]) = three().await;
+    let mut peer = join(&cluster, one).await;
+    let (mut busy, _quiet) = (join(&cluster, leader).await, join(&cluster, leader).await);
+    peer.call(&get_children("/", true)).await.unwrap();
+    cluster.lag(one);
+    busy.create("/e", Ephemeral).await.unwrap();
+    // The clients of each member, and the nodes that the member has learned of.
+    for (server, clients, seen) in [(leader, 2, "6"), (one, 1, "5"), (other, 0, "6")] {
+        let [srvr, stat, cons, mntr, wchs, dump] = ["srvr", "stat", "cons", "mntr", "wchs", "dump"]
+            .map(|word| ask(&cluster, server, word));
+        let connections = clients + 1;
+        for text in [srvr.await, stat.await] {
+            assert!(
+                text.contains(&format!("\nConnections: {connections}\n")),
+                "{text}"
+            );
+            assert!(text.contains(&format!("\nNode count: {seen}\n")), "{text}");
+        }
+        assert_eq!(cons.await.matches(",sid=").count(), clients);
+        let (mntr, watches) = (mntr.await, usize::from(server == one));
+        for (key, value) in [
+            ("num_alive_connections", &*connections.to_string()),
+            ("znode_count", seen),
+            ("ephemerals_count", if server == one { "0" } else { "1" }),
+            ("watch_count", &*watches.to_string()),
+            ("quorum_size", "3"),
+        ] {
+            assert!(
+                mntr.contains(&format!("\nzk_{key}\t{value}\n")),
+                "{key}: {mntr}"
+            );
+        }
+        let of_leader = "\nzk_learners\t2\nzk_synced_followers\t2\n";
+        assert_eq!(mntr.contains(of_leader), server == leader, "{mntr}");
+        let wchs = wchs.await;
+        assert!(
+            wchs.ends_with(&format!("\nTotal watches:{watches}\n")),
+            "{wchs}"
+        );
+        assert_eq!(dump.await.contains("/e"), server != one);
+    }
+    let zxid = |text: String| text.split_once("Zxid: ").unwrap().1.to_owned();
+    let [at_one, at_other] = [one, other].map(|server| ask(&cluster, server, "srvr"));
+    assert!(zxid(at_one.await) < zxid(at_other.await));
+    // Frames count although the connections that brought them are gone.
+    let received = async |server| {
+        let text = ask(&cluster, server, "mntr").await;
+        let (_, value) = text.split_once("zk_packets_received\t").unwrap();
+        value.split_once('\n').unwrap().0.parse::<u64>().unwrap()
+    };
+    let (before, elsewhere) = (received(leader).await, received(other).await);
+    join(&cluster, leader).await.close().await;
+    assert_eq!(received(leader).await, before + 2);
+    assert_eq!((received(one).await, received(other).await), (2, elsewhere));
+}
+
+#[tokio::test]
+async fn each_member_shows_its_settings() {
+    let cluster = Cluster::start(3).await.unwrap();
+    for server in cluster.servers() {
+        let port = address(&cluster, server).port();
+        let mut peer = join(&cluster, server).await;
+        let read = peer.call(&get_data("/zookeeper/config", false)).await;
+        let Ok(Response::GetData(read)) = read else {
+            panic!("{read:?}");
+        };
+        let members = String::from_utf8(read.data.unwrap().to_vec()).unwrap();
+        let number = server.0 + 1;
+        let expected = format!(
+            "clientPort={port}\ntickTime=500\nminSessionTimeout=1000\nmaxSessionTimeout=60000\n\
+             serverId={number}\nsyncLimit=5\npeerType=0\nmembership: \n{members}"
+        );
+        assert_eq!(ask(&cluster, server, "conf").await, expected);
+    }
+}
+
 /// As a real member that looks for a leader.
 #[tokio::test]
 async fn a_member_without_a_majority_says_that_it_does_not_serve() {

@@ -29,16 +29,20 @@ impl Engine {
         self.review(now);
     }
 
-    /// The addresses for clients, in the order of the members, which list them in their
-    /// configuration node. There are no ports between members: the node shows zeros.
+    /// The addresses for clients, in the order of the servers. Members of an ensemble list them in
+    /// their configuration node. There are no ports between members: the node shows zeros.
     ///
-    /// Source: `DataTree.setData` in `ZKDatabase.initConfigInZKDatabase`, `QuorumMaj.toString`.
-    pub(crate) fn list_members(&mut self, addresses: &[String], now: Now) {
+    /// Source: `ZKDatabase.initConfigInZKDatabase`, `QuorumMaj.toString`.
+    pub(crate) fn set_addresses(&mut self, addresses: Vec<String>, now: Now) {
         let line = |(number, address): (u32, &String)| {
             let host = address.rsplit_once(':').map_or("", |(host, _)| host);
             format!("server.{number}={host}:0:0:participant;{address}\n")
         };
-        let lines: String = (1..).zip(addresses).map(line).collect();
+        let lines: String = (1..).zip(&addresses).map(line).collect();
+        self.addresses = addresses;
+        if self.state.ensemble.is_none() {
+            return;
+        }
         let version = self.last_zxid();
         let config = Bytes::from(format!("{lines}version={:x}", version.0));
         for view in self.state.views_mut() {
@@ -94,7 +98,7 @@ impl Engine {
         let ensemble = self.state.ensemble.as_ref()?;
         let former = ensemble.leader?;
         let running = ensemble.running();
-        let known = |server| self.state.known_to(server);
+        let known = |server| self.state.view_at(server).zxid;
         let (winner, voters) = ensemble.winner(&running, Some(former), known)?;
         for server in running {
             if server == former && !voters.contains(&server) {
@@ -129,7 +133,7 @@ impl Engine {
     /// The members do what follows from the present links.
     fn review(&mut self, now: Now) {
         let step = |engine: &Self| {
-            let known = |server| engine.state.known_to(server);
+            let known = |server| engine.state.view_at(server).zxid;
             engine.state.ensemble.as_ref()?.next_step(known)
         };
         while let Some(step) = step(self) {

@@ -40,7 +40,7 @@ use super::{
 pub(super) struct Ensemble {
     /// After this time without a whole link, a follower gives up its leader, and a leader without a
     /// majority gives up.
-    sync_limit: Duration,
+    pub(super) sync_limit: Duration,
     members: BTreeMap<ServerId, Member>,
     /// Directions that are cut: from this member to that one.
     cuts: BTreeSet<(ServerId, ServerId)>,
@@ -85,6 +85,20 @@ impl Ensemble {
             cuts: BTreeSet::new(),
             leader: None,
         }
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// How many members follow the leader.
+    pub(super) fn followers(&self) -> usize {
+        self.in_role(Role::Serving).count().saturating_sub(1)
+    }
+
+    /// Whether a member takes itself for the leader.
+    pub(super) fn leads(&self, server: ServerId) -> bool {
+        self.leader == Some(server) || self.role(server) == Role::Former
     }
 
     /// Whether a member accepts sessions.

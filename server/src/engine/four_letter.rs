@@ -5,7 +5,7 @@
 //! real server's other words the answer says that they are not in the whitelist, and on request for
 //! those that name sessions or paths, too. Any other four bytes are the length of a frame.
 //!
-//! A server without a majority answers only `ruok`, `isro` and `envi`. The server does not measure
+//! A member of an ensemble answers for itself. One without a majority answers only `ruok`, `isro` and `envi`. The server does not measure
 //! latencies and prints 0.
 //!
 //! Source: `FourLetterCommands`, package `server.command`.
@@ -16,6 +16,7 @@ use super::{
     Engine,
     basics::{ConnId, ServerId},
     connection::Connection,
+    tree::CONFIG_PATH,
     watches::Watches,
 };
 
@@ -55,54 +56,55 @@ impl Engine {
             }
             b"srvr" => self.server(server, ""),
             b"stat" => {
-                let clients = self.clients(|_| String::new());
+                let clients = self.clients(server, |_| String::new());
                 self.server(server, &format!("Clients:\n{clients}"))
             }
             b"mntr" => self.monitor(server),
-            b"cons" => self.clients(|own| self.session_of(own)),
-            b"dump" => self.dump(),
-            b"wchs" => self.watch_summary(),
-            b"conf" => self.configuration(),
+            b"cons" => self.clients(server, |own| self.session_of(own)),
+            b"dump" => self.dump(server),
+            b"wchs" => self.watch_summary(server),
+            b"conf" => self.configuration(server),
             _ => return None,
         })
     }
 
     fn server(&self, server: ServerId, clients: &str) -> String {
+        let (received, sent) = self.connections.frames_of(server);
         let version = table("", ": ", &[("Zookeeper version", &VERSION)]);
         let rest = table(
             "",
             ": ",
             &[
                 ("Latency min/avg/max", &"0/0.0/0"),
-                ("Received", &self.connections.counters.traffic.frames),
-                ("Sent", &self.packets_sent()),
-                ("Connections", &self.connections.len()),
+                ("Received", &received),
+                ("Sent", &sent),
+                ("Connections", &self.connections.of(server).count()),
                 ("Outstanding", &0),
-                ("Zxid", &self.last_zxid()),
+                ("Zxid", &self.state.view_at(server).zxid),
                 ("Mode", &self.mode(server)),
-                ("Node count", &self.node_count()),
+                ("Node count", &self.node_count(server)),
             ],
         );
         version + clients + &rest
     }
 
     fn mode(&self, server: ServerId) -> &'static str {
-        match self.leader() {
+        match &self.state.ensemble {
             None => "standalone",
-            Some(leader) if leader == server => "leader",
+            Some(ensemble) if ensemble.leads(server) => "leader",
             Some(_) => "follower",
         }
     }
 
     /// A line for each connection, with something more in the bracket.
-    fn clients(&self, more: impl Fn(&Connection) -> String) -> String {
+    fn clients(&self, server: ServerId, more: impl Fn(&Connection) -> String) -> String {
         let line = |own: &Connection| {
             let ready = i32::from(own.session().is_some());
             let (remote, received, sent) = (own.remote, own.traffic.frames, own.sent);
             let more = more(own);
             format!(" /{remote}[{ready}](queued=0,recved={received},sent={sent}{more})\n")
         };
-        let lines: String = self.connections.iter().map(|(_, own)| line(own)).collect();
+        let lines: String = self.connections.of(server).map(line).collect();
         lines + "\n"
     }
 
@@ -116,9 +118,11 @@ impl Engine {
     }
 
     fn monitor(&self, server: ServerId) -> String {
-        let (tree, counters) = (&self.state.live.tree, &self.connections.counters);
+        let tree = &self.state.view_at(server).tree;
         let ephemerals: usize = tree.ephemerals().values().map(BTreeSet::len).sum();
-        table(
+        let (received, sent) = self.connections.frames_of(server);
+        let watches: usize = self.state.views_of(server).map(|it| it.watches.len()).sum();
+        let of_all = table(
             "zk_",
             "\t",
             &[
@@ -127,36 +131,68 @@ impl Engine {
                 ("min_latency", &0),
                 ("max_latency", &0),
                 ("outstanding_requests", &0),
-                ("packets_received", &counters.traffic.frames),
-                ("packets_sent", &self.packets_sent()),
-                ("stale_sessions_expired", &counters.expired),
-                ("num_alive_connections", &self.connections.len()),
+                ("packets_received", &received),
+                ("packets_sent", &sent),
+                (
+                    "num_alive_connections",
+                    &self.connections.of(server).count(),
+                ),
                 ("global_sessions", &self.sessions.iter().len()),
-                ("znode_count", &self.node_count()),
-                ("watch_count", &self.all_watches()),
+                ("znode_count", &self.node_count(server)),
+                ("watch_count", &watches),
                 ("ephemerals_count", &ephemerals),
                 ("approximate_data_size", &tree.approximate_data_size()),
                 ("avg_latency", &"0.0"),
             ],
-        )
+        );
+        let expired = &self.connections.counters.expired;
+        let of_some: &[(&str, &dyn Display)] = match &self.state.ensemble {
+            None => &[("stale_sessions_expired", expired)],
+            Some(all) if all.leader == Some(server) => &[
+                ("quorum_size", &all.size()),
+                ("learners", &all.followers()),
+                ("synced_followers", &all.followers()),
+            ],
+            Some(all) => &[("quorum_size", &all.size())],
+        };
+        of_all + &table("zk_", "\t", of_some)
     }
 
-    fn configuration(&self) -> String {
+    /// A member's list of members is that of its configuration node.
+    fn configuration(&self, server: ServerId) -> String {
         let config = &self.config;
-        table(
+        let tick = config.tick_time.as_millis();
+        let index = usize::try_from(server.0).unwrap_or(usize::MAX);
+        let address = self.addresses.get(index).and_then(|it| it.rsplit_once(':'));
+        let ensemble = self.state.ensemble.as_ref();
+        let number = ensemble.map_or(0, |_| server.0.saturating_add(1));
+        let of_all = table(
             "",
             "=",
             &[
-                ("tickTime", &config.tick_time.as_millis()),
+                ("clientPort", &address.map_or("0", |(_, port)| port)),
+                ("tickTime", &tick),
                 ("minSessionTimeout", &config.shortest_timeout().as_millis()),
                 ("maxSessionTimeout", &config.max_session_timeout.as_millis()),
-                ("serverId", &0),
+                ("serverId", &number),
             ],
+        );
+        let Some(ensemble) = ensemble else {
+            return of_all;
+        };
+        let limit = ensemble.sync_limit.as_millis().checked_div(tick);
+        let node = self.state.view_at(server).tree.get(CONFIG_PATH);
+        let members = node.and_then(|it| it.data.as_deref()).unwrap_or_default();
+        let members = String::from_utf8_lossy(members);
+        format!(
+            "{of_all}syncLimit={}\npeerType=0\nmembership: \n{members}",
+            limit.unwrap_or(0)
         )
     }
 
-    fn dump(&self) -> String {
-        let (live, owners) = (self.sessions.iter(), self.state.live.tree.ephemerals());
+    fn dump(&self, server: ServerId) -> String {
+        let owners = self.state.view_at(server).tree.ephemerals();
+        let live = self.sessions.iter();
         let (all, with_nodes) = (live.len(), owners.len());
         let sessions = live.map(|(id, own)| format!("\t{id}\t{}ms\n", own.timeout.as_millis()));
         let nodes = owners.iter().map(|(session, paths)| {
@@ -171,23 +207,18 @@ impl Engine {
         )
     }
 
-    fn watch_summary(&self) -> String {
-        let watching = || self.state.views().map(|view| &view.watches);
+    fn watch_summary(&self, server: ServerId) -> String {
+        let watching = || self.state.views_of(server).map(|view| &view.watches);
         let connections: BTreeSet<_> = watching().flat_map(Watches::connections).collect();
         let paths: BTreeSet<_> = watching().flat_map(Watches::paths).collect();
         let (connections, paths) = (connections.len(), paths.len());
-        let watches = self.all_watches();
+        let watches: usize = watching().map(Watches::len).sum();
         format!("{connections} connections watching {paths} paths\nTotal watches:{watches}\n")
     }
 
     /// As the real server counts: it counts its root twice, as `/` and as the empty path.
-    fn node_count(&self) -> usize {
-        self.state.live.tree.len().saturating_add(1)
-    }
-
-    fn packets_sent(&self) -> u64 {
-        let counters = &self.connections.counters;
-        counters.replies.saturating_add(counters.notifications)
+    fn node_count(&self, server: ServerId) -> usize {
+        self.state.view_at(server).tree.len().saturating_add(1)
     }
 }
 

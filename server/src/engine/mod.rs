@@ -110,6 +110,8 @@ pub struct Engine {
     /// Set while the leader learns late which sessions were active.
     relay: Option<Relay>,
     connections: Connections,
+    /// The addresses for clients, one for each server. Empty if nobody has said them.
+    addresses: Vec<String>,
     rules: Rules,
     reap_due: Instant,
     /// No ephemeral node is created before.
@@ -125,6 +127,7 @@ impl Engine {
             sessions: Sessions::new(now.instant, now.unix_ms, config.tick_time, config.seed),
             relay: None,
             connections: Connections::default(),
+            addresses: Vec::new(),
             rules: Rules::default(),
             reap_due: after(now.instant, config.container_check_interval),
             ephemerals_from: after(now.instant, config.no_ephemerals_for),
