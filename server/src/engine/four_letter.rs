@@ -10,13 +10,14 @@
 //!
 //! Source: `FourLetterCommands`, package `server.command`.
 
-use std::{collections::BTreeSet, fmt::Display};
+use std::collections::BTreeSet;
 
 use super::{
     Engine,
     basics::{ConnId, ServerId},
     connection::Connection,
     tree::CONFIG_PATH,
+    view::View,
     watches::Watches,
 };
 
@@ -70,22 +71,14 @@ impl Engine {
 
     fn server(&self, server: ServerId, clients: &str) -> String {
         let (received, sent) = self.connections.frames_of(server);
-        let version = table("", ": ", &[("Zookeeper version", &VERSION)]);
-        let rest = table(
-            "",
-            ": ",
-            &[
-                ("Latency min/avg/max", &"0/0.0/0"),
-                ("Received", &received),
-                ("Sent", &sent),
-                ("Connections", &self.connections.of(server).count()),
-                ("Outstanding", &0),
-                ("Zxid", &self.state.view_at(server).zxid),
-                ("Mode", &self.mode(server)),
-                ("Node count", &self.node_count(server)),
-            ],
-        );
-        version + clients + &rest
+        let connections = self.connections.of(server).count();
+        let (view, mode) = (self.state.view_at(server), self.mode(server));
+        let (zxid, nodes) = (view.zxid, node_count(view));
+        format!(
+            "Zookeeper version: {VERSION}\n{clients}Latency min/avg/max: 0/0.0/0\n\
+             Received: {received}\nSent: {sent}\nConnections: {connections}\nOutstanding: 0\n\
+             Zxid: {zxid}\nMode: {mode}\nNode count: {nodes}\n"
+        )
     }
 
     fn mode(&self, server: ServerId) -> &'static str {
@@ -118,75 +111,60 @@ impl Engine {
     }
 
     fn monitor(&self, server: ServerId) -> String {
-        let tree = &self.state.view_at(server).tree;
-        let ephemerals: usize = tree.ephemerals().values().map(BTreeSet::len).sum();
+        let (view, mode) = (self.state.view_at(server), self.mode(server));
+        let ephemerals: usize = view.tree.ephemerals().values().map(BTreeSet::len).sum();
+        let (nodes, size) = (node_count(view), view.tree.approximate_data_size());
         let (received, sent) = self.connections.frames_of(server);
-        let watches: usize = self.state.views_of(server).map(|it| it.watches.len()).sum();
-        let of_all = table(
-            "zk_",
-            "\t",
-            &[
-                ("version", &VERSION),
-                ("server_state", &self.mode(server)),
-                ("min_latency", &0),
-                ("max_latency", &0),
-                ("outstanding_requests", &0),
-                ("packets_received", &received),
-                ("packets_sent", &sent),
-                (
-                    "num_alive_connections",
-                    &self.connections.of(server).count(),
-                ),
-                ("global_sessions", &self.sessions.iter().len()),
-                ("znode_count", &self.node_count(server)),
-                ("watch_count", &watches),
-                ("ephemerals_count", &ephemerals),
-                ("approximate_data_size", &tree.approximate_data_size()),
-                ("avg_latency", &"0.0"),
-            ],
-        );
-        let expired = &self.connections.counters.expired;
-        let of_some: &[(&str, &dyn Display)] = match &self.state.ensemble {
-            None => &[("stale_sessions_expired", expired)],
-            Some(all) if all.leader == Some(server) => &[
-                ("quorum_size", &all.size()),
-                ("learners", &all.followers()),
-                ("synced_followers", &all.followers()),
-            ],
-            Some(all) => &[("quorum_size", &all.size())],
+        let connections = self.connections.of(server).count();
+        let sessions = self.sessions.iter().len();
+        let views = self.state.views_of(server);
+        let watches: usize = views.map(|view| view.watches.len()).sum();
+        let more = match &self.state.ensemble {
+            None => {
+                let expired = self.connections.counters.expired;
+                format!("zk_stale_sessions_expired\t{expired}\n")
+            }
+            Some(all) if all.leader == Some(server) => {
+                let (size, followers) = (all.size(), all.followers());
+                format!(
+                    "zk_quorum_size\t{size}\nzk_learners\t{followers}\nzk_synced_followers\t{followers}\n"
+                )
+            }
+            Some(all) => format!("zk_quorum_size\t{}\n", all.size()),
         };
-        of_all + &table("zk_", "\t", of_some)
+        format!(
+            "zk_version\t{VERSION}\nzk_server_state\t{mode}\nzk_min_latency\t0\n\
+             zk_max_latency\t0\nzk_outstanding_requests\t0\nzk_packets_received\t{received}\n\
+             zk_packets_sent\t{sent}\nzk_num_alive_connections\t{connections}\n\
+             zk_global_sessions\t{sessions}\nzk_znode_count\t{nodes}\nzk_watch_count\t{watches}\n\
+             zk_ephemerals_count\t{ephemerals}\nzk_approximate_data_size\t{size}\n\
+             zk_avg_latency\t0.0\n{more}"
+        )
     }
 
     /// A member's list of members is that of its configuration node.
     fn configuration(&self, server: ServerId) -> String {
         let config = &self.config;
         let tick = config.tick_time.as_millis();
+        let (min, max) = (config.shortest_timeout(), config.max_session_timeout);
+        let (min, max) = (min.as_millis(), max.as_millis());
         let index = usize::try_from(server.0).unwrap_or(usize::MAX);
         let address = self.addresses.get(index).and_then(|it| it.rsplit_once(':'));
-        let ensemble = self.state.ensemble.as_ref();
-        let number = ensemble.map_or(0, |_| server.0.saturating_add(1));
-        let of_all = table(
-            "",
-            "=",
-            &[
-                ("clientPort", &address.map_or("0", |(_, port)| port)),
-                ("tickTime", &tick),
-                ("minSessionTimeout", &config.shortest_timeout().as_millis()),
-                ("maxSessionTimeout", &config.max_session_timeout.as_millis()),
-                ("serverId", &number),
-            ],
-        );
-        let Some(ensemble) = ensemble else {
-            return of_all;
+        let port = address.map_or("0", |(_, port)| port);
+        let (number, more) = match &self.state.ensemble {
+            None => (0, String::new()),
+            Some(all) => {
+                let limit = all.sync_limit.as_millis().checked_div(tick).unwrap_or(0);
+                let node = self.state.view_at(server).tree.get(CONFIG_PATH);
+                let members = node.and_then(|it| it.data.as_deref()).unwrap_or_default();
+                let members = String::from_utf8_lossy(members);
+                let more = format!("syncLimit={limit}\npeerType=0\nmembership: \n{members}");
+                (server.0.saturating_add(1), more)
+            }
         };
-        let limit = ensemble.sync_limit.as_millis().checked_div(tick);
-        let node = self.state.view_at(server).tree.get(CONFIG_PATH);
-        let members = node.and_then(|it| it.data.as_deref()).unwrap_or_default();
-        let members = String::from_utf8_lossy(members);
         format!(
-            "{of_all}syncLimit={}\npeerType=0\nmembership: \n{members}",
-            limit.unwrap_or(0)
+            "clientPort={port}\ntickTime={tick}\nminSessionTimeout={min}\n\
+             maxSessionTimeout={max}\nserverId={number}\n{more}"
         )
     }
 
@@ -215,15 +193,9 @@ impl Engine {
         let watches: usize = watching().map(Watches::len).sum();
         format!("{connections} connections watching {paths} paths\nTotal watches:{watches}\n")
     }
-
-    /// As the real server counts: it counts its root twice, as `/` and as the empty path.
-    fn node_count(&self, server: ServerId) -> usize {
-        self.state.view_at(server).tree.len().saturating_add(1)
-    }
 }
 
-/// A line for each name and value.
-fn table(before: &str, between: &str, entries: &[(&str, &dyn Display)]) -> String {
-    let line = |(name, value): &(&str, &dyn Display)| format!("{before}{name}{between}{value}\n");
-    entries.iter().map(line).collect()
+/// As the real server counts: it counts its root twice, as `/` and as the empty path.
+fn node_count(view: &View) -> usize {
+    view.tree.len().saturating_add(1)
 }
