@@ -115,13 +115,8 @@ impl Engine {
 
     /// Members whose time is over give up.
     pub(super) fn give_up(&mut self, now: Now) {
-        let overdue = |ensemble: &Ensemble| ensemble.overdue(now.instant);
-        let over = self
-            .state
-            .ensemble
-            .as_ref()
-            .map(overdue)
-            .unwrap_or_default();
+        let ensemble = self.state.ensemble.as_ref();
+        let over = ensemble.map_or(Vec::new(), |all| all.overdue(now.instant));
         for server in &over {
             self.leave_ensemble(*server, Role::Looking);
         }

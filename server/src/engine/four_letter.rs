@@ -57,11 +57,11 @@ impl Engine {
             }
             b"srvr" => self.server(server, ""),
             b"stat" => {
-                let clients = self.clients(server, |_| String::new());
+                let clients = self.clients(server, false);
                 self.server(server, &format!("Clients:\n{clients}"))
             }
             b"mntr" => self.monitor(server),
-            b"cons" => self.clients(server, |own| self.session_of(own)),
+            b"cons" => self.clients(server, true),
             b"dump" => self.dump(server),
             b"wchs" => self.watch_summary(server),
             b"conf" => self.configuration(server),
@@ -89,25 +89,22 @@ impl Engine {
         }
     }
 
-    /// A line for each connection, with something more in the bracket.
-    fn clients(&self, server: ServerId, more: impl Fn(&Connection) -> String) -> String {
+    /// A line for each connection, with its session or without.
+    fn clients(&self, server: ServerId, tells: bool) -> String {
         let line = |own: &Connection| {
-            let ready = i32::from(own.session().is_some());
+            let session = own.session();
             let (remote, received, sent) = (own.remote, own.traffic.frames, own.sent);
-            let more = more(own);
+            let live = session.and_then(|id| Some((id, self.sessions.get(id)?.timeout)));
+            let more = live
+                .filter(|_| tells)
+                .map_or(String::new(), |(id, timeout)| {
+                    format!(",sid={id},to={}", timeout.as_millis())
+                });
+            let ready = i32::from(session.is_some());
             format!(" /{remote}[{ready}](queued=0,recved={received},sent={sent}{more})\n")
         };
         let lines: String = self.connections.of(server).map(line).collect();
         lines + "\n"
-    }
-
-    fn session_of(&self, own: &Connection) -> String {
-        let live = own
-            .session()
-            .and_then(|id| Some((id, self.sessions.get(id)?)));
-        live.map_or(String::new(), |(id, session)| {
-            format!(",sid={id},to={}", session.timeout.as_millis())
-        })
     }
 
     fn monitor(&self, server: ServerId) -> String {
@@ -119,7 +116,7 @@ impl Engine {
         let sessions = self.sessions.iter().len();
         let views = self.state.views_of(server);
         let watches: usize = views.map(|view| view.watches.len()).sum();
-        let more = match &self.state.ensemble {
+        let own = match &self.state.ensemble {
             None => {
                 let expired = self.connections.counters.expired;
                 format!("zk_stale_sessions_expired\t{expired}\n")
@@ -138,7 +135,7 @@ impl Engine {
              zk_packets_sent\t{sent}\nzk_num_alive_connections\t{connections}\n\
              zk_global_sessions\t{sessions}\nzk_znode_count\t{nodes}\nzk_watch_count\t{watches}\n\
              zk_ephemerals_count\t{ephemerals}\nzk_approximate_data_size\t{size}\n\
-             zk_avg_latency\t0.0\n{more}"
+             zk_avg_latency\t0.0\n{own}"
         )
     }
 

@@ -220,10 +220,7 @@ impl Engine {
 
     fn reaches_leader(&mut self, upward: Upward, now: Now) {
         let asked = match upward {
-            Upward::Touch(session) => {
-                self.sessions.touch(session, now.instant);
-                return;
-            }
+            Upward::Touch(session) => return self.sessions.touch(session, now.instant),
             Upward::Write(asked) => asked,
         };
         let is_over = self.sessions.get(asked.session).is_none();
