@@ -106,7 +106,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) fresh: bool,
 
-    /// Serve only the users in this file: one line sasl:USER:PASSWORD for each, as in a client's --auth-file
+    /// Serve only the users in this file: one line sasl:USER:PASSWORD for each, as in a client's --auth-file; digest:super:PASSWORD adds the user whom no ACL keeps out
     #[arg(long, value_name = "FILE")]
     pub(crate) auth_file: Option<PathBuf>,
 

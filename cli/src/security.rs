@@ -145,13 +145,35 @@ fn with_identities(
     Ok(builder)
 }
 
-/// Reads the users of a server from a file. Unlike a client, a server can have several.
-pub(crate) fn users(path: &Path) -> Result<Vec<(String, String)>, Failure> {
-    let user = |(number, line)| match identity(line) {
-        Ok((SASL, user, password)) => Ok((user.to_owned(), password.to_owned())),
-        _ => Err(bad(&path.display(), number, NO_PASSWORD)),
-    };
-    lines(&secret(path)?).map(user).collect()
+/// Adds the users of a server from a file. Unlike a client, a server can have several, and `super`, whom no ACL keeps out.
+pub(crate) fn with_users(
+    mut builder: lockkeeper_server::Builder,
+    path: &Path,
+    must_log_in: bool,
+) -> Result<lockkeeper_server::Builder, Failure> {
+    let name = path.display();
+    let mut has_users = false;
+    for (number, line) in lines(&secret(path)?) {
+        builder = match (identity(line), line.strip_prefix("digest:super:")) {
+            (Ok((SASL, user, password)), _) => {
+                has_users = true;
+                builder.user(user, password)
+            }
+            (_, Some(password)) => builder.super_user(password),
+            _ => return Err(bad(&name, number, NO_PASSWORD)),
+        };
+    }
+    if must_log_in && !has_users {
+        return Err(failure!(
+            USAGE,
+            "{name}: nobody could log in; add a line such as sasl:USER:PASSWORD, or give --allow-anonymous"
+        ));
+    }
+    Ok(if must_log_in {
+        builder.require_sasl()
+    } else {
+        builder
+    })
 }
 
 /// What is wrong with a line. It may be a secret, and is not told.

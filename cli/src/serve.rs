@@ -65,12 +65,7 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         .tick_time(args.tick_time)
         .max_session_timeout(args.max_session_timeout);
     if let Some(path) = &args.auth_file {
-        for (user, password) in security::users(path)? {
-            builder = builder.user(&user, &password);
-        }
-        if !args.allow_anonymous {
-            builder = builder.require_sasl();
-        }
+        builder = security::with_users(builder, path, !args.allow_anonymous)?;
         if !args.show_sessions {
             builder = builder.hide_sessions();
         }

@@ -35,6 +35,7 @@ fn bad_security_options_give_status_64_and_an_error_without_the_secret() {
     let two = files.write("two", &format!("sasl:a:{SECRET}\nsasl:b:{SECRET}\n"));
     let no_password = files.write("no-password", &format!("sasl:{SECRET}\n"));
     let no_digest = files.write("no-digest", &format!("digest:{SECRET}\n"));
+    let only_super = files.write("only-super", &format!("digest:super:{SECRET}\n"));
     let digest = files.write("digest", &format!("sasl:a:b\ndigest:alice:{SECRET}\n"));
     let empty = files.write("empty.pem", "");
     let nobody = files.write("nobody", " # nobody\n\n");
@@ -78,6 +79,11 @@ fn bad_security_options_give_status_64_and_an_error_without_the_secret() {
             "digest, line 2: a SASL identity looks like",
         ),
         (&serve, ["--auth-file", &no_password], no_sasl),
+        (
+            &serve,
+            ["--auth-file", &only_super],
+            "only-super: nobody could log in; add a line such as",
+        ),
     ] {
         let mut command = lockkeeper(command);
         let refused = ended(command.args(options).args(["--", "x"]));
@@ -248,5 +254,25 @@ fn a_server_with_users_may_serve_anonymous_clients_too() {
     on(&["create", "/everyones"], None).ends(0);
     on(&["get", "/hers"], None).ends(1);
     on(&["get", "/hers"], Some(ALICE)).ends(0);
+    on(&["get", "/hers"], Some("digest:super:hunter2")).ends(1);
     on(&["ls"], Some("sasl:alice:wrong")).ends(69);
+}
+
+/// As `superDigest` of other servers: somebody must be able to remove a node whose owner is gone.
+#[test]
+fn no_acl_keeps_the_user_super_out() {
+    let files = Files::new("super");
+    let only_super = "digest:super:x:y\n";
+    let (_serve, address) = serve(&files, only_super, &["--allow-anonymous"]);
+    let on = |arguments: &[&str], auth| on(&address, arguments, Some(auth));
+    let mut run = lockkeeper(&["run", "--acl", "creator", "/hers", "--", "true"]);
+    run.envs([
+        ("LOCKKEEPER_CONNECT", &*address),
+        ("LOCKKEEPER_AUTH", "digest:alice:hunter2"),
+    ]);
+    ended(&mut run).ends(0);
+    for wrong in ["digest:super:x", "digest:alice:x:y"] {
+        on(&["get", "/hers"], wrong).ends(1);
+    }
+    on(&["get", "/hers"], "digest:super:x:y").ends(0);
 }

@@ -8,7 +8,7 @@ use std::{io, ops::Deref};
 use crate::{
     Builder, Server,
     engine::{Engine, Now, ServerId},
-    net::Port,
+    net::{self, Port},
 };
 
 /// A running ensemble of servers: a leader and its followers. It stops when this handle is dropped.
@@ -44,8 +44,9 @@ use crate::{
 /// - Followers tell the leader every half tick which sessions were active. The leader ends sessions
 ///   by its own clock.
 /// - A member that is cut off from the leader, or a leader that is cut off from a majority, gives
-///   up after the sync limit ([`Builder::sync_limit`]). Then it closes its connections and accepts
-///   none.
+///   up after the sync limit ([`Builder::sync_limit`]). Then it closes its connections, accepts no
+///   session, and says in its answers to four-letter words that it does not serve.
+/// - `/zookeeper/config` lists the members, with the port 0 for what only members use.
 /// - A majority without a leader elects one at once. The new leader gives every session its whole
 ///   timeout again. A write that was not answered may be lost.
 ///
@@ -110,7 +111,7 @@ impl Cluster {
     /// The address of one member in the form that clients take: `host:port`.
     #[must_use]
     pub fn connect_string_of(&self, server: ServerId) -> String {
-        self.port(server).connect_string()
+        net::for_clients(self.port(server).address)
     }
 
     /// The members elect another leader now, as if they had not heard the present one for the sync

@@ -6,7 +6,7 @@
 use std::{
     convert::Infallible,
     io,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -49,16 +49,6 @@ pub(crate) struct Port {
 type Alive = mpsc::Sender<Infallible>;
 
 impl Port {
-    /// The address in the form that clients take.
-    pub(crate) fn connect_string(&self) -> String {
-        let port = self.address.port();
-        match self.address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => format!("127.0.0.1:{port}"),
-            IpAddr::V6(ip) if ip.is_unspecified() => format!("[::1]:{port}"),
-            _ => self.address.to_string(),
-        }
-    }
-
     /// Stops listening. Once the future was polled, the port is closed even if the future is
     /// dropped.
     pub(crate) async fn close(&self) {
@@ -98,6 +88,16 @@ impl Port {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// An address in the form that clients take.
+pub(crate) fn for_clients(mut address: SocketAddr) -> String {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    address.to_string()
 }
 
 /// Starts the tasks of all servers, with a port for each listener. The returned receiver never gets

@@ -65,9 +65,14 @@ impl Server {
         }
         let sync_limit = config.tick_time.saturating_mul(builder.sync_limit_ticks);
         let shared = Arc::new(Shared::new(config, builder.max_connections));
-        if let Some(members) = members {
-            shared.with(|engine, now| engine.set_ensemble(members, sync_limit, now));
-        }
+        let addresses = listeners.iter().map(|(_, own)| net::for_clients(*own));
+        let addresses = addresses.collect();
+        shared.with(|engine, now| {
+            if let Some(members) = members {
+                engine.set_ensemble(members, sync_limit, now);
+            }
+            engine.set_addresses(addresses, now);
+        });
         let (ports, tasks) = net::start(&shared, listeners)?;
         Ok(Self {
             shared,
@@ -87,7 +92,8 @@ impl Server {
     /// members.
     #[must_use]
     pub fn connect_string(&self) -> String {
-        let all: Vec<String> = self.ports.iter().map(Port::connect_string).collect();
+        let all = self.ports.iter().map(|port| net::for_clients(port.address));
+        let all: Vec<String> = all.collect();
         all.join(",")
     }
 

@@ -9,7 +9,7 @@ use std::{net::SocketAddr, time::Duration};
 use common::{Peer, Raw, create, delete, exists, get_children, get_data, new_session, set_data};
 use lockkeeper_proto::{
     CreateMode::{Ephemeral, Persistent, PersistentSequential},
-    ErrorCode, EventType, OpCode,
+    ErrorCode, EventType, OpCode, Response, Version,
 };
 use lockkeeper_server::{Cluster, ServerId, When};
 
@@ -73,15 +73,140 @@ async fn every_member_serves_one_tree() {
     cluster.shutdown().await;
 }
 
+/// The form is that of a real member: clients such as Curator's take the addresses from it.
+#[tokio::test]
+async fn each_member_lists_all_members() {
+    let cluster = Cluster::start(3).await.unwrap();
+    for server in cluster.servers() {
+        let mut peer = join(&cluster, server).await;
+        let read = peer.call(&get_data("/zookeeper/config", false)).await;
+        let Ok(Response::GetData(read)) = read else {
+            panic!("{read:?}");
+        };
+        let line = |it: ServerId| {
+            let (number, address) = (it.0 + 1, cluster.connect_string_of(it));
+            format!("server.{number}=127.0.0.1:0:0:participant;{address}\n")
+        };
+        let lines: String = cluster.servers().map(line).collect();
+        let (stat, data) = (read.stat, read.data.unwrap());
+        let expected = format!("{lines}version={:x}", stat.mzxid.0);
+        assert_eq!(std::str::from_utf8(&data), Ok(&*expected));
+        assert_eq!((stat.version, stat.aversion), (Version(-1), Version(-1)));
+    }
+}
+
+/// The answer of a member to a four-letter word.
+async fn ask(cluster: &Cluster, server: ServerId, word: &str) -> String {
+    let mut raw = Raw::connect(address(cluster, server)).await;
+    raw.send(word.as_bytes()).await;
+    String::from_utf8(raw.rest().await).unwrap()
+}
+
 #[tokio::test]
 async fn each_member_says_what_it_is() {
     let (cluster, leader, [one, _]) = three().await;
     for (server, mode) in [(leader, "Mode: leader"), (one, "Mode: follower")] {
-        let mut raw = Raw::connect(address(&cluster, server)).await;
-        raw.send(b"srvr").await;
-        let text = String::from_utf8(raw.rest().await).unwrap();
+        let text = ask(&cluster, server, "srvr").await;
         assert!(text.contains(mode), "{text}");
     }
+}
+
+/// The answers were about the connections and watches of all members, and about the leader's state.
+#[tokio::test]
+async fn each_member_answers_for_itself() {
+    let (cluster, leader, [one, other]) = three().await;
+    let mut peer = join(&cluster, one).await;
+    let (mut busy, _quiet) = (join(&cluster, leader).await, join(&cluster, leader).await);
+    peer.call(&get_children("/", true)).await.unwrap();
+    cluster.lag(one);
+    busy.create("/e", Ephemeral).await.unwrap();
+    // The clients of each member, and the nodes that the member has learned of.
+    for (server, clients, seen) in [(leader, 2, "6"), (one, 1, "5"), (other, 0, "6")] {
+        let [srvr, stat, cons, mntr, wchs, dump] = ["srvr", "stat", "cons", "mntr", "wchs", "dump"]
+            .map(|word| ask(&cluster, server, word));
+        let connections = clients + 1;
+        for text in [srvr.await, stat.await] {
+            assert!(
+                text.contains(&format!("\nConnections: {connections}\n")),
+                "{text}"
+            );
+            assert!(text.contains(&format!("\nNode count: {seen}\n")), "{text}");
+        }
+        assert_eq!(cons.await.matches(",sid=").count(), clients);
+        let (mntr, watches) = (mntr.await, usize::from(server == one));
+        for (key, value) in [
+            ("num_alive_connections", &*connections.to_string()),
+            ("znode_count", seen),
+            ("ephemerals_count", if server == one { "0" } else { "1" }),
+            ("watch_count", &*watches.to_string()),
+            ("quorum_size", "3"),
+        ] {
+            assert!(
+                mntr.contains(&format!("\nzk_{key}\t{value}\n")),
+                "{key}: {mntr}"
+            );
+        }
+        let of_leader = "\nzk_learners\t2\nzk_synced_followers\t2\n";
+        assert_eq!(mntr.contains(of_leader), server == leader, "{mntr}");
+        let wchs = wchs.await;
+        assert!(
+            wchs.ends_with(&format!("\nTotal watches:{watches}\n")),
+            "{wchs}"
+        );
+        assert_eq!(dump.await.contains("/e"), server != one);
+    }
+    let zxid = |text: String| text.split_once("Zxid: ").unwrap().1.to_owned();
+    let [at_one, at_other] = [one, other].map(|server| ask(&cluster, server, "srvr"));
+    assert!(zxid(at_one.await) < zxid(at_other.await));
+    // Frames count although the connections that brought them are gone.
+    let received = async |server| {
+        let text = ask(&cluster, server, "mntr").await;
+        let (_, value) = text.split_once("zk_packets_received\t").unwrap();
+        value.split_once('\n').unwrap().0.parse::<u64>().unwrap()
+    };
+    let (before, elsewhere) = (received(leader).await, received(other).await);
+    join(&cluster, leader).await.close().await;
+    assert_eq!(received(leader).await, before + 2);
+    assert_eq!((received(one).await, received(other).await), (2, elsewhere));
+}
+
+#[tokio::test]
+async fn each_member_shows_its_settings() {
+    let cluster = Cluster::start(3).await.unwrap();
+    for server in cluster.servers() {
+        let port = address(&cluster, server).port();
+        let mut peer = join(&cluster, server).await;
+        let read = peer.call(&get_data("/zookeeper/config", false)).await;
+        let Ok(Response::GetData(read)) = read else {
+            panic!("{read:?}");
+        };
+        let members = String::from_utf8(read.data.unwrap().to_vec()).unwrap();
+        let number = server.0 + 1;
+        let expected = format!(
+            "clientPort={port}\ntickTime=500\nminSessionTimeout=1000\nmaxSessionTimeout=60000\n\
+             serverId={number}\nsyncLimit=5\npeerType=0\nmembership: \n{members}"
+        );
+        assert_eq!(ask(&cluster, server, "conf").await, expected);
+    }
+}
+
+/// As a real member that looks for a leader.
+#[tokio::test]
+async fn a_member_without_a_majority_says_that_it_does_not_serve() {
+    let (cluster, leader, [one, other]) = three().await;
+    cluster.stop(leader).await;
+    cluster.stop(other).await;
+    for word in ["srvr", "stat", "mntr", "cons", "dump", "wchs", "conf"] {
+        let text = ask(&cluster, one, word).await;
+        let expected = "This ZooKeeper instance is not currently serving requests\n";
+        assert_eq!(text, expected, "{word}");
+    }
+    assert_eq!(ask(&cluster, one, "isro").await, "null");
+    assert_eq!(ask(&cluster, one, "ruok").await, "imok");
+    assert!(ask(&cluster, one, "envi").await.starts_with("Environment:"));
+    assert!(is_refused(&cluster, one).await);
+    cluster.restart(other).await.unwrap();
+    assert_eq!(ask(&cluster, one, "isro").await, "rw");
 }
 
 #[tokio::test]

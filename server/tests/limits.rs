@@ -4,9 +4,7 @@
 
 use lockkeeper_test_support::peer as common;
 
-use common::{
-    PATIENCE, Peer, Raw, create, exists, framed, get_data, new_session, request_frame, set_data,
-};
+use common::{PATIENCE, Peer, Raw, create, framed, get_data, new_session, request_frame, set_data};
 use lockkeeper_proto::{
     CreateMode, ErrorCode, OpCode, Request, SessionId, Xid, Zxid,
     connect::ConnectResponse,
@@ -14,7 +12,7 @@ use lockkeeper_proto::{
     jute::{Decode, Reader},
     records::Empty,
 };
-use lockkeeper_server::Server;
+use lockkeeper_server::{Cluster, Server};
 
 /// ZooKeeper 3.8.0 reads the bodies of these requests first. So this is no case for both servers.
 #[tokio::test]
@@ -36,19 +34,33 @@ async fn operations_that_clients_may_not_send_are_unimplemented() {
 /// wait for the answer to a handshake, so none of them shows this.
 #[tokio::test]
 async fn requests_may_follow_the_handshake_in_one_write() {
-    let server = Server::start().await.unwrap();
-    let mut raw = Raw::connect(server.local_addr()).await;
-    let ping = request_frame(Xid::PING, &Request::Ping(Empty {}));
-    let look = request_frame(Xid(1), &exists("/", false));
-    let together = [framed(&new_session(10_000)), ping, look].concat();
-    raw.send(&together).await;
-    let mut answer = Reader::new(raw.frame().await);
-    let session = ConnectResponse::decode(&mut answer).unwrap();
-    assert_ne!(session.session_id, SessionId::NONE);
-    for xid in [Xid::PING, Xid(1)] {
-        let mut reply = Reader::new(raw.frame().await);
-        let header = ReplyHeader::decode(&mut reply).unwrap();
-        assert_eq!((header.xid, header.err), (xid, ErrorCode::OK));
+    let alone = Server::start().await.unwrap();
+    let cluster = Cluster::start(3).await.unwrap();
+    // More than the server builds before the client has read some of it.
+    let xids: Vec<_> = [Xid::PING].into_iter().chain((1..30).map(Xid)).collect();
+    let look = |xid: &Xid| match *xid {
+        Xid::PING => request_frame(*xid, &Request::Ping(Empty {})),
+        _ => request_frame(*xid, &get_data("/n", false)),
+    };
+    let requests: Vec<u8> = xids.iter().flat_map(look).collect();
+    let together = [framed(&new_session(10_000)), requests].concat();
+    for server in [&alone, &cluster] {
+        let mut writer = Peer::join(server).await;
+        let node = create("/n", &vec![1; 100_000], CreateMode::Persistent);
+        writer.call(&node).await.unwrap();
+    }
+    let both = [alone.connect_string(), cluster.connect_string()].join(",");
+    for address in both.split(',') {
+        let mut raw = Raw::connect(address.parse().unwrap()).await;
+        raw.send(&together).await;
+        let mut answer = Reader::new(raw.frame().await);
+        let session = ConnectResponse::decode(&mut answer).unwrap();
+        assert_ne!(session.session_id, SessionId::NONE);
+        for xid in &xids {
+            let mut reply = Reader::new(raw.frame().await);
+            let header = ReplyHeader::decode(&mut reply).unwrap();
+            assert_eq!((header.xid, header.err), (*xid, ErrorCode::OK));
+        }
     }
 }
 

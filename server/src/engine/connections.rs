@@ -36,6 +36,8 @@ pub(super) struct Connections {
     held: BTreeSet<(Instant, ConnId)>,
     /// Paths about which, or below which, the next event is lost.
     lost_events: Vec<String>,
+    /// For each server: the frames that it received from connections that are gone, and sent them.
+    gone: BTreeMap<ServerId, (u64, u64)>,
     pub(super) counters: Counters,
 }
 
@@ -73,6 +75,19 @@ impl Connections {
     pub(super) fn which(&self, fits: impl Fn(&Connection) -> bool) -> Vec<ConnId> {
         let all = self.iter().filter(|(_, connection)| fits(connection));
         all.map(|(id, _)| id).collect()
+    }
+
+    /// The connections of a server.
+    pub(super) fn of(&self, server: ServerId) -> impl Iterator<Item = &Connection> {
+        self.all.values().filter(move |own| own.server == server)
+    }
+
+    /// How many frames a server has received, and sent.
+    pub(super) fn frames_of(&self, server: ServerId) -> (u64, u64) {
+        let own = self.of(server).map(|own| (own.traffic.frames, own.sent));
+        let all = own.chain(self.gone.get(&server).copied());
+        let (received, sent): (Vec<u64>, Vec<u64>) = all.unzip();
+        (received.iter().sum(), sent.iter().sum())
     }
 
     pub(super) fn server_of(&self, id: ConnId) -> ServerId {
@@ -205,6 +220,9 @@ impl Connections {
         if let Some(due) = connection.release_due() {
             self.held.remove(&(due, id));
         }
+        let gone = self.gone.entry(connection.server).or_default();
+        gone.0 = gone.0.saturating_add(connection.traffic.frames);
+        gone.1 = gone.1.saturating_add(connection.sent);
         Some(connection)
     }
 

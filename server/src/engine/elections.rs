@@ -6,12 +6,14 @@
 
 use std::time::Duration;
 
-use lockkeeper_proto::Zxid;
+use bytes::Bytes;
+use lockkeeper_proto::{Version, Zxid};
 
 use super::{
     Engine,
     basics::{Now, ServerId},
     ensemble::{Ensemble, Role, Step},
+    tree::CONFIG_PATH,
 };
 
 impl Engine {
@@ -27,17 +29,47 @@ impl Engine {
         self.review(now);
     }
 
+    /// The addresses for clients, in the order of the servers. Members of an ensemble list them in
+    /// their configuration node. There are no ports between members: the node shows zeros.
+    ///
+    /// Source: `ZKDatabase.initConfigInZKDatabase`, `QuorumMaj.toString`.
+    pub(crate) fn set_addresses(&mut self, addresses: Vec<String>, now: Now) {
+        let line = |(number, address): (u32, &String)| {
+            let host = address.rsplit_once(':').map_or("", |(host, _)| host);
+            format!("server.{number}={host}:0:0:participant;{address}\n")
+        };
+        let lines: String = (1..).zip(&addresses).map(line).collect();
+        self.addresses = addresses;
+        if self.state.ensemble.is_none() {
+            return;
+        }
+        let version = self.last_zxid();
+        let config = Bytes::from(format!("{lines}version={:x}", version.0));
+        for view in self.state.views_mut() {
+            if let Some(node) = view.tree.get_mut(CONFIG_PATH) {
+                node.data = Some(config.clone());
+                (node.version, node.mzxid, node.mtime) = (Version(-1), version, now.unix_ms);
+            }
+        }
+    }
+
     /// The member that leads: of two, the one that was elected last.
     #[must_use]
     pub fn leader(&self) -> Option<ServerId> {
         self.state.ensemble.as_ref()?.leader
     }
 
-    /// Whether a server accepts connections. Only a member of an ensemble may not.
+    /// Whether a server accepts sessions. One without a majority does not.
     #[must_use]
     pub fn is_serving(&self, server: ServerId) -> bool {
         let ensemble = self.state.ensemble.as_ref();
-        ensemble.is_none_or(|ensemble| ensemble.is_serving(server))
+        ensemble.is_none_or(|it| it.is_serving(server)) && !self.state.alone.contains(&server)
+    }
+
+    /// Whether a member is stopped: it accepts no connection.
+    pub(super) fn is_stopped(&self, server: ServerId) -> bool {
+        let ensemble = self.state.ensemble.as_ref();
+        ensemble.is_some_and(|it| it.role(server) == Role::Stopped)
     }
 
     /// Stops a member: its connections are cut, and the others notice at once.
@@ -66,7 +98,7 @@ impl Engine {
         let ensemble = self.state.ensemble.as_ref()?;
         let former = ensemble.leader?;
         let running = ensemble.running();
-        let known = |server| self.state.known_to(server);
+        let known = |server| self.state.view_at(server).zxid;
         let (winner, voters) = ensemble.winner(&running, Some(former), known)?;
         for server in running {
             if server == former && !voters.contains(&server) {
@@ -83,13 +115,8 @@ impl Engine {
 
     /// Members whose time is over give up.
     pub(super) fn give_up(&mut self, now: Now) {
-        let overdue = |ensemble: &Ensemble| ensemble.overdue(now.instant);
-        let over = self
-            .state
-            .ensemble
-            .as_ref()
-            .map(overdue)
-            .unwrap_or_default();
+        let ensemble = self.state.ensemble.as_ref();
+        let over = ensemble.map_or(Vec::new(), |all| all.overdue(now.instant));
         for server in &over {
             self.leave_ensemble(*server, Role::Looking);
         }
@@ -101,7 +128,7 @@ impl Engine {
     /// The members do what follows from the present links.
     fn review(&mut self, now: Now) {
         let step = |engine: &Self| {
-            let known = |server| engine.state.known_to(server);
+            let known = |server| engine.state.view_at(server).zxid;
             engine.state.ensemble.as_ref()?.next_step(known)
         };
         while let Some(step) = step(self) {

@@ -14,8 +14,8 @@
 //! | a member without a leader has whole links to the leader | it follows the leader, and knows all transactions |
 //!
 //! Of several members that could be elected, the one that knows most transactions is; of those, the
-//! one with the highest id. A member that has given up serves nobody. Without a leader no session
-//! expires.
+//! one with the highest id. A member that has given up accepts connections, but no session. Without
+//! a leader no session expires.
 //!
 //! Differences from a real ensemble: an election takes no time, and members give up after exactly
 //! the sync limit.
@@ -40,7 +40,7 @@ use super::{
 pub(super) struct Ensemble {
     /// After this time without a whole link, a follower gives up its leader, and a leader without a
     /// majority gives up.
-    sync_limit: Duration,
+    pub(super) sync_limit: Duration,
     members: BTreeMap<ServerId, Member>,
     /// Directions that are cut: from this member to that one.
     cuts: BTreeSet<(ServerId, ServerId)>,
@@ -87,7 +87,21 @@ impl Ensemble {
         }
     }
 
-    /// Whether a member accepts connections.
+    pub(super) fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// How many members follow the leader.
+    pub(super) fn followers(&self) -> usize {
+        self.in_role(Role::Serving).count().saturating_sub(1)
+    }
+
+    /// Whether a member takes itself for the leader.
+    pub(super) fn leads(&self, server: ServerId) -> bool {
+        self.leader == Some(server) || self.role(server) == Role::Former
+    }
+
+    /// Whether a member accepts sessions.
     pub(super) fn is_serving(&self, server: ServerId) -> bool {
         matches!(self.role(server), Role::Serving | Role::Former)
     }
@@ -148,7 +162,7 @@ impl Ensemble {
             .collect()
     }
 
-    fn role(&self, server: ServerId) -> Role {
+    pub(super) fn role(&self, server: ServerId) -> Role {
         let member = self.members.get(&server);
         member.map_or(Role::Stopped, |member| member.role)
     }

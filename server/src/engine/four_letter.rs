@@ -5,16 +5,19 @@
 //! real server's other words the answer says that they are not in the whitelist, and on request for
 //! those that name sessions or paths, too. Any other four bytes are the length of a frame.
 //!
-//! The server does not measure latencies and prints 0.
+//! A member of an ensemble answers for itself. One without a majority answers only `ruok`, `isro` and `envi`. The server does not measure
+//! latencies and prints 0.
 //!
 //! Source: `FourLetterCommands`, package `server.command`.
 
-use std::{collections::BTreeSet, fmt::Display};
+use std::collections::BTreeSet;
 
 use super::{
     Engine,
     basics::{ConnId, ServerId},
     connection::Connection,
+    tree::CONFIG_PATH,
+    view::View,
     watches::Watches,
 };
 
@@ -37,6 +40,7 @@ impl Engine {
     /// The answer to a word; `None` if the bytes are not a word.
     pub(super) fn answer_word(&self, id: ConnId, word: [u8; 4]) -> Option<String> {
         let server = self.connections.server_of(id);
+        let is_serving = self.is_serving(server);
         let is_closed =
             OTHERS.contains(&&word) || (self.config.sessions_hidden && TELLING.contains(&&word));
         Some(match &word {
@@ -45,113 +49,125 @@ impl Engine {
                 format!("{word} is not executed because it is not in the whitelist.\n")
             }
             b"ruok" => "imok".to_owned(),
-            b"isro" => "rw".to_owned(),
+            // Some clients ask for the version with this word.
+            b"envi" => format!("Environment:\nzookeeper.version={VERSION}\n"),
+            b"isro" => if is_serving { "rw" } else { "null" }.to_owned(),
+            b"srvr" | b"stat" | b"mntr" | b"cons" | b"dump" | b"wchs" | b"conf" if !is_serving => {
+                "This ZooKeeper instance is not currently serving requests\n".to_owned()
+            }
             b"srvr" => self.server(server, ""),
             b"stat" => {
-                let clients = self.clients(|_| String::new());
+                let clients = self.clients(server, false);
                 self.server(server, &format!("Clients:\n{clients}"))
             }
             b"mntr" => self.monitor(server),
-            b"cons" => self.clients(|own| self.session_of(own)),
-            b"dump" => self.dump(),
-            b"wchs" => self.watch_summary(),
-            b"conf" => self.configuration(),
-            // Some clients ask for the version with this word.
-            b"envi" => format!("Environment:\nzookeeper.version={VERSION}\n"),
+            b"cons" => self.clients(server, true),
+            b"dump" => self.dump(server),
+            b"wchs" => self.watch_summary(server),
+            b"conf" => self.configuration(server),
             _ => return None,
         })
     }
 
     fn server(&self, server: ServerId, clients: &str) -> String {
-        let version = table("", ": ", &[("Zookeeper version", &VERSION)]);
-        let rest = table(
-            "",
-            ": ",
-            &[
-                ("Latency min/avg/max", &"0/0.0/0"),
-                ("Received", &self.connections.counters.traffic.frames),
-                ("Sent", &self.packets_sent()),
-                ("Connections", &self.connections.len()),
-                ("Outstanding", &0),
-                ("Zxid", &self.last_zxid()),
-                ("Mode", &self.mode(server)),
-                ("Node count", &self.node_count()),
-            ],
-        );
-        version + clients + &rest
+        let (received, sent) = self.connections.frames_of(server);
+        let connections = self.connections.of(server).count();
+        let (view, mode) = (self.state.view_at(server), self.mode(server));
+        let (zxid, nodes) = (view.zxid, node_count(view));
+        format!(
+            "Zookeeper version: {VERSION}\n{clients}Latency min/avg/max: 0/0.0/0\n\
+             Received: {received}\nSent: {sent}\nConnections: {connections}\nOutstanding: 0\n\
+             Zxid: {zxid}\nMode: {mode}\nNode count: {nodes}\n"
+        )
     }
 
     fn mode(&self, server: ServerId) -> &'static str {
-        match self.leader() {
+        match &self.state.ensemble {
             None => "standalone",
-            Some(leader) if leader == server => "leader",
+            Some(ensemble) if ensemble.leads(server) => "leader",
             Some(_) => "follower",
         }
     }
 
-    /// A line for each connection, with something more in the bracket.
-    fn clients(&self, more: impl Fn(&Connection) -> String) -> String {
+    /// A line for each connection, with its session or without.
+    fn clients(&self, server: ServerId, tells: bool) -> String {
         let line = |own: &Connection| {
-            let ready = i32::from(own.session().is_some());
+            let session = own.session();
             let (remote, received, sent) = (own.remote, own.traffic.frames, own.sent);
-            let more = more(own);
+            let live = session.and_then(|id| Some((id, self.sessions.get(id)?.timeout)));
+            let more = live
+                .filter(|_| tells)
+                .map_or(String::new(), |(id, timeout)| {
+                    format!(",sid={id},to={}", timeout.as_millis())
+                });
+            let ready = i32::from(session.is_some());
             format!(" /{remote}[{ready}](queued=0,recved={received},sent={sent}{more})\n")
         };
-        let lines: String = self.connections.iter().map(|(_, own)| line(own)).collect();
+        let lines: String = self.connections.of(server).map(line).collect();
         lines + "\n"
     }
 
-    fn session_of(&self, own: &Connection) -> String {
-        let live = own
-            .session()
-            .and_then(|id| Some((id, self.sessions.get(id)?)));
-        live.map_or(String::new(), |(id, session)| {
-            format!(",sid={id},to={}", session.timeout.as_millis())
-        })
-    }
-
     fn monitor(&self, server: ServerId) -> String {
-        let (tree, counters) = (&self.state.live.tree, &self.connections.counters);
-        let ephemerals: usize = tree.ephemerals().values().map(BTreeSet::len).sum();
-        table(
-            "zk_",
-            "\t",
-            &[
-                ("version", &VERSION),
-                ("server_state", &self.mode(server)),
-                ("min_latency", &0),
-                ("max_latency", &0),
-                ("outstanding_requests", &0),
-                ("packets_received", &counters.traffic.frames),
-                ("packets_sent", &self.packets_sent()),
-                ("stale_sessions_expired", &counters.expired),
-                ("num_alive_connections", &self.connections.len()),
-                ("global_sessions", &self.sessions.iter().len()),
-                ("znode_count", &self.node_count()),
-                ("watch_count", &self.all_watches()),
-                ("ephemerals_count", &ephemerals),
-                ("approximate_data_size", &tree.approximate_data_size()),
-                ("avg_latency", &"0.0"),
-            ],
+        let (view, mode) = (self.state.view_at(server), self.mode(server));
+        let ephemerals: usize = view.tree.ephemerals().values().map(BTreeSet::len).sum();
+        let (nodes, size) = (node_count(view), view.tree.approximate_data_size());
+        let (received, sent) = self.connections.frames_of(server);
+        let connections = self.connections.of(server).count();
+        let sessions = self.sessions.iter().len();
+        let views = self.state.views_of(server);
+        let watches: usize = views.map(|view| view.watches.len()).sum();
+        let own = match &self.state.ensemble {
+            None => {
+                let expired = self.connections.counters.expired;
+                format!("zk_stale_sessions_expired\t{expired}\n")
+            }
+            Some(all) if all.leader == Some(server) => {
+                let (size, followers) = (all.size(), all.followers());
+                format!(
+                    "zk_quorum_size\t{size}\nzk_learners\t{followers}\nzk_synced_followers\t{followers}\n"
+                )
+            }
+            Some(all) => format!("zk_quorum_size\t{}\n", all.size()),
+        };
+        format!(
+            "zk_version\t{VERSION}\nzk_server_state\t{mode}\nzk_min_latency\t0\n\
+             zk_max_latency\t0\nzk_outstanding_requests\t0\nzk_packets_received\t{received}\n\
+             zk_packets_sent\t{sent}\nzk_num_alive_connections\t{connections}\n\
+             zk_global_sessions\t{sessions}\nzk_znode_count\t{nodes}\nzk_watch_count\t{watches}\n\
+             zk_ephemerals_count\t{ephemerals}\nzk_approximate_data_size\t{size}\n\
+             zk_avg_latency\t0.0\n{own}"
         )
     }
 
-    fn configuration(&self) -> String {
+    /// A member's list of members is that of its configuration node.
+    fn configuration(&self, server: ServerId) -> String {
         let config = &self.config;
-        table(
-            "",
-            "=",
-            &[
-                ("tickTime", &config.tick_time.as_millis()),
-                ("minSessionTimeout", &config.shortest_timeout().as_millis()),
-                ("maxSessionTimeout", &config.max_session_timeout.as_millis()),
-                ("serverId", &0),
-            ],
+        let tick = config.tick_time.as_millis();
+        let (min, max) = (config.shortest_timeout(), config.max_session_timeout);
+        let (min, max) = (min.as_millis(), max.as_millis());
+        let index = usize::try_from(server.0).unwrap_or(usize::MAX);
+        let address = self.addresses.get(index).and_then(|it| it.rsplit_once(':'));
+        let port = address.map_or("0", |(_, port)| port);
+        let (number, more) = match &self.state.ensemble {
+            None => (0, String::new()),
+            Some(all) => {
+                let limit = all.sync_limit.as_millis().checked_div(tick).unwrap_or(0);
+                let node = self.state.view_at(server).tree.get(CONFIG_PATH);
+                let members = node.and_then(|it| it.data.as_deref()).unwrap_or_default();
+                let members = String::from_utf8_lossy(members);
+                let more = format!("syncLimit={limit}\npeerType=0\nmembership: \n{members}");
+                (server.0.saturating_add(1), more)
+            }
+        };
+        format!(
+            "clientPort={port}\ntickTime={tick}\nminSessionTimeout={min}\n\
+             maxSessionTimeout={max}\nserverId={number}\n{more}"
         )
     }
 
-    fn dump(&self) -> String {
-        let (live, owners) = (self.sessions.iter(), self.state.live.tree.ephemerals());
+    fn dump(&self, server: ServerId) -> String {
+        let owners = self.state.view_at(server).tree.ephemerals();
+        let live = self.sessions.iter();
         let (all, with_nodes) = (live.len(), owners.len());
         let sessions = live.map(|(id, own)| format!("\t{id}\t{}ms\n", own.timeout.as_millis()));
         let nodes = owners.iter().map(|(session, paths)| {
@@ -166,28 +182,17 @@ impl Engine {
         )
     }
 
-    fn watch_summary(&self) -> String {
-        let watching = || self.state.views().map(|view| &view.watches);
+    fn watch_summary(&self, server: ServerId) -> String {
+        let watching = || self.state.views_of(server).map(|view| &view.watches);
         let connections: BTreeSet<_> = watching().flat_map(Watches::connections).collect();
         let paths: BTreeSet<_> = watching().flat_map(Watches::paths).collect();
         let (connections, paths) = (connections.len(), paths.len());
-        let watches = self.all_watches();
+        let watches: usize = watching().map(Watches::len).sum();
         format!("{connections} connections watching {paths} paths\nTotal watches:{watches}\n")
-    }
-
-    /// As the real server counts: it counts its root twice, as `/` and as the empty path.
-    fn node_count(&self) -> usize {
-        self.state.live.tree.len().saturating_add(1)
-    }
-
-    fn packets_sent(&self) -> u64 {
-        let counters = &self.connections.counters;
-        counters.replies.saturating_add(counters.notifications)
     }
 }
 
-/// A line for each name and value.
-fn table(before: &str, between: &str, entries: &[(&str, &dyn Display)]) -> String {
-    let line = |(name, value): &(&str, &dyn Display)| format!("{before}{name}{between}{value}\n");
-    entries.iter().map(line).collect()
+/// As the real server counts: it counts its root twice, as `/` and as the empty path.
+fn node_count(view: &View) -> usize {
+    view.tree.len().saturating_add(1)
 }

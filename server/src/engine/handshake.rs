@@ -34,16 +34,16 @@ impl Engine {
         let Ok(request) = ConnectRequest::decode(&mut Reader::new(message.clone())) else {
             return self.close(id);
         };
+        let server = self.connections.server_of(id);
+        if !self.is_serving(server) {
+            return self.close(id);
+        }
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let server = connection.server;
         let lags = self.state.lags(server, request.last_zxid_seen);
         let resumes = request.session_id != SessionId::NONE;
         let is_stalled = self.rules.is_session_stalled(request.session_id);
-        if !is_stalled && connection.awaits_session {
-            return self.close(id);
-        }
         if is_stalled || lags.is_some() && self.state.awaits_leader(server, resumes) {
             connection.named = request.session_id;
             connection.unheard = Some(message);
@@ -53,8 +53,7 @@ impl Engine {
         let Some(lagging) = lags else {
             return self.close(id);
         };
-        let refuses = self.rules.refuse_handshakes || self.state.alone.contains(&server);
-        if refuses || request.last_zxid_seen > self.last_zxid() {
+        if self.rules.refuse_handshakes || request.last_zxid_seen > self.last_zxid() {
             return self.close(id);
         }
         let fate = self.rules.fate(request.session_id, None);
@@ -88,7 +87,9 @@ impl Engine {
         if let Some(delay) = fate.delay {
             self.connections.hold(id, delay, now.instant);
         }
-        if !is_told_later {
+        if is_told_later {
+            self.arrive(now);
+        } else {
             self.welcome(id, session, timeout, knows_read_only);
         }
     }

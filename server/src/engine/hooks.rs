@@ -9,7 +9,7 @@ use lockkeeper_proto::{SessionId, path};
 
 use super::{
     BATCH_LIMIT, Engine,
-    basics::{Now, Received, ServerId},
+    basics::{ConnId, Now, Received, ServerId},
     connection::Connection,
     rules::{Effect, RuleId, When},
 };
@@ -174,17 +174,22 @@ impl Engine {
     /// Handles the input that came during a stall.
     pub(super) fn resume_input(&mut self, now: Now) {
         for id in self.connections.which(|_| true) {
-            loop {
-                let received = self.read_input(id, 0, now);
-                // It may have something to send that was held back by the stall.
-                self.connections.with(id, |_| ());
-                // If much output is left to send, the caller of the engine must ask for the rest of
-                // the input.
-                let is_full = (self.connections.get(id))
-                    .is_none_or(|connection| connection.ready.len() > BATCH_LIMIT);
-                if received == Received::Wholly || is_full {
-                    break;
-                }
+            self.resume_input_of(id, now);
+        }
+    }
+
+    /// The same for one connection.
+    pub(super) fn resume_input_of(&mut self, id: ConnId, now: Now) {
+        loop {
+            let received = self.read_input(id, 0, now);
+            // It may have something to send that was held back by the stall.
+            self.connections.with(id, |_| ());
+            // If much output is left to send, the caller of the engine must ask for the rest of the
+            // input.
+            let is_full = (self.connections.get(id))
+                .is_none_or(|connection| connection.ready.len() > BATCH_LIMIT);
+            if received == Received::Wholly || is_full {
+                break;
             }
         }
     }

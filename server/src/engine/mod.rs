@@ -110,6 +110,8 @@ pub struct Engine {
     /// Set while the leader learns late which sessions were active.
     relay: Option<Relay>,
     connections: Connections,
+    /// The addresses for clients, one for each server. Empty if nobody has said them.
+    addresses: Vec<String>,
     rules: Rules,
     reap_due: Instant,
     /// No ephemeral node is created before.
@@ -125,6 +127,7 @@ impl Engine {
             sessions: Sessions::new(now.instant, now.unix_ms, config.tick_time, config.seed),
             relay: None,
             connections: Connections::default(),
+            addresses: Vec::new(),
             rules: Rules::default(),
             reap_due: after(now.instant, config.container_check_interval),
             ephemerals_from: after(now.instant, config.no_ephemerals_for),
@@ -137,7 +140,7 @@ impl Engine {
     pub fn connected(&mut self, server: ServerId, id: ConnId, remote: SocketAddr, now: Now) {
         let due = after(now.instant, self.config.handshake_timeout);
         self.connections.accept(id, remote, server, due);
-        if !self.is_serving(server) {
+        if self.is_stopped(server) {
             self.cut(id);
         }
     }
@@ -368,10 +371,9 @@ impl Engine {
 /// Whether nothing is read from a connection and nothing sent to it.
 fn is_stalled(rules: &Rules, state: &State, own: &Connection) -> bool {
     let resumes = own.named != SessionId::NONE;
+    let is_unheard = || own.unheard.is_some() && state.awaits_leader(own.server, resumes);
     rules.is_session_stalled(own.named)
-        || own.phase == Phase::Fresh
-            && own.unheard.is_some()
-            && state.awaits_leader(own.server, resumes)
+        || own.phase == Phase::Fresh && (own.awaits_session || is_unheard())
 }
 
 /// Whether a request takes time in proportion to the tree.

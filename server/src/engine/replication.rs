@@ -220,10 +220,7 @@ impl Engine {
 
     fn reaches_leader(&mut self, upward: Upward, now: Now) {
         let asked = match upward {
-            Upward::Touch(session) => {
-                self.sessions.touch(session, now.instant);
-                return;
-            }
+            Upward::Touch(session) => return self.sessions.touch(session, now.instant),
             Upward::Write(asked) => asked,
         };
         let is_over = self.sessions.get(asked.session).is_none();
@@ -261,7 +258,8 @@ impl Engine {
         let _ = follower.view.apply(commit, &mut self.connections);
         let (session, _) = commit.asked;
         if let Deed::Start(connection, timeout, knows_read_only) = commit.deed {
-            return self.welcome(connection, Some(session), timeout, knows_read_only);
+            self.welcome(connection, Some(session), timeout, knows_read_only);
+            return self.resume_input_of(connection, now);
         }
         if let Some(asker) = asker {
             let (id, fate) = (asker.connection, asker.fate);

@@ -97,7 +97,7 @@ impl Engine {
         Report {
             zxid: self.last_zxid(),
             nodes: tree.len().saturating_sub(SYSTEM_PATHS.len()),
-            watches: self.all_watches(),
+            watches: self.state.views().map(|view| view.watches.len()).sum(),
             connections: self.connections.len(),
             sessions: sessions.collect(),
         }
@@ -134,9 +134,5 @@ impl Engine {
         let mut all: Vec<_> = views.flat_map(|view| view.watches.of(id)).collect();
         all.sort();
         all
-    }
-
-    pub(super) fn all_watches(&self) -> usize {
-        self.state.views().map(|view| view.watches.len()).sum()
     }
 }

@@ -35,10 +35,7 @@ fn makes_ephemeral(request: &Request) -> bool {
         |flags| CreateMode::from_flags(flags, 0).is_some_and(CreateMode::is_ephemeral);
     match request {
         Request::Create(create) | Request::Create2(create) => is_ephemeral(create.flags),
-        Request::Multi(multi) => multi.ops.iter().any(|op| match op {
-            Request::Create(create) | Request::Create2(create) => is_ephemeral(create.flags),
-            _ => false,
-        }),
+        Request::Multi(multi) => multi.ops.iter().any(makes_ephemeral),
         _ => false,
     }
 }
@@ -101,15 +98,9 @@ impl Engine {
             fate,
         };
         let server = self.connections.server_of(id);
-        let taken = match self
-            .state
-            .followers
-            .as_mut()
-            .map(|it| it.all.get_mut(&server))
-        {
+        let taken = match self.state.follower_mut(server) {
             None => Taken::Answer(asked),
-            Some(Some(follower)) => follower.take(asked),
-            Some(None) => return self.close(id),
+            Some(follower) => follower.take(asked),
         };
         let asked = match taken {
             Taken::Answer(asked) => return self.conclude(&asked, now),

@@ -122,20 +122,17 @@ impl Sessions {
         Bytes::from(password)
     }
 
-    /// Notes activity of a session. Returns whether the session is alive.
-    pub(crate) fn touch(&mut self, id: SessionId, now: Instant) -> bool {
-        let Some(timeout) = self.live.get(&id).map(|session| session.timeout) else {
-            return false;
-        };
-        let bucket = self.bucket(now, timeout);
-        if let Some(session) = self.live.get_mut(&id) {
+    /// Notes activity of a session.
+    pub(crate) fn touch(&mut self, id: SessionId, now: Instant) {
+        let timeout = self.live.get(&id).map(|session| session.timeout);
+        let bucket = timeout.map(|timeout| self.bucket(now, timeout));
+        if let (Some(session), Some(bucket)) = (self.live.get_mut(&id), bucket) {
             let before = std::mem::replace(&mut session.bucket, bucket);
             if before != bucket {
                 self.buckets.remove(&(before, id));
                 self.buckets.insert((bucket, id));
             }
         }
-        true
     }
 
     /// A leader begins: every session gets its whole timeout again.

@@ -56,14 +56,12 @@ impl State {
         ensemble.is_none_or(|ensemble| ensemble.leader.is_some())
     }
 
-    /// The last transaction that a follower knows.
-    pub(super) fn known_to(&self, server: ServerId) -> Zxid {
-        let follower = self.followers.as_ref().and_then(|it| it.all.get(&server));
-        follower.map_or(Zxid::ZERO, |follower| follower.view.zxid)
+    fn follower(&self, server: ServerId) -> Option<&Follower> {
+        self.followers.as_ref()?.all.get(&server)
     }
 
     pub(super) fn link(&self, server: ServerId) -> Option<&Link> {
-        Some(&self.followers.as_ref()?.all.get(&server)?.link)
+        Some(&self.follower(server)?.link)
     }
 
     pub(super) fn link_mut(&mut self, server: ServerId) -> Option<&mut Link> {
@@ -177,6 +175,18 @@ impl State {
         let followers = self.followers.iter().flat_map(|all| all.all.values());
         let own = followers.map(|follower| &follower.view);
         self.lag.views().chain(own).chain([&self.live])
+    }
+
+    /// The states that connections of a server see, that of the server itself last.
+    pub(super) fn views_of(&self, server: ServerId) -> impl Iterator<Item = &View> {
+        let own = self.follower(server).map(|follower| &follower.view);
+        let shared = self.views().filter(move |_| own.is_none());
+        shared.chain(own)
+    }
+
+    /// The state of a server.
+    pub(super) fn view_at(&self, server: ServerId) -> &View {
+        self.views_of(server).last().unwrap_or(&self.live)
     }
 
     pub(super) fn views_mut(&mut self) -> impl Iterator<Item = &mut View> {

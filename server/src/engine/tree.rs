@@ -21,12 +21,11 @@ pub(crate) type AclList = Arc<[Acl]>;
 /// The nodes that every server starts with. No client may delete them.
 ///
 /// Source: `PrepRequestProcessor.isSpecialPath`.
-pub(crate) const SYSTEM_PATHS: [&str; 4] = [
-    path::ROOT,
-    "/zookeeper",
-    "/zookeeper/quota",
-    "/zookeeper/config",
-];
+pub(crate) const SYSTEM_PATHS: [&str; 4] =
+    [path::ROOT, "/zookeeper", "/zookeeper/quota", CONFIG_PATH];
+
+/// Where the members of an ensemble are listed.
+pub(crate) const CONFIG_PATH: &str = "/zookeeper/config";
 
 /// The owner of a node, which decides its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +109,7 @@ impl Tree {
         for system in SYSTEM_PATHS {
             let mut node = tree.blank(Arc::from(Acl::OPEN_UNSAFE), Owner::Nobody);
             node.data = Some(Bytes::new());
-            if system == "/zookeeper/config" {
+            if system == CONFIG_PATH {
                 node.acl = Arc::from([Acl::new(Perms::READ, "world", "anyone")]);
                 node.aversion = Version(-1);
             }
@@ -307,7 +306,7 @@ mod tests {
             (zookeeper.num_children, zookeeper.cversion),
             (2, Version(-2))
         );
-        let config = tree.get("/zookeeper/config").unwrap();
+        let config = tree.get(CONFIG_PATH).unwrap();
         assert_eq!(config.aversion, Version(-1));
         assert_eq!((tree.len(), tree.count_below("/")), (4, 3));
         assert_eq!(tree.get("").unwrap().stat(), root);

@@ -68,11 +68,11 @@ pub(crate) fn sees(world: &mut World, id: ConnId, path: &str) -> bool {
     answer.is_ok()
 }
 
-/// Whether a server closes a new connection at once.
+/// Whether a server is stopped, or says that it does not serve.
 pub(crate) fn refuses(world: &mut World, server: ServerId) -> bool {
     let id = world.connect_to(server);
-    world.collect();
-    world.of(id).1
+    world.send(id, b"isro");
+    world.of(id).0 != b"rw"[..]
 }
 
 fn lives(world: &World, session: &ConnectResponse) -> bool {

@@ -97,6 +97,18 @@ pub(crate) fn path_of(answer: Result<Response, ErrorCode>) -> String {
 }
 
 #[test]
+fn requests_that_came_with_the_handshake_are_answered_when_the_session_has_begun() {
+    let mut world = world();
+    let id = world.connect_to(ONE);
+    let look = request_frame(Xid(1), &exists("/"));
+    world.send(id, &[connect_frame(4000), look].concat());
+    assert_eq!(*world.of(id), (bytes::BytesMut::new(), false));
+    world.pass(LONGEST);
+    assert!(ConnectResponse::decode(&mut world.frame(id)).is_ok());
+    assert_eq!(reply(&mut world, id, OpCode::EXISTS).0, Xid(1));
+}
+
+#[test]
 fn a_write_and_the_requests_behind_it_wait_for_its_transaction() {
     let mut world = world();
     let (id, _) = join(&mut world, ONE);
