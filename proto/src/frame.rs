@@ -43,7 +43,7 @@ pub fn split(stream: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Frame
     if stream.len().saturating_sub(PREFIX_LEN) < length {
         return Ok(None);
     }
-    let mut message = stream.split_to(PREFIX_LEN + length).freeze();
+    let mut message = stream.split_to(length.saturating_add(PREFIX_LEN)).freeze();
     message.advance(PREFIX_LEN);
     Ok(Some(message))
 }

@@ -95,11 +95,12 @@ pub(super) async fn in_time<T>(
     wait: Wait,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
+    // In a box, so that this future does not have the room for it twice.
+    let work = Box::pin(work);
     let Some(left) = wait.left() else {
         return work.await;
     };
-    // In a box, so that this future does not have the room for it twice.
-    if let Ok(done) = timeout(left, Box::pin(work)).await {
+    if let Ok(done) = timeout(left, work).await {
         return done;
     }
     let waited = Human(wait.began.elapsed());
