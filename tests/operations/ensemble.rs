@@ -16,12 +16,17 @@ on_both_arms! {
         client.sync(&format!("{path}/x")).await.unwrap();
     }
 
-    async fn a_standalone_server_has_an_empty_configuration(ensemble: &Ensemble) {
+    async fn the_configuration_lists_the_members_of_an_ensemble(ensemble: &Ensemble) {
         let (client, _, path) = two_and_a_node(ensemble, "config").await;
+        let servers = ensemble.servers().split(',').count();
+        // A standalone server has an empty one.
+        let members = if servers > 1 { servers } else { 0 };
         let inside = Client::connect(&format!("{}{path}", ensemble.servers())).await.unwrap();
         for client in [client, inside] {
             let config = client.get_config().await.unwrap();
-            assert_eq!(config.data.unwrap_or_default().len(), 0);
+            let data = config.data.unwrap_or_default();
+            let lines = str::from_utf8(&data).unwrap().lines();
+            assert_eq!(lines.filter(|line| line.starts_with("server.")).count(), members);
             let (again, watcher) = client.get_config_and_watch().await.unwrap();
             assert_eq!((again.stat, client.metrics().watches), (config.stat, 1));
             drop(watcher);
