@@ -29,6 +29,7 @@ on_both_arms!(
     a_try_takes_a_free_lock_and_writes_nothing_at_one_that_is_taken,
     a_wait_ends_at_its_limit_and_leaves_no_node,
     a_lost_lock_ends_a_script_and_its_children,
+    a_command_whose_lock_somebody_asks_for_gets_term,
     a_command_that_ignores_term_is_killed,
     a_command_that_ends_without_the_lock_gives_status_74,
 );
@@ -167,6 +168,25 @@ fn a_lost_lock_ends_a_script_and_its_children(arm: &Arm) {
         .is(74, "")
         .says("lock lost: the lock node was deleted");
     assert!(!is_alive(support::pid_of(&pid)));
+}
+
+fn a_command_whose_lock_somebody_asks_for_gets_term(arm: &Arm) {
+    let path = arm.path();
+    let script = "trap 'read x; exit 5' TERM; echo $LOCKKEEPER_NODE; while :; do sleep 0.1; done";
+    let command = &mut arm.run(&[], &path, &["sh", "-c", script]);
+    let (mut run, stdin) = Running::start_to_write(command);
+    let [node] = run.words();
+    arm.set_data(&node, "__REVOKE__");
+    let shown = || arm.said(&["queue", &path]);
+    wait_for("the node says so", || {
+        shown().contains(", asked to release the lock")
+    });
+    assert!(shown().contains("  host="), "and by whom it is held");
+    drop(stdin);
+    run.end()
+        .is(5, "")
+        .says("asked to release the lock; ending the command");
+    assert_eq!(arm.nodes(&path), [""; 0]);
 }
 
 fn a_command_that_ignores_term_is_killed(arm: &Arm) {

@@ -152,6 +152,8 @@ Signals: lockkeeper passes TERM, HUP, INT, QUIT, USR1, USR2 on.
   - In the foreground of a terminal, the command stays in the process group of
     lockkeeper, and the terminal itself sends INT and QUIT to it, so Ctrl-C
     arrives once.
+  - When somebody asks for the lock (lockkeeper set NODE __REVOKE__), the command
+    gets TERM, as if lockkeeper had got it, and lockkeeper queue shows that.
   - TSTP outside a terminal stops the command and lockkeeper. After CONT the
     command goes on if the lock is still held; otherwise it is ended.
   - A signal that was ignored stays ignored, in the command, too. Only PIPE

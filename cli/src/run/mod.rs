@@ -25,6 +25,7 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use lockkeeper::{Client, Guard, LockError, error::Loss, locks::LockState};
 use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at};
@@ -270,6 +271,20 @@ impl Run {
         format!("no server answers, and the lease runs out{why}")
     }
 
+    /// Waits until another client asks for the lock, and says so in the node. The command then gets this signal.
+    async fn asked(&self, guard: &Guard) -> Signal {
+        guard.revoked().await;
+        say!(
+            "{}: asked to release the lock; ending the command",
+            self.args.path
+        );
+        let who = format!("{}, asked to release the lock", self.who());
+        if let Err(error) = guard.set_data(who).await {
+            tracing::debug!(%error, "the node does not say that its holder was asked");
+        }
+        Signal::TERM
+    }
+
     /// Waits until the command and all that it has started have ended, or its lock is lost.
     async fn hold(
         &self,
@@ -281,6 +296,7 @@ impl Run {
         let ended = {
             let mut loss = pin!(guard.lost());
             let mut runs_out = pin!(runs_out(&guard, self.ahead()));
+            let mut asked = pin!(self.asked(&guard).fuse());
             let (mut kill_at, mut say_at, mut status) = (None, None, exit::LOST);
             let session_timeout = self.client.snapshot().session_timeout;
             let mut report = interval(session_timeout / REPORTS);
@@ -312,7 +328,7 @@ impl Run {
                         child.kill();
                         kill_at = Some(Instant::now() + LOOK);
                     }
-                    signal = signals.next() => match signal {
+                    signal = async { tokio::select! { it = signals.next() => it, it = &mut asked => it } } => match signal {
                         Signal::TSTP => {
                             child.stop_group();
                             if guard.is_valid() {

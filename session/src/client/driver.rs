@@ -19,16 +19,16 @@ use std::{
 };
 
 use bytes::BytesMut;
+use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use super::{
-    background::Background,
     clock::Clock,
     net::{
         frames::Frames,
-        sockets::Net,
         transport::{Connecting, Connector},
     },
     shared::{Delivery, Shared, WireCommand},
+    sync::BoxFuture,
 };
 use crate::{Cause, machine::Input};
 
@@ -56,7 +56,9 @@ pub(crate) struct Driver {
     deliveries: Vec<Delivery>,
     /// The next deadline at the end of the last turn.
     deadline: Option<Instant>,
-    background: Background,
+    /// Futures that run in the client's task. Only those are polled that were woken: a crowd that
+    /// cleans up has thousands.
+    background: FuturesUnordered<BoxFuture<'static, ()>>,
     /// The span of the task's log lines: a child of the span in which the client was made.
     span: tracing::Span,
 }
@@ -102,7 +104,7 @@ impl Driver {
             out: BytesMut::new(),
             deliveries: Vec::new(),
             deadline: None,
-            background: Background::default(),
+            background: FuturesUnordered::new(),
             span: tracing::info_span!("zookeeper"),
         }
     }
@@ -189,9 +191,7 @@ impl Driver {
         drop(core);
         self.deadline = turn.deadline;
 
-        for task in background {
-            self.background.add(task);
-        }
+        self.background.extend(background);
         for command in commands {
             self.obey(command);
         }
@@ -210,8 +210,7 @@ impl Driver {
                 self.out.clear();
             }
             WireCommand::Connect(endpoint) => {
-                let net = Net(self.shared.clone());
-                let connecting = self.connector.connect((*endpoint).clone(), &net);
+                let connecting = self.connector.connect((*endpoint).clone());
                 self.replace_wire(Wire::Connecting(connecting));
             }
         }
@@ -271,9 +270,9 @@ impl Driver {
                 return Run::Ended;
             }
             self.write(cx);
-            let has_background = self.background.run(cx);
+            while let Poll::Ready(Some(())) = self.background.poll_next_unpin(cx) {}
             let can_send = turn.has_unsent && self.out.len() < WRITE_BACKLOG;
-            if !(full || has_background || can_send || self.other_wire) {
+            if !(full || can_send || self.other_wire) {
                 let until = turn.deadline;
                 return Run::Wait { now, until };
             }

@@ -9,7 +9,7 @@
 //! | `capacity_queue` | the queue of callers that wait for request capacity |
 //! | `shared` | the machine behind a lock; handles, watchers and the driver share it |
 //! | `lease` | until when the session lives for certain, and who needs to know |
-//! | `driver`, `background` | what moves bytes and time between the machine and the socket; futures that run beside |
+//! | `driver` | what moves bytes and time between the machine and the socket |
 //! | `task`, `own_thread` | the driver as a task of tokio; a thread and runtime for it alone |
 //! | `wait` | waiting for a future without async |
 //! | `sync` | waiting for another task: a value, a change, the first of two futures |
@@ -21,7 +21,6 @@
 //! Not here: decisions about the session (`machine`), errors (`error`), the list of servers
 //! (`connect_string`).
 
-mod background;
 mod builder;
 mod capacity;
 mod capacity_queue;

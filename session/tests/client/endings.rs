@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -13,11 +13,14 @@ use std::{
     time::Duration,
 };
 
-use bytes::BytesMut;
 use lockkeeper_proto::{CreateMode, OpCode, Version};
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Connector, Effect, Error, ErrorKind, Peer, State, Transport};
-use tokio::{net::TcpStream, runtime::Runtime};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    runtime::Runtime,
+};
 
 use super::{
     servers::{client, follow, server},
@@ -82,17 +85,31 @@ struct Closing {
     client: Arc<Mutex<Option<Client>>>,
 }
 
-impl Transport for Closing {
-    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut BytesMut) -> Poll<io::Result<usize>> {
-        Transport::poll_read(&mut self.stream, cx, into)
+impl AsyncRead for Closing {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, into)
+    }
+}
+
+impl AsyncWrite for Closing {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Transport::poll_write(&mut self.stream, cx, bytes)
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Transport::poll_flush(&mut self.stream, cx)
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

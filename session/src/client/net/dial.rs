@@ -16,8 +16,10 @@ use std::{
     time::Duration,
 };
 
+use tokio::time::sleep;
+
 use super::{
-    sockets::{Net, connect, look_up},
+    sockets::{connect, look_up},
     transport::Connecting,
 };
 use crate::Endpoint;
@@ -85,27 +87,25 @@ impl Dialer {
     }
 
     /// Connects to the address of the server that accepts first.
-    pub(crate) fn dial(&self, endpoint: Endpoint, net: &Net) -> Connecting {
-        let (dialer, net) = (self.clone(), net.clone());
+    pub(crate) fn dial(&self, endpoint: Endpoint) -> Connecting {
+        let dialer = self.clone();
         Box::pin(async move {
-            let (connect, stagger) = (connect, || net.sleep(STAGGER));
             let fresh = look_up(&endpoint);
-            dialer.attempt(&endpoint, fresh, connect, stagger).await
+            dialer.attempt(&endpoint, fresh, connect).await
         })
     }
 
     /// Connects to the fresh addresses. If they do not come in time, or if the name server fails, it
     /// connects to the known ones: a session must not end because the name server is slow. Fresh
     /// addresses that come meanwhile take the place of the known ones.
-    async fn attempt<T, F: Future<Output = io::Result<T>>, S: Future>(
+    async fn attempt<T, F: Future<Output = io::Result<T>>>(
         &self,
         server: &Endpoint,
         fresh: impl Future<Output = io::Result<Vec<SocketAddr>>>,
         connect: impl Fn(SocketAddr) -> F,
-        stagger: impl Fn() -> S,
     ) -> io::Result<T> {
         let (turn, known) = lock(&self.turns).next(server);
-        let connect = |addresses| first_of(in_turn(addresses, turn), &connect, &stagger);
+        let connect = |addresses| first_of(in_turn(addresses, turn), &connect);
         let mut fresh = pin!(async {
             let fresh = fresh.await?;
             if let Some((_, known)) = lock(&self.turns).of.get_mut(server) {
@@ -117,7 +117,7 @@ impl Dialer {
             return connect(fresh.await?).await;
         }
         let mut to_known = pin!(async {
-            stagger().await;
+            sleep(STAGGER).await;
             connect(known).await
         });
         match select(fresh.as_mut(), to_known.as_mut()).await {
@@ -146,16 +146,11 @@ fn begin_with<A>(addresses: &mut Vec<A>, turn: usize) {
 }
 
 /// Returns the first connection that is accepted. An address is tried when the address before it
-/// has failed or has not answered for the time of `stagger`. Earlier attempts continue.
-async fn first_of<A, T, F, S>(
-    addresses: Vec<A>,
-    connect: impl Fn(A) -> F,
-    stagger: impl Fn() -> S,
-) -> io::Result<T>
+/// has failed or has not answered for [`STAGGER`]. Earlier attempts continue.
+async fn first_of<A, T, F>(addresses: Vec<A>, connect: impl Fn(A) -> F) -> io::Result<T>
 where
     A: Clone + fmt::Display,
     F: Future<Output = io::Result<T>>,
-    S: Future,
 {
     let several = addresses.len() > 1;
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
@@ -172,9 +167,9 @@ where
         let (address, ended) = if rest.len() == 0 {
             ended.await
         } else {
-            match select(ended, stagger()).await {
+            match select(ended, sleep(STAGGER)).await {
                 Either::Left(ended) => ended,
-                Either::Right(_) => continue,
+                Either::Right(()) => continue,
             }
         };
         match ended {
@@ -208,16 +203,12 @@ async fn first_to_end<A, F: Future>(attempts: &mut Vec<(A, Pin<Box<F>>)>) -> (A,
 mod tests {
     use std::future::pending;
 
-    use tokio::time::{Instant, sleep};
+    use tokio::time::Instant;
 
     use super::*;
 
     fn address(number: u8) -> SocketAddr {
         SocketAddr::from(([192, 0, 2, number], 2181))
-    }
-
-    fn stagger() -> tokio::time::Sleep {
-        sleep(STAGGER)
     }
 
     fn refused() -> io::Error {
@@ -230,22 +221,18 @@ mod tests {
     async fn a_silent_address_does_not_hide_the_others() {
         let begin = Instant::now();
         let asked = Mutex::new(Vec::new());
-        let found = first_of(
-            (1..=4).map(address).collect(),
-            |to| {
-                asked.lock().unwrap().push((to, begin.elapsed()));
-                async move {
-                    match to {
-                        to if to == address(3) => {
-                            sleep(Duration::from_millis(100)).await;
-                            Ok(to)
-                        }
-                        _ => pending().await,
+        let found = first_of((1..=4).map(address).collect(), |to| {
+            asked.lock().unwrap().push((to, begin.elapsed()));
+            async move {
+                match to {
+                    to if to == address(3) => {
+                        sleep(Duration::from_millis(100)).await;
+                        Ok(to)
                     }
+                    _ => pending().await,
                 }
-            },
-            stagger,
-        );
+            }
+        });
         assert_eq!(found.await.unwrap(), address(3));
         let asked = asked.into_inner().unwrap();
         let expected = [1, 2, 3].map(|n| (address(n), STAGGER * u32::from(n - 1)));
@@ -255,37 +242,29 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_address_is_still_waited_for() {
-        let found = first_of(
-            vec![address(1), address(2)],
-            |to| async move {
-                if to == address(1) {
-                    sleep(10 * STAGGER).await;
-                    return Ok(to);
-                }
-                Err(refused())
-            },
-            stagger,
-        );
+        let found = first_of(vec![address(1), address(2)], |to| async move {
+            if to == address(1) {
+                sleep(10 * STAGGER).await;
+                return Ok(to);
+            }
+            Err(refused())
+        });
         assert_eq!(found.await.unwrap(), address(1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn addresses_that_refuse_cost_no_time_and_the_error_names_the_last_one() {
         let begin = Instant::now();
-        let none = first_of(
-            (1..=9).map(address).collect(),
-            |_| async { Err::<(), _>(refused()) },
-            stagger,
-        );
+        let none = first_of((1..=9).map(address).collect(), |_| async {
+            Err::<(), _>(refused())
+        });
         let error = none.await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         assert!(error.to_string().starts_with("192.0.2.9:2181: "), "{error}");
         assert_eq!(begin.elapsed(), Duration::ZERO);
-        let nowhere = first_of(
-            Vec::<SocketAddr>::new(),
-            |_| async { Err::<(), _>(refused()) },
-            stagger,
-        );
+        let nowhere = first_of(Vec::<SocketAddr>::new(), |_| async {
+            Err::<(), _>(refused())
+        });
         assert_eq!(nowhere.await.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
@@ -321,7 +300,7 @@ mod tests {
                     let found = accepts.iter().find(|number| address(**number) == to);
                     found.copied().ok_or_else(refused)
                 };
-                dialer.attempt(&server, fresh, connect, stagger).await
+                dialer.attempt(&server, fresh, connect).await
             };
             let begin = Instant::now();
             let nothing_known = dial(long, Ok(1), &[1]).await;

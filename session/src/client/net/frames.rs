@@ -5,11 +5,13 @@
 
 use std::{
     io,
+    pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use bytes::{Buf, BytesMut};
 use lockkeeper_proto::frame::{self, FrameError, PREFIX_LEN};
+use tokio_util::io::poll_read_buf;
 
 use super::transport::Transport;
 use crate::{Cause, machine::Input};
@@ -57,7 +59,8 @@ impl Frames {
                 self.buffer.reserve(self.room);
             }
             let room = self.buffer.capacity() - self.buffer.len();
-            let read = ready!(self.stream.poll_read(cx, &mut self.buffer));
+            let stream = Pin::new(&mut *self.stream);
+            let read = ready!(poll_read_buf(stream, cx, &mut self.buffer));
             match read.map_err(|error| Cause::from(&error))? {
                 0 => {
                     // An incomplete frame is useless, so only a greeting matters.
@@ -74,14 +77,14 @@ impl Frames {
     pub(crate) fn write(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Result<(), Cause> {
         let result = |error: &io::Error| Cause::from(error);
         while !out.is_empty() {
-            match self.stream.poll_write(cx, out) {
+            match Pin::new(&mut *self.stream).poll_write(cx, out) {
                 Poll::Pending => return Ok(()),
                 Poll::Ready(Ok(0)) => return Err(Cause::ClosedByServer),
                 Poll::Ready(written) => out.advance(written.map_err(|error| result(&error))?),
             }
         }
         // A TLS stream may buffer what was written.
-        match self.stream.poll_flush(cx) {
+        match Pin::new(&mut *self.stream).poll_flush(cx) {
             Poll::Ready(Err(error)) => Err(result(&error)),
             _ => Ok(()),
         }

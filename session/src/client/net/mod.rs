@@ -8,7 +8,7 @@
 //! | `tls` | encrypted connections (feature `tls`) |
 //! | `transport` | byte streams, and who opens them |
 //! | `frames` | how they are cut into frames |
-//! | `sockets` | what an attempt needs: a socket, the addresses of a name, a pause |
+//! | `sockets` | what an attempt needs: a socket, and the addresses of a name |
 
 pub(super) mod dial;
 pub(super) mod frames;

@@ -1,34 +1,17 @@
-//! What an attempt to connect needs: a socket, the addresses of a name, a pause.
+//! What an attempt to connect needs: a socket, and the addresses of a name.
 //!
 //! Not here: which address is connected to (`dial`).
 
 use std::{
     io,
     net::{SocketAddr, ToSocketAddrs},
-    sync::Arc,
-    time::Duration,
 };
 
 use tokio::net::TcpStream;
 
 use super::transport::{Connecting, Transport};
 use crate::Endpoint;
-use crate::client::{
-    shared::Shared,
-    sleep::Sleep,
-    sync::{oneshot, os::thread},
-};
-
-/// What an attempt to connect needs of the client.
-#[derive(Clone)]
-pub(crate) struct Net(pub(crate) Arc<Shared>);
-
-impl Net {
-    /// Waits in the client's task.
-    pub(crate) fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep::new(&self.0, duration)
-    }
-}
+use crate::client::sync::{oneshot, os::thread};
 
 /// Opens a TCP connection without Nagle's delay.
 pub(super) fn connect(address: SocketAddr) -> Connecting {

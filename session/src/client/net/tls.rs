@@ -5,21 +5,21 @@
 
 use std::{
     fmt, fs,
-    future::poll_fn,
-    io::{self, BufRead as _, ErrorKind, Write as _},
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
+    pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
-use bytes::{Buf as _, BufMut as _, BytesMut};
 use rustls::{
-    AlertDescription, CertificateError, ClientConfig, ClientConnection, Error, InconsistentKeys,
-    RootCertStore,
+    AlertDescription, CertificateError, ClientConfig, Error, InconsistentKeys, RootCertStore,
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
     sign::{CertifiedKey, SingleCertAndKey},
 };
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 pub use rustls;
 
@@ -31,9 +31,6 @@ use crate::client::{
     sync::os::{Mutex, lock},
 };
 use crate::{Cause, Endpoint, TlsFailure};
-
-/// The room for a read of encrypted bytes: one record of TLS.
-const RECORD_BYTES: usize = 16 * 1024;
 
 /// Which authorities the client trusts, and the certificate of the client.
 ///
@@ -308,22 +305,19 @@ impl Connector {
     pub fn with_tls(self, config: TlsConfig) -> Self {
         let has_identity = config.rustls.client_auth_cert_resolver.has_certs();
         let last = Arc::new(Mutex::new(Arc::new(config)));
-        Self::on(move |endpoint, net| {
+        Self::new(move |endpoint| {
             let last = last.clone();
-            let below = self.connect(endpoint.clone(), net);
+            let below = self.connect(endpoint.clone());
             Box::pin(async move {
                 let config = TlsConfig::newest(&last).await;
                 let name = config.server_name.clone();
                 let name = name.map_or_else(|| name_of(&endpoint), Ok)?;
                 let settings = config.rustls.clone();
-                let tls = ClientConnection::new(settings, name).map_err(io::Error::other);
-                let mut stream = Encrypted {
-                    below: below.await?,
-                    tls: tls.map_err(|error| explain(error, has_identity))?,
-                    arrived: BytesMut::new(),
+                let tls = TlsConnector::from(settings).connect(name, below.await?);
+                let stream = Encrypted {
+                    stream: tls.await.map_err(|error| explain(error, has_identity))?,
                     has_identity,
                 };
-                poll_fn(|cx| stream.poll_handshake(cx)).await?;
                 Ok(Box::new(stream) as Box<dyn Transport>)
             })
         })
@@ -341,107 +335,41 @@ fn name_of(endpoint: &Endpoint) -> io::Result<ServerName<'static>> {
 
 /// An encrypted stream. Its errors carry a [`Cause`].
 struct Encrypted {
-    tls: ClientConnection,
-    below: Box<dyn Transport>,
-    /// Encrypted bytes that rustls has not taken yet.
-    arrived: BytesMut,
+    stream: TlsStream<Box<dyn Transport>>,
     has_identity: bool,
 }
 
-impl Encrypted {
-    fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.tls.is_handshaking() {
-            ready!(self.poll_flush(cx))?;
-            if ready!(self.poll_receive(cx))? == 0 {
-                let end = ErrorKind::UnexpectedEof.into();
-                return Poll::Ready(Err(explain(end, self.has_identity)));
-            }
-        }
-        self.poll_flush(cx)
-    }
-
-    /// Decrypts what has arrived. Returns how many bytes that were; 0 at the end of the stream.
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.arrived.is_empty() {
-            self.arrived.reserve(RECORD_BYTES);
-            ready!(self.below.poll_read(cx, &mut self.arrived))?;
-        }
-        let read = self.tls.read_tls(&mut (&mut self.arrived).reader())?;
-        let processed = self.tls.process_new_packets();
-        // Its part of a handshake, or the reason why it ends: as far as the socket takes it now.
-        let _ = self.poll_flush(cx);
-        if let Err(error) = processed {
-            let error = io::Error::other(error);
-            return Poll::Ready(Err(explain(error, self.has_identity)));
-        }
-        Poll::Ready(Ok(read))
+impl AsyncRead for Encrypted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(cx, into);
+        read.map(|read| match read {
+            // The server closed the connection without the closing message of TLS. This is safe: an
+            // incomplete frame is useless, so an attacker cannot cut off data unnoticed.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(()),
+            read => read.map_err(|error| explain(error, self.has_identity)),
+        })
     }
 }
 
-/// The sending half of a stream, for a writer that does not wait.
-struct Below<'a, 'b> {
-    stream: &'a mut dyn Transport,
-    cx: &'a mut Context<'b>,
-}
-
-impl io::Write for Below<'_, '_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.stream.poll_write(self.cx, bytes) {
-            Poll::Ready(written) => written,
-            Poll::Pending => Err(ErrorKind::WouldBlock.into()),
-        }
+impl AsyncWrite for Encrypted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Transport for Encrypted {
-    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut BytesMut) -> Poll<io::Result<usize>> {
-        loop {
-            let mut plain = self.tls.reader();
-            match plain.fill_buf() {
-                Ok(bytes) => {
-                    let room = into.capacity() - into.len();
-                    let taken = bytes.len().min(room);
-                    into.put_slice(bytes.get(..taken).unwrap_or_default());
-                    plain.consume(taken);
-                    return Poll::Ready(Ok(taken));
-                }
-                // The server closed the connection without the closing message of TLS. This is
-                // safe: an incomplete frame is useless, so an attacker cannot cut off data
-                // unnoticed.
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                    return Poll::Ready(Ok(0));
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    ready!(self.poll_receive(cx))?;
-                }
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        // What was encrypted before goes first, so that it does not pile up.
-        ready!(self.poll_flush(cx))?;
-        let written = self.tls.writer().write(bytes);
-        let _ = self.poll_flush(cx)?;
-        Poll::Ready(written)
-    }
-
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.tls.wants_write() {
-            let stream = &mut *self.below;
-            match self.tls.write_tls(&mut Below { stream, cx }) {
-                Ok(0) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Poll::Pending,
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-        self.below.poll_flush(cx)
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

@@ -7,6 +7,7 @@
 use std::{
     future::poll_fn,
     io,
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
     time::Instant,
@@ -21,6 +22,7 @@ use lockkeeper_proto::{
     jute::{Decode as _, Encode as _, Reader},
 };
 use shuttle::future::block_on;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{
     Client, Clock, Connector, Transport, Wait,
@@ -91,25 +93,39 @@ fn serve(wire: &(Mutex<Wire>, Condvar)) {
     }
 }
 
-impl Transport for Near {
-    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut BytesMut) -> Poll<io::Result<usize>> {
+impl AsyncRead for Near {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let mut wire = lock(&self.0.0);
         if wire.replies.is_empty() {
             wire.reader = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        let replies = wire.replies.split();
-        into.extend_from_slice(&replies);
-        Poll::Ready(Ok(replies.len()))
+        let length = wire.replies.len().min(into.remaining());
+        into.put_slice(&wire.replies.split_to(length));
+        Poll::Ready(Ok(()))
     }
+}
 
-    fn poll_write(&mut self, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+impl AsyncWrite for Near {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         lock(&self.0.0).requests.extend_from_slice(bytes);
         self.0.1.notify_all();
         Poll::Ready(Ok(bytes.len()))
     }
 
-    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 }
