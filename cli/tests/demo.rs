@@ -44,15 +44,6 @@ fn the_demo_can_be_ended_early_also_while_a_client_is_paused() {
     }
 }
 
-#[test]
-fn the_error_names_a_missing_chroot() {
-    let arm = Arm::embedded();
-    let servers = format!("{}/nowhere", arm.connect);
-    ended(&mut lockkeeper(&["demo", "--connect", &servers]))
-        .ends(69)
-        .says("/nowhere does not exist; create it");
-}
-
 fn check(ended: Ended) {
     let stdout = ended.ends(0).silently().stdout;
     for line in stdout.lines() {

@@ -7,76 +7,13 @@ mod support;
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
-    process::Command,
     thread,
     time::{Duration, Instant},
 };
 
 use lockkeeper::proto::{ErrorCode, OpCode};
 use lockkeeper_server::When;
-use support::{Arm, contained, ended, lockkeeper};
-
-on_both_arms!(
-    a_refusal_is_told_in_words_for_people,
-    a_change_for_another_version_is_refused,
-    the_details_of_a_refusal_come_with_verbose,
-);
-
-fn a_refusal_is_told_in_words_for_people(arm: &Arm) {
-    let top = arm.path();
-    arm.create(&format!("{top}/child"));
-    let missing = format!("{top}/missing");
-    let below = format!("{missing}/x");
-    let none = format!("lockkeeper: {missing}: there is no such node\n");
-    for arguments in [
-        &["ls"][..],
-        &["ls", "--long"],
-        &["tree"],
-        &["get"],
-        &["stat"],
-        &["rm"],
-        &["rm", "-r"],
-    ] {
-        let refused = arm.refused(&[arguments, &[&missing]].concat());
-        assert_eq!(refused, none, "{arguments:?}");
-    }
-    assert_eq!(arm.refused(&["set", &missing, "x"]), none);
-    for (arguments, text) in [
-        (
-            &["create", &below],
-            format!("{below}: its parent does not exist; --parents creates it"),
-        ),
-        (&["create", &top], format!("{top}: the node exists already")),
-        (
-            &["rm", &top],
-            format!("{top}: the node has children; --recursive deletes them, too"),
-        ),
-    ] {
-        assert_eq!(arm.refused(arguments), format!("lockkeeper: {text}\n"));
-    }
-}
-
-fn a_change_for_another_version_is_refused(arm: &Arm) {
-    let path = arm.path();
-    arm.said(&["create", "--parents", &path, "zero"]);
-    arm.said(&["set", "--version", "0", &path, "one"]);
-    for (command, data) in [("set", &["two"][..]), ("rm", &[])] {
-        let refused = arm.refused(&[&[command, "--version", "5", &path], data].concat());
-        let text = "the data have version 1, not 5; nothing was changed";
-        assert_eq!(refused, format!("lockkeeper: {path}: {text}\n"));
-    }
-    assert_eq!(arm.data(&path), "one");
-    arm.said(&["rm", "--version", "1", &path]);
-}
-
-fn the_details_of_a_refusal_come_with_verbose(arm: &Arm) {
-    let path = arm.path();
-    let text = arm.refused(&["get", "-v", &path]);
-    let (words, details) = text.split_once('\n').unwrap();
-    assert_eq!(words, format!("lockkeeper: {path}: there is no such node"));
-    let detail = format!("getData {path} refused: no node (-101)");
-    assert!(details.contains(&detail), "{details}");
-}
+use support::{Arm, ended, lockkeeper};
 
 /// A port that answers each connection with this text.
 fn other_service(text: &'static [u8]) -> String {
@@ -150,60 +87,12 @@ fn a_command_fails_at_once_when_no_server_listens() {
     }
 }
 
-/// The errors were "No such file or directory", "Too many open files", "unsupported" and "/: there is no such node".
+/// The error was "unsupported".
 #[test]
-fn each_error_names_what_failed() {
-    contained(|| {
-        let arm = Arm::embedded();
-        let socket = "/nonexistent/socket";
-        let mut run = arm.run(&["--notify"], "/lock", &["true"]);
-        ended(run.env("NOTIFY_SOCKET", socket))
-            .is(71, "")
-            .says(&format!(
-                "cannot reach NOTIFY_SOCKET={socket}: No such file"
-            ));
-        let arm = Arm::embedded();
-        let (binary, connect) = (env!("CARGO_BIN_EXE_lockkeeper"), &arm.connect);
-        let ls = format!("ulimit -n 5; exec {binary} ls --connect {connect}");
-        ended(Command::new("sh").args(["-c", &ls]))
-            .is(71, "")
-            .says("lockkeeper: cannot watch files and timers: Too many open files");
-        let chroot = format!("{connect}/missing/root");
-        let below: [&[&str]; 5] = [
-            &["ls"],
-            &["tree"],
-            &["get", "/a"],
-            &["create", "/a"],
-            &["rm", "/a"],
-        ];
-        for arguments in below {
-            let mut below = lockkeeper(arguments);
-            let none = ended(below.args(["--connect", &chroot])).is(1, "");
-            let text = "lockkeeper: the chroot /missing/root does not exist\n";
-            assert_eq!(none.stderr, text, "{arguments:?}");
-        }
-        let mut parents = lockkeeper(&["create", "--parents", "/a"]);
-        ended(parents.args(["--connect", &chroot]))
-            .is(0, "/a\n")
-            .says("the chroot of --connect does not exist; creating it");
-        let ttl = When::op(OpCode::CREATE_TTL);
-        arm.server().faults().refuse(ttl, ErrorCode::UNIMPLEMENTED);
-        let refused = arm.refused(&["create", "--ttl", "5s", "/ttl"]);
-        assert!(refused.contains("extendedTypesEnabled=true"), "{refused}");
-    });
-}
-
-#[test]
-fn a_list_of_servers_may_end_with_a_slash_but_has_no_scheme() {
+fn a_time_to_live_that_a_server_does_not_keep_is_named() {
     let arm = Arm::embedded();
-    let path = arm.path();
-    arm.create(&format!("{path}/child"));
-    let ls = |servers: &str| ended(&mut lockkeeper(&["ls", "--connect", servers]));
-    for chroot in [format!("{path}/"), path] {
-        ls(&format!("{}{chroot}", arm.connect)).is(0, "child\n");
-    }
-    for scheme in ["http", "zk"] {
-        let refused = ls(&format!("{scheme}://{}", arm.connect));
-        refused.ends(64).says(&format!("leave out {scheme}://"));
-    }
+    let ttl = When::op(OpCode::CREATE_TTL);
+    arm.server().faults().refuse(ttl, ErrorCode::UNIMPLEMENTED);
+    let refused = arm.refused(&["create", "--ttl", "5s", "/ttl"]);
+    assert!(refused.contains("extendedTypesEnabled=true"), "{refused}");
 }

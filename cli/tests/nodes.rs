@@ -16,55 +16,15 @@ use lockkeeper::{
 };
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{Arm, Ended, Running, ended, fed, is_ignored, objects};
+use support::{Arm, Ended, Running, ended, is_ignored, objects};
 
 on_both_arms!(
-    a_tree_is_created_shown_and_deleted,
-    data_are_written_and_read_unchanged,
     the_metadata_of_nodes_are_shown,
-    a_whole_tree_is_listed,
     a_node_that_may_not_be_read_does_not_hide_the_others,
     a_tree_with_a_lock_in_use_is_deleted_only_with_force,
     watch_prints_each_event,
-    a_client_learns_that_its_writes_have_arrived,
     a_command_that_waits_ends_when_nobody_reads,
 );
-
-fn a_tree_is_created_shown_and_deleted(arm: &Arm) {
-    let top = arm.path();
-    let create = |options: &[&str], below: &str| {
-        let path = format!("{top}{below}");
-        arm.said(&[&["create"], options, &[&path]].concat())
-    };
-    assert_eq!(create(&["--parents"], "/b/c"), format!("{top}/b/c\n"));
-    create(&[], "/a");
-    create(&["--container"], "/b/d");
-    let numbered = create(&["--sequential"], "/b/e-");
-    assert_eq!(numbered, format!("{top}/b/e-0000000002\n"));
-    assert_eq!(arm.said(&["ls", &top]), "a\nb\n");
-    let tree = format!("{top}\n├── a\n└── b\n    ├── c\n    ├── d\n    └── e-0000000002\n");
-    assert_eq!(arm.said(&["tree", &top]), tree);
-    let cut = arm.said(&["tree", "--depth", "1", &top]);
-    assert_eq!(cut, format!("{top}\n├── a\n└── b\n"));
-    let cut = arm.said(&["tree", "--depth", "0", &top]);
-    assert_eq!(cut, format!("{top}\n"));
-    arm.said(&["rm", &format!("{top}/a")]);
-    assert_eq!(arm.said(&["ls", &top]), "b\n");
-    arm.said(&["rm", "--recursive", &top]);
-    arm.refused(&["ls", &top]);
-}
-
-fn data_are_written_and_read_unchanged(arm: &Arm) {
-    let path = arm.path();
-    let bytes = [0xff, 0, b'\n', 0x1b, b'x'];
-    fed(&mut arm.on(&["create", "--parents", &path, "-"]), &bytes).ends(0);
-    let get = || arm.on(&["get", &path]).output().unwrap().stdout;
-    assert_eq!(get(), bytes);
-    arm.said(&["set", &path, "-x text"]);
-    assert_eq!(get(), b"-x text");
-    arm.said(&["set", &path, ""]);
-    assert_eq!(get(), b"");
-}
 
 fn the_metadata_of_nodes_are_shown(arm: &Arm) {
     let top = arm.path();
@@ -108,19 +68,6 @@ fn the_metadata_of_nodes_are_shown(arm: &Arm) {
     let stat = objects(&arm.said(&["stat", "--json", &one]));
     assert_eq!(stat, std::slice::from_ref(first));
     assert!(stat[0]["changed_ms"].as_i64() > Some(1_600_000_000_000));
-}
-
-fn a_whole_tree_is_listed(arm: &Arm) {
-    let top = arm.path();
-    for below in ["a/b/c", "a-b", "d"] {
-        arm.create(&format!("{top}/{below}"));
-    }
-    let mut paths = ["a", "a/b", "a/b/c", "a-b", "d"].map(|below| format!("{top}/{below}\n"));
-    paths.sort_unstable();
-    assert_eq!(arm.said(&["ls", "-R", &top]), paths.concat());
-    let long = arm.said(&["ls", "-R", "--long", &top]);
-    assert_eq!(long.lines().count(), 1 + 5);
-    assert!(long.contains(&paths[3]), "{long}");
 }
 
 fn a_node_that_may_not_be_read_does_not_hide_the_others(arm: &Arm) {
@@ -236,10 +183,6 @@ fn wait_for_event(arm: &Arm, path: &str, mut is_so: impl FnMut() -> bool) {
 fn what_happened(line: &str) -> String {
     let words: Vec<_> = line.split_whitespace().collect();
     words[1..].join(" ")
-}
-
-fn a_client_learns_that_its_writes_have_arrived(arm: &Arm) {
-    assert_eq!(arm.said(&["sync"]), "");
 }
 
 /// `head -1` ended, and the command waited for an event that never came.

@@ -10,7 +10,6 @@ on_both_arms!(
     holders_and_waiters_are_shown_in_queue_order,
     json_shows_holders_and_waiters,
     follow_prints_each_change_of_the_queue,
-    a_free_lock_and_a_missing_one_are_distinguished,
     nodes_of_other_clients_and_those_without_a_session_are_marked,
 );
 
@@ -92,15 +91,6 @@ fn follow_prints_each_change_of_the_queue(arm: &Arm) {
         follow.signal(Signal::INT);
         follow.end().ends(130);
     }
-}
-
-fn a_free_lock_and_a_missing_one_are_distinguished(arm: &Arm) {
-    let path = arm.path();
-    let text = format!("{path}: free, and nobody waits; there is no such node\n");
-    assert_eq!(arm.said(&["queue", &path]), text);
-    arm.release(arm.hold(&path));
-    let text = format!("{path}: free, and nobody waits\n");
-    assert_eq!(arm.said(&["queue", &path]), text);
 }
 
 /// The names and the data are those that these programs write: `tests/interop_recipes/` has the programs themselves.

@@ -15,16 +15,13 @@ use std::{
 use lockkeeper::proto::OpCode;
 use rustix::process::{Signal, kill_process};
 use support::{
-    Arm, Files, Manager, Running, contained, ended, fed, is_alive, is_in, lockkeeper, session_of,
+    Arm, Files, Manager, Running, contained, ended, is_alive, is_in, lockkeeper, session_of,
     until_dead, wait_for, watchdog_of,
 };
 
 on_both_arms!(
     contained:
-    run_exits_with_the_status_of_the_command,
-    a_command_that_cannot_start_gives_status_126_or_127,
     the_command_gets_the_token_the_path_and_the_node,
-    the_command_gets_stdin_stdout_and_stderr,
     forty_runs_on_one_path_exclude_each_other,
     a_try_takes_a_free_lock_and_writes_nothing_at_one_that_is_taken,
     a_wait_ends_at_its_limit_and_leaves_no_node,
@@ -33,42 +30,6 @@ on_both_arms!(
     a_command_that_ignores_term_is_killed,
     a_command_that_ends_without_the_lock_gives_status_74,
 );
-
-fn run_exits_with_the_status_of_the_command(arm: &Arm) {
-    let path = arm.path();
-    for (script, status) in [
-        ("exit 0", 0),
-        ("exit 255", 255),
-        ("kill -TERM $$", 143),
-        ("kill -KILL $$", 137),
-    ] {
-        arm.ran(&[], &path, &["sh", "-c", script])
-            .is(status, "")
-            .silently();
-        assert_eq!(arm.nodes(&path), [""; 0], "{script}");
-    }
-}
-
-fn a_command_that_cannot_start_gives_status_126_or_127(arm: &Arm) {
-    let path = arm.path();
-    let long = "x".repeat(100_000);
-    let cut = format!("{}…: cannot be executed", "x".repeat(99));
-    for (command, status, text) in [
-        ("lockkeeper-no-such-command", 127, "command not found"),
-        (&*long, 126, &*cut),
-        ("/no/such/command", 127, "command not found"),
-        ("/etc/passwd", 126, "cannot be executed"),
-        ("/", 126, "cannot be executed"),
-    ] {
-        let told = arm.ran(&[], &path, &[command]).is(status, "");
-        let name: String = command.chars().take(99).collect();
-        told.says(&name).says(text);
-        arm.ran(&["-q"], &path, &[command])
-            .is(status, "")
-            .silently();
-        assert_eq!(arm.nodes(&path), [""; 0], "{command}");
-    }
-}
 
 fn the_command_gets_the_token_the_path_and_the_node(arm: &Arm) {
     let path = arm.path();
@@ -87,12 +48,6 @@ fn the_command_gets_the_token_the_path_and_the_node(arm: &Arm) {
         run.end().is(143, "");
     }
     assert!(tokens[0] < tokens[1], "{tokens:?}");
-}
-
-fn the_command_gets_stdin_stdout_and_stderr(arm: &Arm) {
-    let mut run = arm.run(&[], &arm.path(), &["sh", "-c", "cat; echo error >&2"]);
-    let ran = fed(&mut run, b"one\ntwo").is(0, "one\ntwo");
-    assert_eq!(ran.stderr, "error\n");
 }
 
 /// So many may start in the same second, from cron.
@@ -229,19 +184,6 @@ fn a_command_that_ends_without_the_lock_gives_status_74(arm: &Arm) {
     until_dead(pid);
     run.signal(Signal::CONT);
     run.end().ends(74);
-}
-
-#[test]
-fn an_expired_session_ends_the_command() {
-    let arm = Arm::embedded();
-    let path = arm.path();
-    let mut run = arm.start(&[], &path, "echo $$; exec sleep 60");
-    let pid = run.pid_in_line();
-    let session = session_of(arm.server(), &path).unwrap();
-    assert!(arm.server().faults().expire_early(session));
-    // The server decides whether the client hears first of the deleted node or of the expired session.
-    run.end().ends(74).says("lock lost");
-    assert!(!is_alive(pid));
 }
 
 /// `run` hears of the end of the watchdog before what it has said.

@@ -22,8 +22,6 @@ use support::{Arm, Files, Manager, Running, ended, lockkeeper, wait_for};
 on_both_arms!(
     a_conflict_has_the_status_that_the_user_wants,
     verbose_tells_each_step_and_quiet_tells_nothing,
-    a_run_inside_itself_is_an_error_and_no_deadlock,
-    a_session_timeout_that_the_servers_change_is_told,
     only_the_creator_can_enter_a_lock_of_its_own,
     the_script_for_a_lost_lock_is_told_the_reason,
     the_command_gets_no_secrets_unless_asked,
@@ -72,29 +70,6 @@ fn verbose_tells_each_step_and_quiet_tells_nothing(arm: &Arm) {
     let released = waiter.error_line();
     assert_eq!(released, format!("lockkeeper: {path}: released"));
     waiter.end().ends(0);
-}
-
-fn a_run_inside_itself_is_an_error_and_no_deadlock(arm: &Arm) {
-    let (path, other) = (arm.path(), arm.path());
-    let me = [env!("CARGO_BIN_EXE_lockkeeper"), "run", "--connect"];
-    let inner = |inner: &str| {
-        let rest = [&arm.connect, inner, "--", "echo", "ran"];
-        arm.ran(&[], &path, &[&me[..], &rest].concat())
-    };
-    inner(&path).is(64, "").says("would wait for itself");
-    inner(&other).is(0, "ran\n");
-    // The variables of a lock that is not held any more, or is on other servers.
-    let mut stale = arm.run(&[], &path, &["echo", "ran"]);
-    stale.env("LOCKKEEPER_PATH", &path);
-    stale.env("LOCKKEEPER_NODE", format!("{path}/_c_gone-lock-0000000000"));
-    ended(&mut stale).is(0, "ran\n");
-}
-
-fn a_session_timeout_that_the_servers_change_is_told(arm: &Arm) {
-    arm.ran(&["--session-timeout", "10h"], &arm.path(), &["true"])
-        .ends(0)
-        .says("lockkeeper: the servers grant a session timeout of ")
-        .says(", not 10 h");
 }
 
 fn only_the_creator_can_enter_a_lock_of_its_own(arm: &Arm) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lockkeeper::{Client, CreateMode, Mutex};
 use rustix::process::Signal;
 use support::{LIMIT, Running, ended, is_ignored, lockkeeper, objects};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 #[test]
 fn serve_says_when_it_is_ready_and_ends_on_a_signal() {
@@ -64,36 +64,6 @@ fn tokens_grow_across_a_restart_and_a_former_session_ends_at_once() {
     });
 }
 
-/// A server that is killed knows nothing of its former life. But a holder that is cut off from it, as one that is paused here, goes
-/// on relying on its lease. The next contender got the lock at once. No session is shorter than two ticks; the wait was.
-#[test]
-fn no_lock_is_granted_while_a_holder_of_a_former_life_may_rely_on_its_lease() {
-    for always in [
-        &["--max-session-timeout", "3s"][..],
-        &["--tick-time", "1500ms", "--max-session-timeout", "1s"],
-    ] {
-        let (serve, address) = Running::serve(&[&["--fresh"], always].concat());
-        let paused = Builder::new_current_thread().enable_all().build().unwrap();
-        let former = paused.block_on(async {
-            let client = Client::connect(&address).await.unwrap();
-            Mutex::new(&client, "/m").unwrap().lock().await.unwrap()
-        });
-        drop(serve);
-        let (serve, _) = Running::serve_at(&address, always);
-        Runtime::new().unwrap().block_on(async {
-            let client = Client::connect(&address).await.unwrap();
-            let mode = CreateMode::Persistent;
-            client.create("/at-once", "", mode).await.unwrap();
-            let guard = Mutex::new(&client, "/m").unwrap().lock().await.unwrap();
-            assert!(!former.is_valid());
-            guard.release().await.unwrap();
-        });
-        serve.signal(Signal::TERM);
-        let said = serve.end().ends(0);
-        said.says("no lock is granted before 3s have passed");
-    }
-}
-
 /// A server in the place of a former one.
 fn serve_again(options: &[&str]) -> (Running, String) {
     let (former, address) = Running::serve(&[]);
@@ -141,19 +111,8 @@ fn serve_warns_when_other_hosts_can_connect() {
 
 /// For tests of programs: a server that is gone when they end.
 #[test]
-fn a_command_beside_the_server_decides_the_status() {
-    let me = env!("CARGO_BIN_EXE_lockkeeper");
+fn a_command_beside_the_server_gets_its_signals() {
     let beside = |script: &str| lockkeeper(&["serve", "--", "sh", "-c", script]);
-    let script = format!(
-        "{me} create /a x > /dev/null && {me} get /a && {me} run /lock -- echo \" locked\"; exit 7"
-    );
-    ended(&mut beside(&script)).is(7, "x locked\n").silently();
-    ended(&mut lockkeeper(&[
-        "serve",
-        "--",
-        "lockkeeper-no-such-command",
-    ]))
-    .is(127, "");
     if !is_ignored(Signal::TERM) {
         let script =
             "trap 'echo told; exit 3' TERM; echo $LOCKKEEPER_CONNECT; while :; do sleep 0.05; done";

@@ -3,7 +3,7 @@
 mod support;
 
 use rustix::process::Signal;
-use support::{Arm, Running, ended};
+use support::{Arm, Running};
 
 on_both_arms!(
     readers_share_and_exclude_a_writer,
@@ -62,18 +62,5 @@ fn kinds_that_do_not_exclude_each_other_are_bad_usage(arm: &Arm) {
             refused.ends(64).says(found).says(&path);
         }
         stop(holder);
-    }
-}
-
-#[test]
-fn holders_needs_a_number_from_one_and_excludes_shared() {
-    for options in [
-        &["--holders", "0"][..],
-        &["--holders", "x"],
-        &["--shared", "--holders", "2"],
-    ] {
-        let arguments = [&["run"], options, &["/locks/x", "--", "true"]].concat();
-        let refused = ended(&mut support::lockkeeper(&arguments));
-        refused.ends(64).says("--holders");
     }
 }

@@ -68,24 +68,6 @@ fn every_recorded_message_is_decoded_byte_for_byte() {
     assert_eq!(errors, 22);
 }
 
-#[test]
-fn each_message_has_a_line_with_its_fields() {
-    let mut all = files("proto/tests/golden");
-    all.retain(|file| file.ends_with("getData_watch.3.8.0.hex"));
-    let mut decoded = decode(&[], &all[0]).ends(0);
-    for text in [
-        "1  client  handshake, 49 bytes at 0 protocol_version=0",
-        " read_only=false\n",
-        "1  client  getData, 21 bytes at 49 xid=1 op=4 (getData) path=\"/g/x\" watch=true\n",
-        "1  server  reply to getData, 95 bytes at 41 xid=1 zxid=0x9c8 err=ok (0) data=\"old\" czxid=0x9c7",
-        "1  server  event, 36 bytes at 136 ",
-    ] {
-        decoded = decoded.shows(text);
-    }
-    let bad = decode(&[], &root().join("Cargo.toml")).ends(64);
-    bad.says("Cargo.toml, line 1: ");
-}
-
 /// Each file is a connection of its own.
 #[test]
 fn no_bytes_make_it_fail() {

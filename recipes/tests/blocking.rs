@@ -1,7 +1,9 @@
 //! Clients on threads of their own, and waiting without async: on the embedded server, which runs
 //! on other threads.
 //!
-//! Not here: that the threads end (`threads`), and the promises of the locks (`tests/contract`
+//! Not here: every single method. This crate depends on no runtime, so no future of a lock can need
+//! one, if none of the session does (`session/tests/client/no_runtime.rs`). Nor that the threads end
+//! (`threads`), and the promises of the locks (`tests/contract`
 //! makes them on threads, too).
 
 use std::{
@@ -12,8 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::{executor::block_on, future::join};
 use lockkeeper_proto::{AddWatchMode, CreateMode, EventType, Version};
-use lockkeeper_recipes::{Election, LockError, Loss, Mutex};
+use lockkeeper_recipes::{Election, LockError, Loss, Mutex, ReentrantMutex};
 use lockkeeper_server::Server;
 use lockkeeper_session::{Builder, Client, ErrorKind, Wait};
 use tokio::runtime::{self, Runtime};
@@ -219,6 +222,20 @@ fn a_blocked_runtime_costs_no_session_on_a_thread_of_its_own() {
         kept.release().await.unwrap();
         assert!(lost.release().await.unwrap_err().loss().is_some());
     });
+}
+
+/// The timers of a client end with it: a wait for something else does not go on without its limit.
+#[test]
+fn a_wait_with_a_limit_ends_with_the_client() {
+    let ensemble = Ensemble::start();
+    let client = ensemble.client();
+    let mutex = ReentrantMutex::new(&client, "/reentrant").unwrap();
+    let _held = mutex.lock("a").wait().unwrap();
+    let start = Instant::now();
+    let waits = mutex.lock_timeout("b", LONG);
+    let (waited, ()) = block_on(join(waits, client.clone().close()));
+    assert!(waited.is_err_and(|error| error.loss() == Some(Loss::Closed)));
+    assert!(start.elapsed() < LONG);
 }
 
 /// A process that ends in the usual ways leaves no lock node behind, since the last handle waits.

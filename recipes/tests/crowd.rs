@@ -273,10 +273,7 @@ async fn a_change_of_the_holders_node_does_not_let_the_second_waiter_pass() {
 async fn reconnect(server: &Server, client: &Client) {
     let before = client.snapshot().connections;
     server.faults().cut(client.snapshot().session_id);
-    until("the next connection", async || {
-        client.snapshot().connections > before && client.exists("/").await.is_ok()
-    })
-    .await;
+    until!(client.snapshot().connections > before && client.exists("/").await.is_ok());
 }
 
 /// Each waiter listed the queue once in its turn, since its watches had been set on another
@@ -308,17 +305,14 @@ async fn where_many_give_up_without_a_connection_the_others_do_not_list_the_queu
     let entering = listings(&server);
     server.faults().refuse_handshakes(true);
     server.faults().cut(one.snapshot().session_id);
-    until("no connection", async || {
-        !one.snapshot().state.is_connected()
-    })
-    .await;
+    until!(!one.snapshot().state.is_connected());
     let mut number = 0;
     tickets.retain(|_| {
         number += 1;
         number % 2 == 1
     });
     server.faults().refuse_handshakes(false);
-    until("a connection", async || one.exists("/").await.is_ok()).await;
+    until!(one.exists("/").await.is_ok());
     granted_in_order(&one, tickets).await;
     let more = listings(&server) - entering;
     assert!(more <= 10, "{more}");

@@ -119,8 +119,5 @@ async fn a_holder_is_told_of_its_loss_after_an_update_too() {
     idle(&one).await;
     assert_eq!(guard.state(), LockState::Held);
     break_lock(&two, &guard.path()).await.unwrap();
-    until("the holder is told", async || {
-        guard.state() == LockState::Lost(Loss::Deleted)
-    })
-    .await;
+    until!(guard.state() == LockState::Lost(Loss::Deleted));
 }

@@ -26,10 +26,7 @@ fn election(client: &Client) -> Election {
 }
 
 async fn until_contenders(server: &Server, count: usize) {
-    until("the contenders are there", async || {
-        below(server, PATH) == count
-    })
-    .await;
+    until!(below(server, PATH) == count);
 }
 
 #[tokio::test]
@@ -126,7 +123,7 @@ async fn a_leader_that_works_for_too_long_after_the_shutdown_is_stopped() {
     let election = election(&client);
     let led = election.lead_until(stopped, Duration::from_millis(50), async |guard| {
         let _ = stop.take().unwrap().send(());
-        until("it is over", async || !guard.is_valid()).await;
+        until!(!guard.is_valid());
         panic!("the work goes on after its limit");
     });
     let late: Result<Option<()>, _> = soon(led).await;
@@ -146,10 +143,7 @@ async fn a_loss_drops_the_work_also_after_the_shutdown() {
     let led = election.lead_until(stopped, LONG, async |_| {
         let _ = stop.take().unwrap().send(());
         server.faults().expire_early(session);
-        until("the client knows", async || {
-            client.snapshot().session_id != session
-        })
-        .await;
+        until!(client.snapshot().session_id != session);
         panic!("the work goes on after the loss");
     });
     let lost: Result<Option<()>, _> = soon(led).await;
@@ -216,10 +210,7 @@ async fn a_latch_of_a_closed_client_follows() {
     soon(latch.elected()).await.unwrap();
     server.faults().refuse_handshakes(true);
     server.faults().cut(client.snapshot().session_id);
-    until("the connection is lost", async || {
-        !client.snapshot().state.is_connected()
-    })
-    .await;
+    until!(!client.snapshot().state.is_connected());
     soon(client.clone().close()).await;
     let late = soon(latch.elected()).await.unwrap_err();
     assert_eq!(late.loss(), Some(Loss::Closed));
@@ -264,8 +255,5 @@ async fn an_observer_sees_who_leads() {
     // The observer's own session ends, and the observer goes on in the next one.
     server.faults().expire(looks.snapshot().session_id);
     drop(latch);
-    until("nobody leads", async || {
-        soon(observer.next()).await == Ok(None)
-    })
-    .await;
+    until!(soon(observer.next()).await == Ok(None));
 }

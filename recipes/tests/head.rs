@@ -30,18 +30,12 @@ async fn a_lease_in_a_later_session_than_the_place_is_not_granted() {
         .cut_before(When::create().within("/s/leases"));
     server.faults().refuse_handshakes(true);
     let acquiring = tokio::spawn(async move { semaphore.enqueue().await?.wait().await });
-    until("the create is lost", async || {
-        server.faults().pending() == 0 && !client.snapshot().state.is_connected()
-    })
-    .await;
+    until!(server.faults().pending() == 0 && !client.snapshot().state.is_connected());
     assert!(server.faults().expire_early(session));
     server.faults().refuse_handshakes(false);
     let error = soon(acquiring).await.unwrap().unwrap_err();
     assert_eq!(error.loss(), Some(Loss::Expired));
-    until("nothing is left of it", async || {
-        below(&server, "/s/leases") == 0 && below(&server, "/s/locks") == 0
-    })
-    .await;
+    until!(below(&server, "/s/leases") == 0 && below(&server, "/s/locks") == 0);
 }
 
 /// An earlier version listed the leases again and again without a pause.
@@ -57,17 +51,14 @@ async fn a_first_waiter_without_a_lease_waits_for_a_change() {
         let first = builder.connect().await.unwrap();
         let mine = semaphore(&first);
         let waiting = tokio::spawn(async move { mine.acquire().await });
-        until("it waits for a lease", async || {
-            below(&server, "/s/leases") == 2
-        })
-        .await;
+        until!(below(&server, "/s/leases") == 2);
         // Reads and pings are answered, and no write proves anything.
         let proof = When::op(OpCode::MULTI).of_session(first.snapshot().session_id);
         for nth in 1..1000 {
             let proof = proof.clone().nth(nth);
             server.faults().refuse(proof, ErrorCode::THROTTLED_OP);
         }
-        until("the lease has ended", async || !first.lease().is_valid).await;
+        until!(!first.lease().is_valid);
         let requests = || server.counters().all_requests();
         let before = requests();
         tokio::time::sleep(Duration::from_millis(300)).await;

@@ -31,7 +31,7 @@ async fn server_and_client() -> (Server, Client) {
 }
 
 async fn until_watched(server: &Server) {
-    until("a watch is set", async || server.report().watches > 0).await;
+    until!(server.report().watches > 0);
 }
 
 /// A stuck holder would block all others for as long as its session lives.

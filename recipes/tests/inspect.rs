@@ -116,7 +116,7 @@ async fn a_waiter_of_a_semaphore_is_no_holder() {
     let waiting = semaphore.clone();
     let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
     let leases = format!("{PATH}/leases");
-    until("both have a lease", async || below(&server, &leases) == 2).await;
+    until!(below(&server, &leases) == 2);
     let expected = [
         contender(Kind::Semaphore, 0, "a"),
         (Kind::Semaphore, false, 0, "b".to_owned()),

@@ -9,7 +9,7 @@ use futures::future::FutureExt;
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
 use lockkeeper_recipes::{
     Election, Guard, LockError, Loss, Member, MultiLock, Mutex, PlainMutex, ReentrantMutex, RwLock,
-    Semaphore, inspect, revoke,
+    Semaphore, inspect,
 };
 use lockkeeper_server::When;
 use lockkeeper_session::{Client, Effect, Error as SessionError, ErrorKind, Peer};
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use support::{
     below, client, server,
-    waiting::{LONG, soon, until, until_another_session},
+    waiting::{LONG, soon, until},
 };
 
 /// Once it printed three kilobytes of counters.
@@ -55,7 +55,7 @@ async fn a_downgrade_whose_reply_is_lost_happens_once() {
         // If the future is dropped midway, both nodes are deleted.
         let writer = lock.write().await.unwrap();
         assert!(writer.downgrade().now_or_never().is_none());
-        until("nothing is left", async || below(&server, "/rw") == 0).await;
+        until!(below(&server, "/rw") == 0);
     }
 }
 
@@ -77,23 +77,14 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
         .await
         .unwrap_err();
     assert!(matches!(error, LockError::TimedOut { .. }), "{error:?}");
-    until("the attempt has left the queue", async || {
-        below(&server, "/sem/locks") == 0
-    })
-    .await;
+    until!(below(&server, "/sem/locks") == 0);
     // `pair` wants two leases, and only one is free soon. `single` comes later and waits for its
     // turn, although one lease would be enough for it.
     let (pair, single) = (semaphore(&one), semaphore(&two));
     let pair = tokio::spawn(async move { pair.acquire_many(2).await });
-    until("the pair is at the head", async || {
-        below(&server, "/sem/locks") == 1
-    })
-    .await;
+    until!(below(&server, "/sem/locks") == 1);
     let single = tokio::spawn(async move { single.acquire().await });
-    until("the single is behind it", async || {
-        below(&server, "/sem/locks") == 2
-    })
-    .await;
+    until!(below(&server, "/sem/locks") == 2);
     last.release().await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(!single.is_finished() && !pair.is_finished());
@@ -103,10 +94,7 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
     assert!(single.fencing_token() > pair[1].fencing_token());
     assert_eq!(inspect(&one, "/sem").await.unwrap().len(), 3);
     drop((pair, single));
-    until("nothing is left", async || {
-        below(&server, "/sem/leases") + below(&server, "/sem/locks") == 0
-    })
-    .await;
+    until!(below(&server, "/sem/leases") + below(&server, "/sem/locks") == 0);
     let requests = server.counters().all_requests();
     let error = semaphore(&one).acquire_many(4).await.unwrap_err();
     assert_eq!(error, LockError::OverLimit { asked: 4, limit: 3 });
@@ -120,15 +108,15 @@ async fn many_tasks_of_one_owner_share_its_hold() {
     let client = client(&server).await;
     let mutex = ReentrantMutex::new(&client, "/re").unwrap();
     let locks = (0..10).map(|_| mutex.lock("job"));
-    let guards: Vec<_> = futures::future::join_all(locks)
-        .await
-        .into_iter()
-        .map(Result::unwrap)
-        .collect();
-    assert_eq!(below(&server, "/re"), 1);
-    assert_eq!(guards[0].holds(), 10);
+    let mut guards = futures::future::try_join_all(locks).await.unwrap();
+    assert_eq!((below(&server, "/re"), guards[0].holds()), (1, 10));
+    let last = guards.pop().unwrap();
     drop(guards);
-    until("the lock is released", async || below(&server, "/re") == 0).await;
+    client.sync("/").await.unwrap();
+    assert_eq!((below(&server, "/re"), last.holds()), (1, 1));
+    assert!(mutex.try_lock("another").await.unwrap().is_none());
+    last.release().await.unwrap();
+    assert_eq!(below(&server, "/re"), 0);
 }
 
 #[tokio::test]
@@ -171,10 +159,7 @@ async fn a_multi_lock_takes_all_or_none_and_in_one_order() {
         .unwrap();
     let error = all.lock_timeout(Duration::from_secs(1)).await.unwrap_err();
     assert!(matches!(error, LockError::TimedOut { path, .. } if path == "/c"));
-    until("the first two locks are free", async || {
-        below(&server, "/a") + below(&server, "/b") == 0
-    })
-    .await;
+    until!(below(&server, "/a") + below(&server, "/b") == 0);
     drop(last);
     // Two clients name the locks in opposite orders. They do not deadlock.
     let mut reversed = members(&two);
@@ -198,57 +183,6 @@ async fn a_multi_lock_takes_all_or_none_and_in_one_order() {
             path: "/a".to_owned()
         }
     );
-}
-
-/// An earlier version reported a multi-lock as held although its first lock was lost, with its
-/// session, while the second one was tried.
-#[tokio::test]
-async fn a_multi_lock_try_fails_when_one_member_was_lost_meanwhile() {
-    let server = server().await;
-    let (one, two) = (client(&server).await, client(&server).await);
-    let both = [
-        Mutex::new(&one, "/a").unwrap(),
-        Mutex::new(&two, "/b").unwrap(),
-    ];
-    let both = MultiLock::new(both.each_ref().map(Member::from)).unwrap();
-    let (former, slow) = (one.snapshot().session_id, two.snapshot().session_id);
-    server.faults().stall_session(slow);
-    let trying = tokio::spawn(async move { both.try_lock().await });
-    until("the first lock is held", async || below(&server, "/a") == 1).await;
-    // The reply to this later request comes after the reply to the create of `/a`.
-    one.sync("/").await.unwrap();
-    server.faults().expire_early(former);
-    until_another_session(&one, former).await;
-    server.faults().resume_session(slow);
-    let error = soon(trying).await.unwrap().unwrap_err();
-    assert_eq!(error.loss(), Some(Loss::Expired));
-    until("the second lock is free", async || {
-        below(&server, "/b") == 0
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_revoked_waiter_keeps_its_place_in_the_queue() {
-    let server = server().await;
-    let client = client(&server).await;
-    let mutex = Mutex::new(&client, "/m").unwrap();
-    let guard = mutex.lock().await.unwrap();
-    let ticket = mutex.enqueue().await.unwrap();
-    let path = ticket.path();
-    let waiting = tokio::spawn(ticket.wait());
-    for _ in 0..3 {
-        revoke(&client, &path).await.unwrap();
-        revoke(&client, &guard.path()).await.unwrap();
-    }
-    guard.release().await.unwrap();
-    soon(waiting)
-        .await
-        .unwrap()
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
 }
 
 /// An earlier version granted such a ticket: the queue was empty when it entered. Its node was
@@ -284,12 +218,9 @@ async fn another_limit_is_refused_while_others_hold_leases() {
         theirs,
     };
     assert_eq!(soon(three.acquire()).await.unwrap_err(), other);
-    until("its nodes are gone", async || {
-        below(&server, "/s/locks") + below(&server, "/s/leases") == 2
-    })
-    .await;
+    until!(below(&server, "/s/locks") + below(&server, "/s/leases") == 2);
     drop(held);
-    until("nothing is held", async || below(&server, "/s/leases") == 0).await;
+    until!(below(&server, "/s/leases") == 0);
     // The limit of those who come first counts, also when the directory is an older one.
     let three_of_three = soon(three.acquire_many(3)).await.unwrap();
     let late = soon(two_of_two.acquire()).await.unwrap_err();
@@ -306,7 +237,7 @@ async fn another_limit_is_refused_while_others_hold_leases() {
     );
     drop(three_of_three);
     // Data that are not ours say nothing, and stay.
-    until("nothing is held", async || below(&server, "/s/leases") == 0).await;
+    until!(below(&server, "/s/leases") == 0);
     let set = one.set_data("/s/leases", "10.0.0.7", Version::ANY);
     set.await.unwrap();
     let _two = soon(two_of_two.acquire()).await.unwrap();
@@ -423,10 +354,7 @@ async fn a_transaction_under_several_locks_checks_each_of_them() {
         let late = held.release_with(|writes| writes.set_data("/data", "4", Version::ANY));
         assert_eq!(late.await.unwrap_err().loss(), Some(Loss::Deleted));
         assert_eq!(one.get_data("/data").await.unwrap().data.unwrap(), "2");
-        until("the other locks are released", async || {
-            below(&server, "/a") + below(&server, "/b") + below(&server, "/c") == 0
-        })
-        .await;
+        until!(below(&server, "/a") + below(&server, "/b") + below(&server, "/c") == 0);
     }
 
     let other = Mutex::new(&two, "/d").unwrap();

@@ -54,10 +54,7 @@ async fn a_leader_that_has_lost_the_lead_does_no_more_work() {
     }
     let session = leader.snapshot().session_id;
     server.faults().expire_early(session);
-    until("the client knows", async || {
-        leader.snapshot().session_id != session
-    })
-    .await;
+    until!(leader.snapshot().session_id != session);
     go_on.notify_one();
     let lost = soon(leading).await.unwrap_err();
     assert_eq!(lost.loss(), Some(Loss::Expired));
@@ -144,7 +141,7 @@ async fn nodes_are_deleted_although_there_is_no_capacity_for_requests() {
                 .map(|number| below(&server, &format!("/m/{number}")))
                 .sum::<usize>()
         };
-        until("no node is left", async || locks() == 0).await;
+        until!(locks() == 0);
     }
 }
 
@@ -169,7 +166,7 @@ async fn asking_for_more_than_a_shared_limit_is_an_error_and_blocks_nobody() {
     let held = soon(others.acquire()).await.unwrap();
     let (mine, one_waits) = (mine.clone(), server.report().watches);
     let waiting = tokio::spawn(async move { mine.acquire_many(2).await });
-    until("it waits", async || server.report().watches > one_waits).await;
+    until!(server.report().watches > one_waits);
     let behind = soon(others.enqueue()).await.unwrap();
     assert_eq!(behind.position(), 1);
     others.set_limit(1).await.unwrap();
@@ -200,19 +197,13 @@ async fn a_multi_lock_that_waits_is_told_of_the_deletion_of_a_lock_that_it_holds
         .await
         .unwrap();
     let waiting = tokio::spawn(async move { both.lock().await });
-    until("it waits for the second lock", async || {
-        below(&server, "/b") == 2
-    })
-    .await;
+    until!(below(&server, "/b") == 2);
     let first = inspect(&other, "/a").await.unwrap().remove(0);
     other.delete(&first.path, Version::ANY).await.unwrap();
     let error = soon(waiting).await.unwrap().unwrap_err();
     let (loss, path) = (Loss::Deleted, "/a".to_owned());
     assert_eq!(error, LockError::Lost { loss, path });
-    until("it has left the second queue", async || {
-        below(&server, "/b") == 1
-    })
-    .await;
+    until!(below(&server, "/b") == 1);
     held.release().await.unwrap();
 }
 
@@ -234,7 +225,7 @@ async fn two_holders_are_never_valid_when_a_test_ends_the_session_of_one() {
             };
             (guard, held.is_valid())
         });
-        until("it waits", async || below(&server, "/a") == 2).await;
+        until!(below(&server, "/a") == 2);
         if round % 2 == 0 {
             assert!(server.faults().expire(one.snapshot().session_id));
         } else {
@@ -254,16 +245,14 @@ async fn a_multi_lock_is_not_granted_without_its_first_lock() {
     let sessions = [&one, &other].map(|client| client.snapshot().session_id);
     server.faults().stall_session(sessions[1]);
     let trying = tokio::spawn(async move { both.try_lock().await });
-    until("the second lock is being acquired", async || {
-        other.metrics().outstanding() > 0
-    })
-    .await;
+    until!(other.metrics().outstanding() > 0);
     server.faults().expire_early(sessions[0]);
     until_another_session(&one, sessions[0]).await;
     server.faults().resume_session(sessions[1]);
     let error = soon(trying).await.unwrap().unwrap_err();
     let (loss, path) = (Loss::Expired, "/a".to_owned());
     assert_eq!(error, LockError::Lost { loss, path });
+    until!(below(&server, "/b") == 0);
 }
 
 /// A client with capacity for so many requests, and by how many seconds its clock runs ahead. The
@@ -303,10 +292,7 @@ async fn a_multi_lock_is_not_granted_after_the_lease_of_its_first_lock() {
     let both = MultiLock::new(locks.each_ref().map(Member::from)).unwrap();
     server.faults().stall_session(sessions[1]);
     let trying = tokio::spawn(async move { both.try_lock().await });
-    until("the second lock is being acquired", async || {
-        other.metrics().outstanding() > 0
-    })
-    .await;
+    until!(other.metrics().outstanding() > 0);
     refuse_proofs(&server, sessions[0]);
     until_lease_ended(&one, &ahead).await;
     server.faults().resume_session(sessions[1]);
@@ -326,17 +312,14 @@ async fn a_multi_lock_that_waits_outlives_a_lease_that_is_renewed() {
     let both = MultiLock::new(locks.each_ref().map(Member::from)).unwrap();
     let held = soon(locks[1].lock()).await.unwrap();
     let waiting = tokio::spawn(async move { both.lock().await });
-    until("it waits for the second lock", async || {
-        below(&server, "/b") == 2
-    })
-    .await;
+    until!(below(&server, "/b") == 2);
     refuse_proofs(&server, session);
     until_lease_ended(&one, &ahead).await;
     // It waits for a moment before it looks, and may look then at the end of a pause only.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!waiting.is_finished(), "it gives up");
     server.faults().clear();
-    until("the lease is renewed", async || one.lease().is_valid).await;
+    until!(one.lease().is_valid);
     held.release().await.unwrap();
     let both = soon(waiting).await.unwrap().unwrap();
     assert!(both.is_valid());
@@ -355,10 +338,7 @@ async fn requests_about_a_node_end_with_its_session() {
         let writer = RwLock::new(&one, "/rw").unwrap().write().await.unwrap();
         server.faults().refuse_handshakes(true);
         server.faults().cut(session);
-        until("the connection is lost", async || {
-            !one.snapshot().state.is_connected()
-        })
-        .await;
+        until!(!one.snapshot().state.is_connected());
         let request: Pin<Box<dyn Future<Output = _> + Send>> = match way {
             0 => Box::pin(async move { writer.confirm().await }),
             1 => Box::pin(async move { writer.set_data("late").await }),
@@ -403,10 +383,7 @@ async fn a_try_never_waits_for_a_lease() {
         let lease = soon(trying).await.unwrap();
         refused += u64::from(lease.is_none());
         drop(lease);
-        until("nothing is left of it", async || {
-            below(&server, "/s/leases") == 1 && below(&server, "/s/locks") == 0
-        })
-        .await;
+        until!(below(&server, "/s/leases") == 1 && below(&server, "/s/locks") == 0);
     }
     assert_eq!(meter.metrics().refused, refused);
 }
@@ -420,8 +397,5 @@ async fn asking_for_any_number_of_leases_does_not_panic() {
     let wait = Duration::from_millis(20);
     let late = semaphore.acquire_many_timeout(usize::MAX, wait).await;
     assert!(matches!(late, Err(LockError::TimedOut { .. })), "{late:?}");
-    until("no lease is left", async || {
-        below(&server, "/s/leases") == 0
-    })
-    .await;
+    until!(below(&server, "/s/leases") == 0);
 }

@@ -47,10 +47,7 @@ async fn attempts_whose_creates_were_lost_together_look_for_their_nodes_together
     for round in 1..=3 {
         server.faults().delay_all(Duration::from_secs(60));
         let entering = enter(&client, MANY);
-        until("all creates are applied", async || {
-            below(&server, PATH) == 1 + round * MANY
-        })
-        .await;
+        until!(below(&server, PATH) == 1 + round * MANY);
         let before = looks(&server);
         server.faults().delay_none();
         server.faults().cut_all();

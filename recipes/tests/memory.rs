@@ -55,7 +55,7 @@ impl Apart {
         })
         .await;
         let before = self.quiet();
-        until("quiet", async || self.quiet() >= before + 6).await;
+        until!(self.quiet() >= before + 6);
     }
 }
 

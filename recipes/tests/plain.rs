@@ -75,16 +75,10 @@ async fn a_release_whose_session_has_ended_says_so() {
     server.faults().refuse_handshakes(true);
     let mut releasing = pin!(held.release());
     assert!(poll_once(releasing.as_mut()).is_none());
-    until("the reply is lost", async || {
-        server.faults().pending() == 0 && !one.snapshot().state.is_connected()
-    })
-    .await;
+    until!(server.faults().pending() == 0 && !one.snapshot().state.is_connected());
     assert!(server.faults().expire_early(session));
     server.faults().refuse_handshakes(false);
-    until("the client has another session", async || {
-        one.snapshot().state.is_connected()
-    })
-    .await;
+    until!(one.snapshot().state.is_connected());
     let told = soon(releasing).await.unwrap_err();
     assert_eq!(told.loss(), Some(Loss::Expired));
 }
@@ -146,7 +140,7 @@ async fn a_revoked_holder_deletes_its_node_although_its_delete_was_lost() {
         } else {
             assert_eq!(soon(held.release()).await, Ok(()));
         }
-        until("the node is gone", async || below(&server, "/p") == 0).await;
+        until!(below(&server, "/p") == 0);
         assert_eq!(server.faults().pending(), 0);
     }
 }

@@ -205,5 +205,5 @@ async fn a_look_for_a_lost_create_ends_when_the_listing_is_too_long() {
     assert!(listings() - before < 20, "{}", listings() - before);
     // The clean-up goes on until it has found the node.
     drop(ahead);
-    until("no node is left", async || below(&server, "/m") == 0).await;
+    until!(below(&server, "/m") == 0);
 }

@@ -149,10 +149,7 @@ fn watch(
 
 /// Waits until the lock was given up. Nobody believed in it.
 async fn given_up(witness: &Witness) {
-    until("the lock is given up", async || {
-        !witness.lock().unwrap().gave_up.is_empty()
-    })
-    .await;
+    until!(!witness.lock().unwrap().gave_up.is_empty());
     let seen = std::mem::take(&mut *witness.lock().unwrap());
     assert!(
         seen.gave_up.iter().all(Option::is_none),
@@ -395,10 +392,7 @@ async fn a_holder_whose_replies_are_late_is_told_before_another_one_holds() {
         let slow = When::op(OpCode::EXISTS).of_session(session);
         server.faults().delay_reply(slow, LONG);
         let give_up = async {
-            until("the other one waits", async || {
-                inspect(&other, "/m").await.unwrap().len() == 2
-            })
-            .await;
+            until!(inspect(&other, "/m").await.unwrap().len() == 2);
             // Whatever the server sends to the former holder from now on is late.
             assert!(!is_ready(pin!(former.exists("/"))));
             if closes {

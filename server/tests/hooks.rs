@@ -8,9 +8,7 @@ use common::{
 };
 use lockkeeper_proto::{
     CreateMode::{Ephemeral, Persistent, PersistentSequential},
-    ErrorCode, EventType, OpCode, Response, Xid,
-    header::ReplyHeader,
-    jute::{Decode, Reader},
+    ErrorCode, EventType, OpCode, Xid,
 };
 use lockkeeper_server::{Cluster, Faults, Server, When};
 
@@ -18,24 +16,39 @@ async fn server() -> Server {
     Server::start().await.unwrap()
 }
 
-fn data_of(response: Response) -> Vec<u8> {
-    match response {
-        Response::GetData(response) => response.data.unwrap().to_vec(),
-        other => panic!("{other:?}"),
+/// Makes a test of each function: on a server, and on the first member of a cluster.
+macro_rules! in_both {
+    ($($test:ident)*) => {$(
+        #[tokio::test]
+        async fn $test() {
+            super::$test(&super::server().await).await;
+            super::$test(&super::Cluster::start(3).await.unwrap()).await;
+        }
+    )*};
+}
+
+mod alone_and_in_a_cluster {
+    in_both! {
+        a_lost_reply_was_applied_and_a_cut_request_was_not
+        a_lost_reply_loses_its_events_too
+        the_reply_to_a_handshake_can_be_lost
+        a_delay_affects_one_connection_only
+        the_port_can_be_closed_and_opened
+        sequences_can_be_set_and_stop_at_their_maximum
+        cutting_a_connection_keeps_the_session
+        the_nodes_of_an_expired_session_go_when_its_client_knows
     }
 }
 
-#[tokio::test]
-async fn cutting_a_connection_keeps_the_session() {
-    let server = server().await;
-    let mut peer = Peer::join(&server).await;
-    let mut other = Peer::join(&server).await;
+async fn cutting_a_connection_keeps_the_session(server: &Server) {
+    let mut peer = Peer::join(server).await;
+    let mut other = Peer::join(server).await;
     peer.create("/e", Ephemeral).await.unwrap();
     assert!(server.faults().cut(peer.session));
     peer.raw.assert_closed().await;
     assert!(!server.faults().cut(peer.session));
     assert!(!server.report().sessions[&peer.session].is_connected);
-    let peer = peer.resume(&server).await.unwrap();
+    let peer = peer.resume(server).await.unwrap();
     other.create("/n", Persistent).await.unwrap();
     server.faults().cut_all();
     for mut peer in [peer, other] {
@@ -44,11 +57,9 @@ async fn cutting_a_connection_keeps_the_session() {
     assert_eq!(server.report().nodes, 2);
 }
 
-#[tokio::test]
-async fn a_lost_reply_was_applied_and_a_cut_request_was_not() {
-    let server = server().await;
+async fn a_lost_reply_was_applied_and_a_cut_request_was_not(server: &Server) {
     let faults = server.faults();
-    let mut peer = Peer::join(&server).await;
+    let mut peer = Peer::join(server).await;
     peer.create("/locks", Persistent).await.unwrap();
     faults.lose_reply(When::create().within("/locks"));
     peer.create("/elsewhere", Persistent).await.unwrap();
@@ -58,14 +69,14 @@ async fn a_lost_reply_was_applied_and_a_cut_request_was_not() {
         None
     );
     assert_eq!(faults.pending(), 0);
-    let mut peer = peer.resume(&server).await.unwrap();
+    let mut peer = peer.resume(server).await.unwrap();
     assert_eq!(peer.children("/locks").await.unwrap(), ["a"]);
 
     faults.cut_before(When::op(OpCode::DELETE).nth(2));
     peer.create("/locks/b", Ephemeral).await.unwrap();
     peer.call(&delete("/locks/b")).await.unwrap();
     assert_eq!(peer.try_call(&delete("/locks/a")).await, None);
-    let mut peer = peer.resume(&server).await.unwrap();
+    let mut peer = peer.resume(server).await.unwrap();
     assert_eq!(peer.children("/locks").await.unwrap(), ["a"]);
 
     faults.refuse(When::write(), ErrorCode::OPERATION_TIMEOUT);
@@ -77,10 +88,8 @@ async fn a_lost_reply_was_applied_and_a_cut_request_was_not() {
 }
 
 /// A client that writes loses the event of its own write together with the reply.
-#[tokio::test]
-async fn a_lost_reply_loses_its_events_too() {
-    let server = server().await;
-    let mut peer = Peer::join(&server).await;
+async fn a_lost_reply_loses_its_events_too(server: &Server) {
+    let mut peer = Peer::join(server).await;
     peer.create("/n", Persistent).await.unwrap();
     peer.call(&get_data("/n", true)).await.unwrap();
     server
@@ -91,9 +100,7 @@ async fn a_lost_reply_loses_its_events_too() {
     assert_eq!(server.report().watches, 0);
 }
 
-#[tokio::test]
-async fn the_reply_to_a_handshake_can_be_lost() {
-    let server = server().await;
+async fn the_reply_to_a_handshake_can_be_lost(server: &Server) {
     let faults = server.faults();
     faults.lose_reply(When::op(OpCode::CREATE_SESSION));
     let mut raw = Raw::connect(server.local_addr()).await;
@@ -103,7 +110,7 @@ async fn the_reply_to_a_handshake_can_be_lost() {
     let mut raw = Raw::connect(server.local_addr()).await;
     assert_eq!(raw.handshake(&new_session(10_000)).await, None);
     faults.clear();
-    Peer::join(&server).await;
+    Peer::join(server).await;
 }
 
 #[tokio::test]
@@ -121,13 +128,7 @@ async fn an_early_expiry_ends_the_session_at_once() {
 }
 
 /// So the client relies on nothing any more when others can have its locks.
-#[tokio::test]
-async fn the_nodes_of_an_expired_session_go_when_its_client_knows() {
-    nodes_go_when_the_client_knows(&server().await).await;
-    nodes_go_when_the_client_knows(&Cluster::start(3).await.unwrap()).await;
-}
-
-async fn nodes_go_when_the_client_knows(server: &Server) {
+async fn the_nodes_of_an_expired_session_go_when_its_client_knows(server: &Server) {
     let mut peer = Peer::join(server).await;
     let mut watcher = Peer::join(server).await;
     peer.create("/e", Ephemeral).await.unwrap();
@@ -149,11 +150,9 @@ async fn nodes_go_when_the_client_knows(server: &Server) {
     assert_eq!(watcher.event().await.event_type, EventType::NODE_DELETED);
 }
 
-#[tokio::test]
-async fn a_delay_affects_one_connection_only() {
-    let server = server().await;
-    let mut slow = Peer::join(&server).await;
-    let mut quick = Peer::join(&server).await;
+async fn a_delay_affects_one_connection_only(server: &Server) {
+    let mut slow = Peer::join(server).await;
+    let mut quick = Peer::join(server).await;
     let hour = Duration::from_secs(3600);
     let when = When::op(OpCode::CREATE).of_session(slow.session);
     server.faults().delay_reply(when, hour);
@@ -208,77 +207,6 @@ async fn ask_during_a_stall(
     }
 }
 
-#[tokio::test]
-async fn a_stalled_session_gets_nothing_while_others_continue() {
-    let server = server().await;
-    let faults = server.faults();
-    let mut cut_off = Peer::join(&server).await;
-    let mut other = Peer::join(&server).await;
-    cut_off.create("/e", Ephemeral).await.unwrap();
-    other.call(&exists("/e", true)).await.unwrap();
-    faults.stall_session(cut_off.session);
-    // Another connection of the same session gets no answer either.
-    let mut raw = Raw::connect(server.local_addr()).await;
-    raw.send(&common::framed(&cut_off.resume_request())).await;
-    assert!(faults.expire_early(cut_off.session));
-    assert_eq!(other.event().await.event_type, EventType::NODE_DELETED);
-    assert!(cut_off.raw.is_silent().await && raw.is_silent().await);
-    faults.resume_session(cut_off.session);
-    cut_off.raw.assert_closed().await;
-    // The server now reads the handshake and refuses it.
-    assert_eq!(&raw.frame().await[4..8], [0; 4]);
-    raw.assert_closed().await;
-}
-
-#[tokio::test]
-async fn a_lagging_connection_reads_the_old_state_until_it_writes() {
-    let server = server().await;
-    let faults = server.faults();
-    let mut reader = Peer::join(&server).await;
-    let mut writer = Peer::join(&server).await;
-    writer.create("/n", Persistent).await.unwrap();
-    writer.call(&set_data("/n", b"old")).await.unwrap();
-    reader.call(&get_data("/n", true)).await.unwrap();
-    let then = reader.zxid;
-    faults.freeze_reads();
-
-    writer.call(&set_data("/n", b"new")).await.unwrap();
-    writer.create("/m", Persistent).await.unwrap();
-    assert_eq!(
-        data_of(writer.call(&get_data("/n", false)).await.unwrap()),
-        b"new",
-        "a client that writes is up to date"
-    );
-    assert_eq!(
-        data_of(reader.call(&get_data("/n", false)).await.unwrap()),
-        b"old"
-    );
-    assert_eq!(reader.zxid, then);
-    // A watch on the old state also gets the events of changes that happened since then.
-    reader.call(&exists("/m", true)).await.unwrap_err();
-    assert!(reader.raw.is_silent().await);
-
-    reader.create("/own", Persistent).await.unwrap();
-    let events: Vec<_> = reader
-        .events
-        .iter()
-        .map(|e| (e.event_type, &*e.path))
-        .collect();
-    assert_eq!(
-        events,
-        [
-            (EventType::NODE_DATA_CHANGED, "/n"),
-            (EventType::NODE_CREATED, "/m")
-        ]
-    );
-    assert_eq!(
-        data_of(reader.call(&get_data("/n", false)).await.unwrap()),
-        b"new"
-    );
-    faults.thaw();
-    assert_eq!(server.report().watches, 0);
-}
-
 /// After a create whose reply was lost, the client reconnects to a lagging server. A plain listing
 /// does not show the node.
 #[tokio::test]
@@ -306,35 +234,9 @@ async fn a_session_that_resumes_on_a_lagging_server_misses_its_own_node_until_it
     assert_eq!(new.children("/locks").await.unwrap(), ["a"]);
 }
 
-#[tokio::test]
-async fn thawing_sends_the_missed_events() {
-    let server = server().await;
+async fn the_port_can_be_closed_and_opened(server: &Server) {
     let faults = server.faults();
-    let mut watcher = Peer::join(&server).await;
-    let mut writer = Peer::join(&server).await;
-    watcher.call(&get_children("/", true)).await.unwrap();
-    faults.freeze_reads();
-    writer.create("/a", Persistent).await.unwrap();
-    let first = writer.zxid;
-    writer.create("/b", Persistent).await.unwrap();
-    assert!(watcher.raw.is_silent().await);
-    faults.thaw();
-    let mut frame = Reader::new(watcher.raw.frame().await);
-    let header = ReplyHeader::decode(&mut frame).unwrap();
-    // There is one event, with the zxid of the first change, because the watch is used up then.
-    assert_eq!((header.xid, header.zxid), (Xid::NOTIFICATION, first));
-    assert!(watcher.raw.is_silent().await);
-    assert_eq!(
-        watcher.children("/").await.unwrap(),
-        ["a", "b", "zookeeper"]
-    );
-}
-
-#[tokio::test]
-async fn the_port_can_be_closed_and_opened() {
-    let server = server().await;
-    let faults = server.faults();
-    let mut peer = Peer::join(&server).await;
+    let mut peer = Peer::join(server).await;
     faults.close_port().await;
     let refused = tokio::net::TcpStream::connect(server.local_addr()).await;
     assert!(refused.is_err());
@@ -342,14 +244,12 @@ async fn the_port_can_be_closed_and_opened() {
     faults.cut_all();
     faults.open_port().await.unwrap();
     faults.open_port().await.unwrap();
-    let mut peer = peer.resume(&server).await.unwrap();
+    let mut peer = peer.resume(server).await.unwrap();
     assert_eq!(peer.children("/").await.unwrap(), ["n", "zookeeper"]);
 }
 
-#[tokio::test]
-async fn sequences_can_be_set_and_stop_at_their_maximum() {
-    let server = server().await;
-    let mut peer = Peer::join(&server).await;
+async fn sequences_can_be_set_and_stop_at_their_maximum(server: &Server) {
+    let mut peer = Peer::join(server).await;
     assert!(!server.faults().set_sequence("/none", 1));
     assert!(server.faults().set_sequence("/", i32::MAX));
     for expected in [Ok("/s-2147483647".to_owned()), Err(ErrorCode::NODE_EXISTS)] {

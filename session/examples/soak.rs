@@ -7,10 +7,7 @@
 //! - no watch is left on the server;
 //! - the process uses about as much memory as after the warm-up (at most one minute).
 //!
-//! ```sh
-//! cargo run --release -p lockkeeper-session --example soak -- 600              # the embedded server; the program restarts it
-//! cargo run --release -p lockkeeper-session --example soak -- 600 HOST:PORT    # another server; somebody else restarts it
-//! ```
+//! `tests/soak.sh` starts it, and the server that it kills again and again.
 //!
 //! Not here: limits on speed. A slow machine does less work and passes all the same.
 
@@ -27,16 +24,13 @@ use std::{
 };
 
 use lockkeeper_proto::{AddWatchMode, CreateMode, Version};
-use lockkeeper_server::Server;
 use lockkeeper_session::Client;
 use tokio::time::{Instant, sleep, timeout};
 
 /// The number of clients, and of tasks for each client.
 const CLIENTS: usize = 4;
 const TASKS: usize = 8;
-/// The time from one restart to the next, and the time that the server is away.
-const UP: Duration = Duration::from_secs(4);
-const AWAY: Duration = Duration::from_millis(300);
+const USAGE: &str = "usage: soak SECONDS HOST:PORT";
 /// A future that takes longer hangs. A single request may take twice the session timeout by itself.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How many KiB the process may grow after the warm-up: the allocator keeps some memory for itself.
@@ -55,24 +49,10 @@ async fn main() -> ExitCode {
 
 async fn soak() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let seconds = arguments.next().map_or(Ok(600), |text| text.parse())?;
+    let seconds = arguments.next().ok_or(USAGE)?.parse()?;
+    let servers = arguments.next().ok_or(USAGE)?;
     let length = Duration::from_secs(seconds);
-    let own = match arguments.next() {
-        Some(_) if arguments.next().is_some() => {
-            return Err("usage: soak [SECONDS [HOST:PORT]]".into());
-        }
-        Some(address) => Err(address),
-        None => Ok(Server::start().await?),
-    };
-    let servers = match &own {
-        Ok(server) => server.connect_string(),
-        Err(address) => address.clone(),
-    };
     let stop = Arc::new(AtomicBool::new(false));
-    let restarts = own
-        .ok()
-        .map(|server| tokio::spawn(restart(server, stop.clone())));
-
     let mut clients = Vec::new();
     let mut tasks = Vec::new();
     for _ in 0..CLIENTS {
@@ -98,10 +78,6 @@ async fn soak() -> Result<(), Box<dyn Error>> {
             .await
             .map_err(|_| "a task hangs")??;
     }
-    let restarts = match restarts {
-        Some(restarts) => Some(restarts.await?),
-        None => None,
-    };
     for client in &clients {
         timeout(PROBE_TIMEOUT, settle(client))
             .await
@@ -110,10 +86,9 @@ async fn soak() -> Result<(), Box<dyn Error>> {
     let watches = watches_on(&servers)?;
     let last = memory()?;
     println!(
-        "{rounds} rounds in {} s, {:?} own restarts: {first} KiB after the warm-up, {last} KiB in the end; \
+        "{rounds} rounds in {} s: {first} KiB after the warm-up, {last} KiB in the end; \
          {watches} watches left on the server",
         begin.elapsed().as_secs(),
-        restarts.as_ref().map(|(_, count)| count),
     );
     for client in clients {
         timeout(PROBE_TIMEOUT, client.close())
@@ -155,22 +130,6 @@ async fn watch(clients: &[Client], length: Duration) -> Result<u64, Box<dyn Erro
         );
     }
     Ok(first.unwrap_or(memory()?))
-}
-
-/// Closes the server's port and opens it again, until `stop` is set. The server keeps its data.
-async fn restart(server: Server, stop: Arc<AtomicBool>) -> (Server, usize) {
-    let mut restarts = 0;
-    while !stop.load(Ordering::Relaxed) {
-        sleep(UP).await;
-        server.faults().close_port().await;
-        server.faults().cut_all();
-        sleep(AWAY).await;
-        while server.faults().open_port().await.is_err() {
-            sleep(AWAY).await;
-        }
-        restarts += 1;
-    }
-    (server, restarts)
 }
 
 /// Runs rounds until `stop` is set. Returns their number.

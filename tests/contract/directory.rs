@@ -87,10 +87,7 @@ pub(crate) async fn foreign_nodes_in_the_directory_are_ignored<K: Kind>(ensemble
     drop(soon(K::rival(&client, &path)).await.unwrap());
     let held = soon(K::at(&client, &path).lock()).await.unwrap();
     drop(held);
-    until("only strangers are left", async || {
-        nodes::<K>(&client, &path).await.len() == strangers.len()
-    })
-    .await;
+    until!(nodes::<K>(&client, &path).await.len() == strangers.len());
     let mut left = nodes::<K>(&client, &path).await;
     left.sort();
     strangers.sort();

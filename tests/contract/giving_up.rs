@@ -30,10 +30,7 @@ pub(crate) async fn a_timeout_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
         panic!("{error:?}");
     };
     assert!(waited == wait && started.elapsed() >= wait);
-    until("the rival is alone", async || {
-        nodes::<K>(&other, &path).await.len() == before
-    })
-    .await;
+    until!(nodes::<K>(&other, &path).await.len() == before);
     until_quiet(ensemble, &client).await;
     drop(rival);
     let held = lock.lock_timeout(LONG).await.unwrap();

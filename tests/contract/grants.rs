@@ -54,7 +54,7 @@ pub(crate) async fn a_new_holder_has_a_quarter_of_its_lease<K: Kind>() {
                 let last = K::at(&third, &path);
                 let mut granted = pin!(async {
                     if let How::Try = how {
-                        until("it is free", async || next.is_finished()).await;
+                        until!(next.is_finished());
                     }
                     loop {
                         if let Some(held) = last.enter(how).await.unwrap() {

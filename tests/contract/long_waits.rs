@@ -35,7 +35,7 @@ async fn client(servers: &str) -> Client {
 async fn granted_late<K: Kind>(waiter: &Client, path: &str, free: impl AsyncFnOnce()) {
     let own = K::at(waiter, path);
     let granted = tokio::spawn(async move { drop(own.lock().await.unwrap()) });
-    until("it waits", async || waiter.metrics().watches > 0).await;
+    until!(waiter.metrics().watches > 0);
     until_waiting::<K>(waiter, path, 1).await;
     sleep(3 * TIMEOUT).await;
     assert!(!granted.is_finished());
@@ -81,7 +81,7 @@ pub(crate) async fn a_contender_behind_a_node_that_it_may_not_read_is_granted_th
     hide::<K>(&holder, &path).await;
     let own = K::at(&waiter, &path);
     let granted = tokio::spawn(async move { drop(own.lock().await.unwrap()) });
-    until("it waits", async || waiter.metrics().watches > 0).await;
+    until!(waiter.metrics().watches > 0);
     drop(held);
     soon(granted).await.unwrap();
 }
@@ -107,10 +107,7 @@ pub(crate) async fn a_waiter_leaves_a_server_that_shows_what_its_leader_does_not
     while !cluster.followers().iter().any(is_of) {
         let before = waiter.snapshot().connections;
         waiter.move_to_next_server();
-        until("it has moved", async || {
-            waiter.snapshot().connections > before
-        })
-        .await;
+        until!(waiter.snapshot().connections > before);
     }
     let followers = cluster.followers();
     let wrong = *followers.iter().find(|it| is_of(*it)).unwrap();
@@ -170,7 +167,7 @@ async fn what_one_waiter_learns_is_news_for_all_of_its_client() {
         })
         .collect();
     until_waiting::<Mutex>(&holder, "/news", 5).await;
-    until("they wait", async || waiter.metrics().watches >= 10).await;
+    until!(waiter.metrics().watches >= 10);
     for _ in 0..5 {
         server.faults().lose_event("/news");
     }

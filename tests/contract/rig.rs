@@ -92,10 +92,7 @@ pub(crate) async fn lose_to_a_rival<K: Kind>(
 
 /// Waits until the lock has no node.
 pub(crate) async fn until_free<K: Kind>(client: &Client, path: &str) {
-    until("no node is left", async || {
-        nodes::<K>(client, path).await.is_empty()
-    })
-    .await;
+    until!(nodes::<K>(client, path).await.is_empty());
 }
 
 /// Waits until the client has no request under way and no watch, and the server has no watch of the

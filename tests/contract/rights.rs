@@ -63,7 +63,7 @@ pub(crate) async fn what_it_makes_is_closed_to_strangers<K: Kind>(ensemble: &Ens
         let (two, path) = (two.clone(), path.clone());
         async move { K::rival(&two, &path).await.map(drop) }
     });
-    until("it waits", async || two.metrics().watches > 0).await;
+    until!(two.metrics().watches > 0);
     assert!(!rival.is_finished());
     held.release().await.unwrap();
     soon(rival).await.unwrap().unwrap();

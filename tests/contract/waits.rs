@@ -41,7 +41,7 @@ pub(crate) async fn an_outage_of_an_hour_does_not_end_a_wait<K: Kind>() {
             let waits = async move { lock.lock().await };
             let waits = if was_waiting {
                 let waits = tokio::spawn(waits);
-                until("it waits", async || second.metrics().watches > 0).await;
+                until!(second.metrics().watches > 0);
                 begin(&server, is_silent).await;
                 waits
             } else {
@@ -68,7 +68,7 @@ pub(crate) async fn a_timeout_in_an_outage_names_its_cause<K: Kind>() {
     let _ahead = rival::<K>(&first, "/late").await;
     let (lock, wait, begun) = (K::at(&second, "/late"), 6 * TIMEOUT, Instant::now());
     let (late, ()) = tokio::join!(lock.lock_timeout(wait), async {
-        until("it waits", async || second.metrics().watches > 0).await;
+        until!(second.metrics().watches > 0);
         begin(&server, false).await;
     });
     let took = begun.elapsed();

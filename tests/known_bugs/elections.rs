@@ -54,7 +54,7 @@ async fn row_04_and_48_only_a_candidate_that_lost_its_node_creates_a_new_one() {
         let connections = || candidates.each_ref().map(|it| it.0.snapshot().connections);
         let next = connections().map(|count| count + 1);
         server.faults().cut_all();
-        until("all have reconnected", async || connections() == next).await;
+        until!(connections() == next);
         for (client, _) in &candidates {
             idle(client).await;
         }
@@ -62,7 +62,7 @@ async fn row_04_and_48_only_a_candidate_that_lost_its_node_creates_a_new_one() {
         let (client, latch) = &candidates[leader];
         assert!(latch.is_leader());
         server.faults().expire_early(session(client));
-        until("it does not lead", async || !latch.is_leader()).await;
+        until!(!latch.is_leader());
         until_queue_has(&server, 3).await;
     }
     leader(&candidates).await;
@@ -87,10 +87,7 @@ async fn row_49_a_directory_deleted_during_an_outage_is_created_again() {
     delete(&operator, PATH).await;
     let_in(&server);
     until_queue_has(&server, 2).await;
-    until("one leads again", async || {
-        candidates[leader(&candidates).await].1.token() > before
-    })
-    .await;
+    until!(candidates[leader(&candidates).await].1.token() > before);
 }
 
 /// Curator's latch only logs a create that the server refuses, and never tries again. Here the
@@ -102,7 +99,7 @@ async fn row_50_a_refused_candidate_tries_again() {
     let create = When::op(OpCode::CREATE2);
     server.faults().refuse(create, ErrorCode::NO_AUTH);
     let latch = latch(&client);
-    until("it is refused", async || server.faults().pending() == 0).await;
+    until!(server.faults().pending() == 0);
     soon(latch.elected()).await.unwrap();
 }
 

@@ -76,7 +76,7 @@ async fn row_67_a_contender_that_leaves_while_another_looks_is_left_out() {
     let late = Duration::from_millis(50);
     server.faults().delay_reply(listing, late);
     let looking = tokio::spawn(async move { inspect(&looker, PATH).await.unwrap() });
-    until("they are listed", async || server.faults().pending() == 0).await;
+    until!(server.faults().pending() == 0);
     leaving.release().await.unwrap();
     let seen = soon(looking).await.unwrap();
     let paths: Vec<_> = seen.into_iter().map(|one| one.path).collect();
@@ -123,10 +123,7 @@ async fn row_73_a_late_delete_removes_no_other_node() {
     server.faults().refuse_handshakes(true);
     drop(guard);
     until_queue_has(&server, 0).await;
-    until("the cut is noticed", async || {
-        !client.snapshot().state.is_connected()
-    })
-    .await;
+    until!(!client.snapshot().state.is_connected());
     delete(&operator, PATH).await;
     let guard = self::mutex(&operator).lock().await.unwrap();
     assert_eq!(
@@ -135,10 +132,7 @@ async fn row_73_a_late_delete_removes_no_other_node() {
     );
     let deletes = server.counters().requests_of(OpCode::DELETE);
     let_in(&server);
-    until("the delete is sent again", async || {
-        server.counters().requests_of(OpCode::DELETE) > deletes
-    })
-    .await;
+    until!(server.counters().requests_of(OpCode::DELETE) > deletes);
     idle(&client).await;
     assert_eq!(queue(&server), [guard.path()]);
     // The same handle uses another name for its next attempt.

@@ -1,9 +1,9 @@
-//! Rows 1, 2, 5, 7 and 60: a session is over, and its client does not know it yet.
+//! Rows 1, 2, 5 and 7: a session is over, and its client does not know it yet.
 
 use std::{pin::pin, time::Instant};
 
 use lockkeeper::{
-    Election, RwLock,
+    Election,
     error::Loss,
     locks::{LockState, ReentrantMutex},
     proto::OpCode,
@@ -38,29 +38,6 @@ async fn row_01_a_node_of_a_former_session_grants_nothing() {
     soon(attempt).await.unwrap().release().await.unwrap();
 }
 
-/// CURATOR-211, -307: a reader lost its session while it listed the queue, so its own node was not
-/// in the listing. Curator took the largest integer as its index and threw
-/// `IndexOutOfBoundsException`. Here the reader enters again in its next session.
-#[tokio::test]
-async fn row_60_a_reader_whose_session_expires_while_it_lists_enters_again() {
-    let server = server().await;
-    let client = client(&server).await;
-    let lock = RwLock::new(&client, PATH).unwrap();
-    server.faults().cut_before(When::op(OpCode::GET_CHILDREN));
-    let mut reading = pin!(lock.read());
-    until_created(&server, &client, reading.as_mut(), PATH).await;
-    let former = session(&client);
-    server.faults().expire_early(former);
-    until_other_session(&client, former).await;
-    // The listing in the new session shows another contender, and not the reader.
-    let other = mutex(&client).lock().await.unwrap();
-    while queue(&server).len() < 2 {
-        assert!(driven(&client, reading.as_mut()).await.is_none());
-    }
-    other.release().await.unwrap();
-    soon(reading).await.unwrap().release().await.unwrap();
-}
-
 /// CURATOR-620, -696: as row 1 for the leader latch. The ensemble was down for longer than the
 /// session timeout, and the old node was still listed when it came back. The latch took this node
 /// for its own and led. Here it waits behind that node.
@@ -93,10 +70,7 @@ async fn row_05_a_short_outage_suspends_the_holder_and_loses_nothing() {
     assert!(guard.is_valid() && end > Instant::now());
     assert_eq!(guard.valid_until(), Some(end));
     let_in(&server);
-    until("held again, and the lease goes on", async || {
-        guard.state() == LockState::Held && guard.valid_until() > Some(end)
-    })
-    .await;
+    until!(guard.state() == LockState::Held && guard.valid_until() > Some(end));
     guard.release().await.unwrap();
 }
 

@@ -149,10 +149,7 @@ pub(crate) async fn until_queue_has(server: &Server, count: usize) {
 pub(crate) async fn cut_off(server: &Server, client: &Client) {
     server.faults().refuse_handshakes(true);
     server.faults().cut(session(client));
-    until("the cut is noticed", async || {
-        !client.snapshot().state.is_connected()
-    })
-    .await;
+    until!(!client.snapshot().state.is_connected());
 }
 
 /// Accepts handshakes again.
@@ -162,10 +159,7 @@ pub(crate) fn let_in(server: &Server) {
 
 /// Waits until the client has a session that is not `old`.
 pub(crate) async fn until_other_session(client: &Client, old: SessionId) {
-    until("there is a new session", async || {
-        ![SessionId::NONE, old].contains(&session(client))
-    })
-    .await;
+    until!(![SessionId::NONE, old].contains(&session(client)));
 }
 
 /// Expires the session of `client`, which then starts a new one, while `node` of the old session

@@ -1,11 +1,12 @@
 //! Watches that fire once: the events of each kind, and how watches end.
 //!
-//! Not here: after a lost connection (`reconnect`).
+//! Not here: after a lost connection (`reconnect`), and all events of watches on the existence or the
+//! children of a node (`stories`).
 
 use lockkeeper::{Version, error::ErrorKind, watch::WatcherType};
 
 use crate::{
-    rig::{CHANGED, CHILDREN, CREATED, DELETED, create, delete, fired, set, two_and_a_node},
+    rig::{CHANGED, CHILDREN, DELETED, create, delete, fired, set, two_and_a_node},
     support::{
         Ensemble, on_both_arms,
         waiting::{poll_once, soon},
@@ -26,48 +27,6 @@ on_both_arms! {
         assert_eq!(fired(watcher).await, (DELETED, path.clone()));
         assert!(client.get_data_and_watch(&path).await.unwrap_err().is_no_node());
         assert_eq!(client.metrics().watches, 0, "a refused read leaves no watch");
-    }
-
-    async fn a_watch_on_existence_hears_of_creation_too(ensemble: &Ensemble) {
-        let (client, other, root) = two_and_a_node(ensemble, "exists-watch").await;
-        let path = format!("{root}/x");
-        let (stat, watcher) = client.exists_and_watch(&path).await.unwrap();
-        assert_eq!(stat, None);
-        create(&other, &path).await;
-        assert_eq!(fired(watcher).await, (CREATED, path.clone()));
-        for (change, expected) in [(true, CHANGED), (false, DELETED)] {
-            let (stat, watcher) = client.exists_and_watch(&path).await.unwrap();
-            assert!(stat.is_some());
-            if change {
-                set(&other, &path).await;
-            } else {
-                delete(&other, &path).await;
-            }
-            assert_eq!(fired(watcher).await, (expected, path.clone()));
-        }
-    }
-
-    async fn a_watch_on_children_hears_of_children_but_not_of_their_changes(ensemble: &Ensemble) {
-        let (client, other, path) = two_and_a_node(ensemble, "child-watch").await;
-        let child = format!("{path}/x");
-        let (names, watcher) = client.get_children_and_watch(&path).await.unwrap();
-        assert_eq!(names, Vec::<String>::new());
-        set(&other, &path).await;
-        create(&other, &child).await;
-        assert_eq!(fired(watcher).await, (CHILDREN, path.clone()));
-        let (names, watcher) = client.get_children_and_watch(&path).await.unwrap();
-        assert_eq!(names, ["x"]);
-        set(&other, &child).await;
-        create(&other, &format!("{child}/y")).await;
-        delete(&other, &format!("{child}/y")).await;
-        let mut watcher = Box::pin(watcher);
-        client.sync("/").await.unwrap();
-        assert!(poll_once(watcher.as_mut()).is_none(), "a child's own data and children are not reported");
-        delete(&other, &child).await;
-        assert_eq!(soon(watcher).await.unwrap().event_type, CHILDREN);
-        let (_, watcher) = client.get_children_and_watch(&path).await.unwrap();
-        delete(&other, &path).await;
-        assert_eq!(fired(watcher).await, (DELETED, path));
     }
 
     async fn an_event_arrives_before_the_reply_that_shows_the_change(ensemble: &Ensemble) {

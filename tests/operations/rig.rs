@@ -90,15 +90,9 @@ pub(crate) async fn behind_a_proxy(ensemble: &Ensemble) -> (Client, Proxy) {
 pub(crate) async fn away(client: &Client, proxy: &Proxy, meanwhile: impl Future<Output = ()>) {
     let before = client.snapshot();
     proxy.cut();
-    until("the client notices", async || {
-        !client.snapshot().state.is_connected()
-    })
-    .await;
+    until!(!client.snapshot().state.is_connected());
     meanwhile.await;
     proxy.mend();
-    until("the client is back", async || {
-        client.snapshot().connections > before.connections
-    })
-    .await;
+    until!(client.snapshot().connections > before.connections);
     assert_eq!(client.snapshot().session_id, before.session_id);
 }

@@ -177,10 +177,7 @@ fn needs_ensemble_a_server_leaves_and_joins_again() {
 
         // The clients of the stopped server continue on another server.
         servers.shut_down(leaving);
-        until("the client has another server", async || {
-            servers.of(&theirs).is_some_and(|now| now != leaving)
-        })
-        .await;
+        until!(servers.of(&theirs).is_some_and(|now| now != leaving));
         let stat = soon(theirs.exists(&own)).await.unwrap().expect("its node");
         assert_eq!(
             (stat.ephemeral_owner, theirs.snapshot().session_id),

@@ -285,7 +285,12 @@ impl Manager {
 /// The program `lockkeeper`, without the variables that name servers and identities.
 pub(crate) fn lockkeeper<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-    command.args(arguments);
+    without_variables(command.args(arguments));
+    command
+}
+
+/// A command without these variables.
+pub(crate) fn without_variables(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"LOCKKEEPER_") {
             command.env_remove(name);

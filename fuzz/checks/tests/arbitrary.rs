@@ -4,7 +4,7 @@
 use std::{fs, path::Path};
 
 use bytes::BytesMut;
-use lockkeeper_fuzz_checks::{frames, machine, paths, ranks, records};
+use lockkeeper_fuzz_checks::{frames, machine, paths, ranks, records, server};
 use lockkeeper_proto::frame;
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -51,6 +51,11 @@ proptest! {
     #[test]
     fn no_script_breaks_a_promise_of_the_machine(script in vec(any::<u8>(), 0..600)) {
         machine(&script);
+    }
+
+    #[test]
+    fn no_script_breaks_a_promise_of_the_server(script in vec(any::<u8>(), 0..300)) {
+        server(&script);
     }
 }
 

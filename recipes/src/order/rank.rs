@@ -183,6 +183,7 @@ pub(crate) fn ahead<'a>(
     })
 }
 
+/// Not here: any listing, ranked by a second opinion (`fuzz/checks`, `tests/model/tests/contract`).
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -197,58 +198,17 @@ mod tests {
         rank(Kind::Mutex, children.iter().map(String::as_str), mine)
     }
 
-    #[test]
-    fn numbers_order_and_not_the_text_before_them() {
-        let children = [
-            "b-lock-0000000002".to_owned(),
-            "z-lock-0000000001".to_owned(),
-            "a-lock-0000000010".to_owned(),
-        ];
-        assert_eq!(rank_of(&children, "z-lock-0000000001"), Rank::First);
-        let expected = Rank::Waiting {
-            ahead: 2,
-            nearest: "b-lock-0000000002",
-            second: Some("z-lock-0000000001"),
-            is_last: false,
-        };
-        assert_eq!(rank_of(&children, "a-lock-0000000010"), expected);
-    }
-
-    #[test]
-    fn kazoo_is_ahead_of_us_and_strangers_are_nobody() {
-        let children = [
-            "aa__lock__0000000001".to_owned(),
-            node(2),
-            "000".to_owned(),
-            "notalock".to_owned(),
-        ];
-        let expected = Rank::Waiting {
-            ahead: 1,
-            nearest: "aa__lock__0000000001",
-            second: None,
-            is_last: true,
-        };
-        assert_eq!(rank_of(&children, &node(2)), expected);
-    }
-
-    /// Two nodes have one number only when the server's counter sticks. A waiter orders them in one
-    /// way, however they are listed. Otherwise each look could leave other watches.
-    #[test]
-    fn the_order_of_the_listing_makes_no_difference() {
-        let mut children = [
-            "b-lock-0000000002",
-            "a-lock-0000000002",
-            "z-lock-0000000003",
-        ];
-        let expected = Rank::Waiting {
-            ahead: 2,
-            nearest: "b-lock-0000000002",
-            second: Some("a-lock-0000000002"),
-            is_last: false,
-        };
-        for _ in 0..2 {
-            assert_eq!(rank(Kind::Mutex, children, "z-lock-0000000003"), expected);
-            children.reverse();
+    fn waiting<'a>(
+        ahead: usize,
+        nearest: &'a str,
+        second: Option<&'a str>,
+        is_last: bool,
+    ) -> Rank<'a> {
+        Rank::Waiting {
+            ahead,
+            nearest,
+            second,
+            is_last,
         }
     }
 
@@ -317,11 +277,13 @@ mod tests {
         ];
         let of = |kind, index: usize| rank(kind, names, names[index]);
         assert_eq!(of(Kind::Read, 0), Rank::First);
-        let behind = |ahead, nearest: usize, second: Option<usize>, is_last| Rank::Waiting {
-            ahead,
-            nearest: names[nearest],
-            second: second.map(|index| names[index]),
-            is_last,
+        let behind = |ahead, nearest: usize, second: Option<usize>, is_last| {
+            waiting(
+                ahead,
+                names[nearest],
+                second.map(|index| names[index]),
+                is_last,
+            )
         };
         assert_eq!(of(Kind::Write, 1), behind(1, 0, None, true));
         assert_eq!(of(Kind::Read, 2), behind(1, 1, None, true));
@@ -330,28 +292,19 @@ mod tests {
         // A mutex on the same path stands in the same line, as a writer that never becomes a
         // reader.
         let mixed = [names[0], "m-lock-0000000002", "w__WRIT__0000000003"];
-        let expected = Rank::Waiting {
-            ahead: 2,
-            nearest: mixed[1],
-            second: Some(mixed[0]),
-            is_last: false,
-        };
-        assert_eq!(rank(Kind::Write, mixed, mixed[2]), expected);
+        assert_eq!(
+            rank(Kind::Write, mixed, mixed[2]),
+            waiting(2, mixed[1], Some(mixed[0]), false)
+        );
         let pair = [mixed[1], mixed[2]];
-        let expected = Rank::Waiting {
-            ahead: 1,
-            nearest: mixed[1],
-            second: None,
-            is_last: true,
-        };
-        assert_eq!(rank(Kind::Write, pair, mixed[2]), expected);
-        let expected = Rank::Waiting {
-            ahead: 1,
-            nearest: mixed[0],
-            second: None,
-            is_last: true,
-        };
-        assert_eq!(rank(Kind::Mutex, mixed, mixed[1]), expected);
+        assert_eq!(
+            rank(Kind::Write, pair, mixed[2]),
+            waiting(1, mixed[1], None, true)
+        );
+        assert_eq!(
+            rank(Kind::Mutex, mixed, mixed[1]),
+            waiting(1, mixed[0], None, true)
+        );
         assert!(!is_contended(Kind::Read, [names[0], names[2]]));
         assert!(is_contended(Kind::Read, names) && is_contended(Kind::Write, [names[0]]));
     }
@@ -360,56 +313,21 @@ mod tests {
     #[test]
     fn a_writer_that_became_a_reader_keeps_its_place() {
         let (reader, writer) = ("r__READ__0000000001", "w__WRIT__0000000002");
-        let expected = Rank::Waiting {
-            ahead: 1,
-            nearest: reader,
-            second: None,
-            is_last: true,
-        };
-        assert_eq!(rank(Kind::Write, [reader, writer], writer), expected);
+        assert_eq!(
+            rank(Kind::Write, [reader, writer], writer),
+            waiting(1, reader, None, true)
+        );
         // While it is a writer, its end does not prove that nobody is ahead.
         let still = "r__WRIT__0000000001";
-        let expected = Rank::Waiting {
-            ahead: 1,
-            nearest: still,
-            second: None,
-            is_last: false,
-        };
-        assert_eq!(rank(Kind::Write, [still, writer], writer), expected);
+        assert_eq!(
+            rank(Kind::Write, [still, writer], writer),
+            waiting(1, still, None, false)
+        );
         // Both of its nodes may be there for an instant; the reader is behind its own writer.
         assert_eq!(rank(Kind::Write, [still, reader], still), Rank::First);
         assert_eq!(
             rank(Kind::Read, [still, reader], reader),
-            Rank::Waiting {
-                ahead: 1,
-                nearest: still,
-                second: None,
-                is_last: true
-            }
+            waiting(1, still, None, true)
         );
-    }
-
-    proptest! {
-        #[test]
-        fn exactly_one_is_first_and_everybody_else_waits_for_the_one_before(
-            numbers in prop::collection::btree_set(0..SEQUENCE_LIMIT, 1..20), seed: u64,
-        ) {
-            let sorted: Vec<_> = numbers.into_iter().map(node).collect();
-            let mut children = sorted.clone();
-            let by = usize::try_from(seed % children.len() as u64).unwrap();
-            children.rotate_left(by);
-            for (index, mine) in sorted.iter().enumerate() {
-                let expected = match index {
-                    0 => Rank::First,
-                    _ => Rank::Waiting {
-                        ahead: index,
-                        nearest: sorted[index - 1].as_str(),
-                        second: (index > 1).then(|| &*sorted[index - 2]),
-                        is_last: index == 1,
-                    },
-                };
-                prop_assert_eq!(rank_of(&children, mine), expected);
-            }
-        }
     }
 }

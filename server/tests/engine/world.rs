@@ -13,9 +13,7 @@ use lockkeeper_proto::{
 };
 use lockkeeper_server::engine::{Config, ConnId, Engine, Now, Output, Received, ServerId};
 use lockkeeper_test_support::peer;
-pub(crate) use peer::{
-    delete, framed, get_children, get_data, new_session, request_frame, set_data, sync,
-};
+pub(crate) use peer::{delete, framed, get_data, new_session, request_frame, set_data, sync};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 

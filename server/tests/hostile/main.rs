@@ -3,7 +3,7 @@
 //!
 //! | file | what the client does |
 //! |---|---|
-//! | `rules` | sends malformed messages, in one write or byte by byte |
+//! | `rules` | sends malformed messages |
 //! | `crowds` | opens a thousand connections and sends nothing, or too little |
 //! | `greed` | asks for more than it reads, for very much at once, or for something slow |
 //! | `sasl` | sends tokens that prove nothing |

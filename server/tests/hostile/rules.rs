@@ -1,6 +1,4 @@
-//! Malformed messages, in one write or byte by byte.
-
-use std::time::Duration;
+//! Malformed messages. Not here: how they are split, which makes no difference (`fuzz/checks`).
 
 use lockkeeper_proto::{
     CreateMode, ErrorCode, OpCode, Request, Xid,
@@ -15,28 +13,6 @@ use super::{
     common::{Peer, Raw, create, framed, get_data, new_session, request_frame},
     is_served, until,
 };
-
-/// How a client sends its bytes.
-#[derive(Clone, Copy, Debug)]
-enum Pace {
-    AtOnce,
-    ByteByByte,
-}
-
-async fn send(raw: &mut Raw, bytes: &[u8], pace: Pace) {
-    match pace {
-        Pace::AtOnce => raw.send(bytes).await,
-        Pace::ByteByByte => {
-            for byte in bytes {
-                // The server may have closed the connection already, at the first wrong byte.
-                if !raw.try_send(&[*byte]).await {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        }
-    }
-}
 
 fn too_long() -> [u8; 4] {
     u32::try_from(SERVER_LIMIT + 1).unwrap().to_be_bytes()
@@ -108,15 +84,13 @@ fn auth(scheme: &str) -> Vec<u8> {
 async fn a_malformed_handshake_ends_the_connection_without_a_reply() {
     let server = Server::start().await.unwrap();
     let mut other = Peer::join(&server).await;
-    for pace in [Pace::AtOnce, Pace::ByteByByte] {
-        for (what, bytes) in beginnings() {
-            println!("{what}, {pace:?}");
-            let mut raw = Raw::connect(server.local_addr()).await;
-            send(&mut raw, &bytes, pace).await;
-            raw.assert_ended().await;
-            is_served(&mut other).await;
-            until(&server, |report| report.connections == 1).await;
-        }
+    for (what, bytes) in beginnings() {
+        println!("{what}");
+        let mut raw = Raw::connect(server.local_addr()).await;
+        raw.send(&bytes).await;
+        raw.assert_ended().await;
+        is_served(&mut other).await;
+        until(&server, |report| report.connections == 1).await;
     }
     assert_eq!(server.report().sessions.len(), 1);
 }
@@ -125,30 +99,28 @@ async fn a_malformed_handshake_ends_the_connection_without_a_reply() {
 async fn a_malformed_request_ends_the_connection_and_not_the_session() {
     let server = Server::start().await.unwrap();
     let mut other = Peer::join(&server).await;
-    for pace in [Pace::AtOnce, Pace::ByteByByte] {
-        for (what, bytes) in breaches() {
-            println!("{what}, {pace:?}");
-            let mut peer = Peer::join(&server).await;
-            peer.call(&create("/e", b"", CreateMode::Ephemeral))
-                .await
-                .unwrap();
-            let request = peer.resume_request();
-            send(&mut peer.raw, &bytes, pace).await;
-            peer.raw.assert_ended().await;
-            is_served(&mut other).await;
-            until(&server, |report| report.connections == 1).await;
-            // The session and its node live on, and a correct client can resume it.
-            assert_eq!(server.paths(), ["/e"]);
-            let mut raw = Raw::connect(server.local_addr()).await;
-            assert!(raw.handshake(&request).await.is_some());
-            raw.send(&request_frame(
-                Xid(1),
-                &Request::CloseSession(lockkeeper_proto::records::Empty {}),
-            ))
-            .await;
-            raw.assert_ended().await;
-            until(&server, |report| report.nodes == 0).await;
-        }
+    for (what, bytes) in breaches() {
+        println!("{what}");
+        let mut peer = Peer::join(&server).await;
+        peer.call(&create("/e", b"", CreateMode::Ephemeral))
+            .await
+            .unwrap();
+        let request = peer.resume_request();
+        peer.raw.send(&bytes).await;
+        peer.raw.assert_ended().await;
+        is_served(&mut other).await;
+        until(&server, |report| report.connections == 1).await;
+        // The session and its node live on, and a correct client can resume it.
+        assert_eq!(server.paths(), ["/e"]);
+        let mut raw = Raw::connect(server.local_addr()).await;
+        assert!(raw.handshake(&request).await.is_some());
+        raw.send(&request_frame(
+            Xid(1),
+            &Request::CloseSession(lockkeeper_proto::records::Empty {}),
+        ))
+        .await;
+        raw.assert_ended().await;
+        until(&server, |report| report.nodes == 0).await;
     }
 }
 
@@ -172,19 +144,17 @@ async fn a_malformed_body_fails_its_request_only() {
         if matches!(op, OpCode::NOTIFICATION | OpCode::DELETE_CONTAINER) {
             continue;
         }
-        for pace in [Pace::AtOnce, Pace::ByteByByte] {
-            let mut bytes = header(op.0);
-            bytes.extend([0x7f, 0xff, 0xff, 0xff, 1, 2, 3]);
-            bytes[3] += 7;
-            send(&mut peer.raw, &bytes, pace).await;
-            let mut reply = Reader::new(peer.raw.frame().await);
-            let reply = ReplyHeader::decode(&mut reply).unwrap();
-            assert_eq!(
-                (reply.xid, reply.err),
-                (Xid(1), ErrorCode::MARSHALLING_ERROR),
-                "{op}"
-            );
-        }
+        let mut bytes = header(op.0);
+        bytes.extend([0x7f, 0xff, 0xff, 0xff, 1, 2, 3]);
+        bytes[3] += 7;
+        peer.raw.send(&bytes).await;
+        let mut reply = Reader::new(peer.raw.frame().await);
+        let reply = ReplyHeader::decode(&mut reply).unwrap();
+        assert_eq!(
+            (reply.xid, reply.err),
+            (Xid(1), ErrorCode::MARSHALLING_ERROR),
+            "{op}"
+        );
     }
     assert_eq!(server.counters().connections, 1);
 }

@@ -270,7 +270,10 @@ impl Driver {
                 return Run::Ended;
             }
             self.write(cx);
-            while let Poll::Ready(Some(())) = self.background.poll_next_unpin(cx) {}
+            // One that is empty would note its waker again and again.
+            while !self.background.is_empty()
+                && let Poll::Ready(_) = self.background.poll_next_unpin(cx)
+            {}
             let can_send = turn.has_unsent && self.out.len() < WRITE_BACKLOG;
             if !(full || can_send || self.other_wire) {
                 let until = turn.deadline;

@@ -45,7 +45,7 @@ async fn stalled(waiting: usize) -> (Server, Client, Creates) {
     let client = narrow(&server).await;
     server.faults().stall();
     let tasks = creates(&client, CAPACITY + waiting);
-    until("callers wait", async || client.metrics().waiting == waiting).await;
+    until!(client.metrics().waiting == waiting);
     (server, client, tasks)
 }
 
@@ -80,10 +80,7 @@ async fn callers_wait_for_capacity_and_are_served_in_order() {
 #[tokio::test]
 async fn free_capacity_goes_to_the_first_waiting_caller() {
     let (server, client, tasks) = stalled(0).await;
-    until("the capacity is used up", async || {
-        client.metrics().outstanding() == CAPACITY
-    })
-    .await;
+    until!(client.metrics().outstanding() == CAPACITY);
     // This future is polled once, and nothing polls it when it is woken.
     let mut unpolled = Box::pin(client.sync("/unpolled"));
     assert!(poll_once(unpolled.as_mut()).is_none());
@@ -97,7 +94,7 @@ async fn free_capacity_goes_to_the_first_waiting_caller() {
         let client = client.clone();
         async move { client.sync("/late").await }
     });
-    until("callers wait", async || client.metrics().waiting == 2).await;
+    until!(client.metrics().waiting == 2);
     soon(unpolled).await.unwrap();
     soon(late).await.unwrap().unwrap();
 }
@@ -181,7 +178,7 @@ async fn closing_the_client_ends_all_waits_for_capacity() {
     let client = soon(builder.connect()).await.unwrap();
     server.faults().stall();
     let tasks = creates(&client, CAPACITY + 50);
-    until("callers wait", async || client.metrics().waiting == 50).await;
+    until!(client.metrics().waiting == 50);
     soon(client.close()).await;
     let mut closed = 0;
     for task in tasks {
@@ -210,17 +207,11 @@ async fn the_deadline_of_the_builder_applies_to_every_handle() {
         assert_eq!(error.effect(), Effect::Unknown);
     }
     server.faults().resume();
-    until("every request has ended", async || {
-        client.metrics().outstanding() == 0
-    })
-    .await;
+    until!(client.metrics().outstanding() == 0);
     soon(client.without_deadline().sync("/")).await.unwrap();
     assert_eq!(client.snapshot().connections, 1);
     // The client removes the watches whose requests were answered after the deadline.
-    until("the server has no watch", async || {
-        server.report().watches == 0
-    })
-    .await;
+    until!(server.report().watches == 0);
     // A deadline that no clock can reach counts as no deadline.
     soon(client.with_deadline(Duration::MAX).sync("/"))
         .await

@@ -271,16 +271,10 @@ async fn background_work_ends_with_the_client() {
         let _watcher = weak.exists_and_watch("/never").await;
         std::future::pending::<()>().await;
     });
-    until("the server has the watch", async || {
-        server.report().watches == 1
-    })
-    .await;
+    until!(server.report().watches == 1);
     assert!(!dropped.load(Ordering::Relaxed));
     soon(client.close()).await;
-    until("the transport is dropped", async || {
-        dropped.load(Ordering::Relaxed)
-    })
-    .await;
+    until!(dropped.load(Ordering::Relaxed));
 }
 
 #[tokio::test]
@@ -290,8 +284,5 @@ async fn a_cancelled_connect_leaves_no_connection() {
     let connecting = super::servers::builder(&server).connect();
     let given_up = tokio::time::timeout(Duration::from_millis(5), connecting).await;
     assert!(given_up.is_err());
-    until("the connection ends", async || {
-        server.report().connections == 0
-    })
-    .await;
+    until!(server.report().connections == 0);
 }

@@ -1,7 +1,8 @@
 //! The futures of a client on a thread that has no runtime. The client's own task gets one where
 //! there is none.
 //!
-//! Not here: the futures of the locks (`recipes/tests/no_runtime.rs`).
+//! Not here: the futures of the locks. They await nothing but these: the crate of the locks depends on
+//! no runtime.
 
 use std::{thread, time::Duration};
 

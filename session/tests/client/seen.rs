@@ -41,7 +41,7 @@ async fn a_reconnect_is_one_log_line_for_any_number_of_attempts() {
     server.faults().refuse_handshakes(true);
     server.faults().cut_all();
     follow(&client, |now| now.state == State::Suspended).await;
-    until("attempts", async || client.metrics().attempts >= 5).await;
+    until!(client.metrics().attempts >= 5);
     let attempts = log.lines(Level::DEBUG);
     assert!(!attempts.iter().any(|line| line.contains("INFO")));
     let attempts = attempts.iter().filter(|line| line.contains("connecting"));
@@ -135,7 +135,7 @@ async fn bytes_and_requests_under_way_are_counted() {
     server.faults().delay_reply(When::op(OpCode::SYNC), late);
     let waiting = futures::future::join_all((0..3).map(|_| client.sync("/")));
     let close = async {
-        until("all are sent", async || client.metrics().in_flight == 3).await;
+        until!(client.metrics().in_flight == 3);
         assert_eq!(client.metrics().queued, 0);
         client.raw().downgrade().close().await;
     };

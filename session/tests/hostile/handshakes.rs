@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures::future::join_all;
 use lockkeeper_proto::SessionId;
 use lockkeeper_session::{
     Cause, Client, Effect, Error, ErrorKind, OnExpiry, Peer as Named, Snapshot, State,
@@ -11,90 +9,12 @@ use lockkeeper_session::{
 use tokio::time::Instant;
 
 use super::{
-    Pace, assert_well,
     scripted::{ID, Peer, Server, greeting},
     unreachable_because,
     waiting::soon,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(6);
-/// A session timeout that tests wait out, where all connections are bad.
-const SHORT: Duration = Duration::from_millis(900);
-
-/// A server whose first `bad` connections answer the handshake like this.
-async fn greeting_with(bad: usize, greeting: Bytes, pace: Pace) -> Server {
-    Server::bad(bad, move |mut peer| {
-        let greeting = greeting.clone();
-        async move {
-            peer.hear_handshake().await;
-            pace.send(&mut peer, &greeting).await;
-            peer.ignore().await;
-        }
-    })
-    .await
-}
-
-/// What a caller learns from a server that always answers like this, after a few attempts with
-/// pauses. Also checks that a single such answer does no harm.
-async fn learnt(greeting: Bytes, pace: Pace) -> Cause {
-    // A slow answer must be complete before the client's share of the time for one server is over,
-    // also on a busy machine.
-    let (timeout, most) = match pace {
-        Pace::AtOnce => (SHORT, 6),
-        Pace::ByteByByte => (4 * SHORT, 12),
-    };
-    let server = greeting_with(usize::MAX, greeting.clone(), pace).await;
-    let error = server.client(timeout).await.unwrap_err();
-    assert_eq!(error.effect(), Effect::NotApplied);
-    let connections = server.connections();
-    assert!(connections <= most, "{greeting:?}, {pace:?}: {connections}");
-    let cause = unreachable_because(&error);
-    if !cause.is_permanent() {
-        let server = greeting_with(1, greeting.clone(), pace).await;
-        assert_well(&server.client(TIMEOUT).await.unwrap()).await;
-        assert_eq!(server.connections(), 2, "{greeting:?}, {pace:?}");
-    }
-    cause
-}
-
-#[tokio::test]
-async fn a_bad_handshake_has_the_same_result_at_once_and_byte_by_byte() {
-    let forged = |at: usize, value: i32| {
-        let mut answer = greeting(4000, ID, &[7; 16]).to_vec();
-        answer[at..at + 4].copy_from_slice(&value.to_be_bytes());
-        Bytes::from(answer)
-    };
-    let none = |timeout_ms| greeting(timeout_ms, SessionId::NONE, &[0; 16]);
-    let mut read_only = greeting(4000, ID, &[7; 16]).to_vec();
-    *read_only.last_mut().unwrap() = 1;
-    let read_only = Bytes::from(read_only);
-    let half = b"\0\0\0\x08\0\0\0\0\0\0\x10\0";
-    let rows = [
-        (none(0), "SessionRefused"),
-        (none(4000), "SessionRefused"),
-        (greeting(-1, ID, &[7; 16]), "SessionRefused"),
-        (greeting(4000, ID, &[]), "BadHandshake(None)"),
-        (greeting(4000, ID, &[7; 65]), "BadHandshake(None)"),
-        (read_only, "ReadOnlyServer"),
-        // The length of the password, and that of the frame.
-        (forged(20, -7), "Negative(-7)"),
-        (forged(20, i32::MAX), "TooLong"),
-        (forged(0, -1), "Negative(-1)"),
-        (forged(0, i32::MAX), "TooLong"),
-        (Bytes::from_static(half), "Short"),
-        (Bytes::from_static(&[0; 4]), "Short"),
-        (Bytes::from_static(b"\x15\x03\x03\0\x02\x02F"), "TooLong"),
-    ];
-    let learnt = rows.into_iter().map(async |(greeting, expected)| {
-        let at_once = learnt(greeting.clone(), Pace::AtOnce);
-        let slowly = learnt(greeting.clone(), Pace::ByteByByte);
-        let (at_once, slowly) = tokio::join!(at_once, slowly);
-        assert_eq!(at_once, slowly, "{greeting:?}");
-        let cause = format!("{at_once:?}");
-        assert!(cause.contains(expected), "{greeting:?}: {cause}");
-    });
-    join_all(learnt).await;
-}
 
 /// The error was a frame of 1,213,486,160 bytes, after the whole time for the connect.
 #[tokio::test]
@@ -110,7 +30,12 @@ async fn a_server_that_is_not_zookeeper_is_quoted_immediately() {
         ),
         (&[b'x'; 500], &*"x".repeat(80)),
     ] {
-        let server = greeting_with(usize::MAX, Bytes::from_static(text), Pace::AtOnce).await;
+        let server = Server::bad(usize::MAX, move |mut peer| async move {
+            peer.hear_handshake().await;
+            peer.send(text).await;
+            peer.ignore().await;
+        })
+        .await;
         let begin = Instant::now();
         let error = server.client(4 * TIMEOUT).await.unwrap_err();
         assert!(begin.elapsed() < 4 * TIMEOUT, "it is permanent");

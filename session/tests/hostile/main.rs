@@ -3,14 +3,15 @@
 //!
 //! | file | what the server does |
 //! |---|---|
-//! | `handshakes` | does not listen, is no ZooKeeper, is read-only, or answers the handshake with nonsense |
+//! | `handshakes` | does not listen, is no ZooKeeper, or ends the session |
 //! | `replies` | answers requests with nonsense, or closes the connection |
-//! | `silence` | sends nothing, or sends very slowly |
+//! | `silence` | sends very slowly |
 //! | `size` | sends very much |
 //! | `many` | is one of very many servers, and most of them are down |
 //! | `memory` | makes the client allocate memory, which the tests measure |
 //!
-//! Not here: what the state machine makes of each message (`session/src/machine/tests`).
+//! Each file has a sample of what the state machine makes of each message
+//! (`session/src/machine/tests`): here is what only a whole client can show.
 
 mod handshakes;
 mod many;
@@ -19,32 +20,11 @@ mod replies;
 mod silence;
 mod size;
 
-use std::time::Duration;
-
-use bytes::Bytes;
 use lockkeeper_session::{Cause, Client, Error, ErrorKind};
 use lockkeeper_test_support::{scripted, waiting};
 
-use scripted::{ID, Peer};
+use scripted::ID;
 use waiting::soon;
-
-/// How fast a server sends its bytes. The result must be the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pace {
-    AtOnce,
-    ByteByByte,
-}
-
-impl Pace {
-    async fn send(self, peer: &mut Peer, bytes: &Bytes) {
-        // The longest answer has about a hundred bytes.
-        const PAUSE: Duration = Duration::from_millis(2);
-        match self {
-            Self::AtOnce => peer.send(bytes).await,
-            Self::ByteByByte => peer.drip(bytes, PAUSE).await,
-        }
-    }
-}
 
 /// The cause of the lost connection that failed this request.
 fn lost(error: &Error) -> Cause {

@@ -118,7 +118,7 @@ fn events_with_long_paths_are_not_kept_without_end() {
             let client = server.client(TIMEOUT).await.unwrap();
             let mode = AddWatchMode::PERSISTENT_RECURSIVE;
             let _watcher = soon(client.add_watch("/", mode)).await.unwrap();
-            until("a healthy connection", async || server.connections() > bad).await;
+            until!(server.connections() > bad);
             assert_well(&client).await;
         });
         println!("{} bytes for {EVENTS} MiB of events", taken.bytes_max);

@@ -320,10 +320,7 @@ async fn renewed_certificates_are_read_for_the_next_connection() {
     log.lines(Level::WARN);
     until("the client knows the reason", named).await;
     let attempts = client.metrics().attempts;
-    until("attempts", async || {
-        client.metrics().attempts > attempts + 1
-    })
-    .await;
+    until!(client.metrics().attempts > attempts + 1);
     let [said] = &log.lines(Level::WARN)[..] else {
         panic!("once");
     };

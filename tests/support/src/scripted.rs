@@ -18,8 +18,11 @@ use lockkeeper_proto::{
     connect::{ConnectRequest, ConnectResponse},
     frame,
     header::{ReplyHeader, RequestHeader},
-    jute::{Decode, Encode, Reader, Writer},
-    records::{Empty, GetDataResponse, StatResponse, SyncRequest, SyncResponse},
+    jute::{Decode, Encode, Names, Reader, Writer},
+    records::{
+        Empty, ErrorResponse, GetChildrenResponse, GetDataResponse, StatResponse, SyncRequest,
+        SyncResponse,
+    },
 };
 use lockkeeper_session::{Client, Error};
 use tokio::{
@@ -308,7 +311,14 @@ pub fn sound(request: &Request) -> Response {
             stat,
         }),
         Request::Exists(_) => Response::Exists(StatResponse { stat }),
+        Request::GetChildren(_) => Response::GetChildren(GetChildrenResponse {
+            children: Names::default(),
+        }),
         Request::Sync(SyncRequest { path }) => Response::Sync(SyncResponse { path: path.clone() }),
+        Request::Delete(_) => Response::Delete(Empty {}),
+        Request::Ping(_) => Response::Ping(Empty {}),
+        Request::Auth(_) => Response::Auth(Empty {}),
+        Request::AddWatch(_) => Response::AddWatch(ErrorResponse { err: ErrorCode::OK }),
         Request::RemoveWatches(_) => Response::RemoveWatches(Empty {}),
         Request::SetWatches(_) => Response::SetWatches(Empty {}),
         Request::SetWatches2(_) => Response::SetWatches2(Empty {}),

@@ -34,6 +34,16 @@ pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     }
 }
 
+/// Waits for a condition, which is an expression, as [`until`] does.
+#[macro_export]
+macro_rules! until {
+    ($condition:expr) => {
+        $crate::waiting::until(stringify!($condition), async || $condition).await
+    };
+}
+
+pub use crate::until;
+
 /// Waits until a client has had no request under way for a while. A future that is still pending
 /// then waits for another client.
 pub async fn idle(client: &Client) {

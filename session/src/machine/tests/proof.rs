@@ -1,6 +1,7 @@
 //! The lease that is proved: two writes in a row show that the leader has heard of the session.
 //!
-//! Not here: that no lease outlives its session whatever fails (`tests/model`).
+//! Not here: all orders of touches and writes (`tests/model/tests/contract/proofs.rs`), and that no
+//! lease outlives its session whatever fails (`tests/model`).
 
 use std::time::{Duration, Instant};
 
@@ -134,46 +135,6 @@ fn assert_proves_less_than(pair: &Pair, touched: Instant) {
     assert!(lease(pair).unwrap() < touched + length());
 }
 
-#[test]
-fn a_first_write_that_is_too_early_proves_nothing() {
-    let (mut pair, touched) = old_connection();
-    ping_until(&mut pair, touched + Duration::from_millis(2999));
-    for _ in 0..2 {
-        let xid = write(&mut pair);
-        answer(&mut pair, xid);
-    }
-    assert_proves_less_than(&pair, touched);
-}
-
-#[test]
-fn a_second_write_before_the_answer_to_the_first_proves_nothing() {
-    let (mut pair, touched) = old_connection();
-    ping_until(&mut pair, touched + THIRD);
-    let (first, second) = (write(&mut pair), write(&mut pair));
-    answer(&mut pair, first);
-    answer(&mut pair, second);
-    assert_proves_less_than(&pair, touched);
-    // The next one is behind the answer.
-    let third = write(&mut pair);
-    answer(&mut pair, third);
-    assert_eq!(lease(&pair), Some(touched + length()));
-}
-
-/// The second write of a proof counts only when it is answered itself: a write before it, which was
-/// sent before the first one was answered, is behind no ping of the leader.
-#[test]
-fn the_answer_to_another_write_completes_no_proof() {
-    let (mut pair, touched) = old_connection();
-    ping_until(&mut pair, touched + THIRD);
-    let (first, between) = (write(&mut pair), write(&mut pair));
-    answer(&mut pair, first);
-    let second = write(&mut pair);
-    answer(&mut pair, between);
-    assert_proves_less_than(&pair, touched);
-    answer(&mut pair, second);
-    assert_eq!(lease(&pair), Some(touched + length()));
-}
-
 /// The server may have heard of it as soon as it was sent.
 #[test]
 fn a_touch_counts_from_when_it_was_sent() {
@@ -189,24 +150,6 @@ fn a_touch_counts_from_when_it_was_sent() {
         answer(&mut pair, xid);
     }
     assert_eq!(lease(&pair), Some(touched + length()));
-}
-
-/// The server may have heard of it as late as when it answered: a leader's ping before that says
-/// nothing of it.
-#[test]
-fn a_first_write_is_late_enough_only_after_the_answer_to_the_touch() {
-    let (mut pair, _) = old_connection();
-    pair.tick();
-    assert_eq!(pair.ops(), [OpCode::PING]);
-    let touched = pair.now;
-    pair.wait(SECOND);
-    pong(&mut pair);
-    ping_until(&mut pair, touched + THIRD);
-    for _ in 0..2 {
-        let xid = write(&mut pair);
-        answer(&mut pair, xid);
-    }
-    assert_proves_less_than(&pair, touched);
 }
 
 /// Nobody has read it, so it may be anything.

@@ -2,15 +2,14 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    AddWatchMode, CreateMode, ErrorCode, Request, Response, SessionId, Stat, Version, WatcherType,
-    Zxid,
+    AddWatchMode, CreateMode, Request, SessionId, WatcherType, Zxid,
     connect::ConnectResponse,
-    jute::{Decode, Names, Reader},
-    records::{
-        AddWatchRequest, CreateRequest, DeleteRequest, Empty, ErrorResponse, ExistsRequest,
-        GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,
-        RemoveWatchesRequest, SetWatches, SetWatches2, StatResponse, SyncRequest, SyncResponse,
-    },
+    records::{AddWatchRequest, CreateRequest, RemoveWatchesRequest, SetWatches, SetWatches2},
+};
+
+pub(super) use lockkeeper_test_support::{
+    peer::{delete, exists, get_children as children, get_data as get, sync},
+    scripted::sound as sound_reply,
 };
 
 use super::pair::{ID, PASSWORD};
@@ -54,31 +53,6 @@ pub(super) fn removal(path: &str, watcher_type: WatcherType) -> Request {
     Request::RemoveWatches(RemoveWatchesRequest { path, watcher_type })
 }
 
-/// A successful reply of a server.
-pub(super) fn sound_reply(request: &Request) -> Response {
-    let stat = Stat::decode(&mut Reader::new(Bytes::from_static(
-        &[0; Stat::ENCODED_LEN],
-    )))
-    .unwrap();
-    match request {
-        Request::GetData(_) => Response::GetData(GetDataResponse { data: None, stat }),
-        Request::Exists(_) => Response::Exists(StatResponse { stat }),
-        Request::GetChildren(_) => Response::GetChildren(GetChildrenResponse {
-            children: Names::default(),
-        }),
-        Request::Sync(SyncRequest { path }) => Response::Sync(SyncResponse { path: path.clone() }),
-        Request::Delete(_) => Response::Delete(Empty {}),
-        Request::Ping(_) => Response::Ping(Empty {}),
-        Request::Auth(_) => Response::Auth(Empty {}),
-        Request::SetWatches(_) => Response::SetWatches(Empty {}),
-        Request::SetWatches2(_) => Response::SetWatches2(Empty {}),
-        Request::AddWatch(_) => Response::AddWatch(ErrorResponse { err: ErrorCode::OK }),
-        Request::RemoveWatches(_) => Response::RemoveWatches(Empty {}),
-        Request::CloseSession(_) => Response::CloseSession(Empty {}),
-        other => panic!("no reply to {other:?} is written down"),
-    }
-}
-
 /// The usual server, and the session [`ID`].
 pub(super) fn peer() -> Peer {
     Peer {
@@ -91,34 +65,6 @@ pub(super) fn peer() -> Peer {
 /// expired.
 pub(super) fn expired() -> Error {
     Error::expired(peer())
-}
-
-pub(super) fn sync(path: &str) -> Request {
-    let path = path.to_owned();
-    Request::Sync(SyncRequest { path })
-}
-
-pub(super) fn get(path: &str, watch: bool) -> Request {
-    let path = path.to_owned();
-    Request::GetData(GetDataRequest { path, watch })
-}
-
-pub(super) fn exists(path: &str, watch: bool) -> Request {
-    let path = path.to_owned();
-    Request::Exists(ExistsRequest { path, watch })
-}
-
-pub(super) fn children(path: &str, watch: bool) -> Request {
-    let path = path.to_owned();
-    Request::GetChildren(GetChildrenRequest { path, watch })
-}
-
-pub(super) fn delete(path: &str) -> Request {
-    let path = path.to_owned();
-    Request::Delete(DeleteRequest {
-        path,
-        version: Version::ANY,
-    })
 }
 
 pub(super) fn create(path: &str, data: Vec<u8>) -> Request {
