@@ -107,6 +107,46 @@ fn every_link_of_a_document_leads_to_a_file() {
     assert!(followed > 50, "{followed} links followed");
 }
 
+/// The documentation of the crate has the chapters, and no file besides them. A link to a file must
+/// be defined in `links.txt`, too, which stands in front of each chapter there.
+#[test]
+fn no_link_of_a_chapter_leaves_the_package_and_each_leads_on() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide");
+    let read = |file: &str| fs::read_to_string(guide.join(file)).unwrap();
+    let of_modules = read("links.txt");
+    for line in of_modules.lines() {
+        let (_, target) = line.split_once("]: ").unwrap();
+        let is_outside = target.starts_with("crate::") || target.starts_with("https://");
+        assert!(is_outside, "{line}");
+        let in_repository = "https://github.com/lockkeeper/lockkeeper/blob/main/";
+        if let Some(file) = target.strip_prefix(in_repository) {
+            assert!(guide.join("../..").join(file).exists(), "{line}");
+        }
+    }
+    let contents = read("README.md");
+    let chapters = contents.lines().filter(|line| line.contains(". ["));
+    let mut chapters: Vec<_> = chapters
+        .map(|line| line.split_once(' ').unwrap().1)
+        .collect();
+    assert_eq!(chapters.len(), 13);
+    chapters.push("[the contents][guide]");
+    for pair in chapters.windows(2) {
+        let name = pair[0].split(['[', ']']).nth(3).unwrap();
+        let text = read(&format!("{name}.md"));
+        assert!(text.contains(&format!("{}.\n\n[", pair[1])), "{name}");
+        for line in text.lines().filter(|line| line.starts_with('[')) {
+            if let Some((label, _)) = line.split_once("]: ") {
+                let defined = format!("{label}]: ");
+                assert!(of_modules.contains(&defined), "{name}: {line}");
+            }
+        }
+        for rest in text.split("](").skip(1) {
+            let is_there = rest.starts_with('#') || rest.starts_with("https://");
+            assert!(is_there, "{name}: {}", rest.lines().next().unwrap());
+        }
+    }
+}
+
 #[test]
 fn every_chapter_is_a_module_of_the_guide() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

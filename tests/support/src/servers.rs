@@ -255,8 +255,8 @@ impl Servers {
         self.each[number].came_back = true;
     }
 
-    /// Fills the disk of a server, and waits until the server does not serve: from now on its process can
-    /// write no byte to a file. What it has written stays.
+    /// Fills the disk of a server, and waits until the server does not serve: its process can write
+    /// no byte to a file from now on. What is written already stays.
     pub fn fill_disk(&mut self, number: usize) {
         let process = self.each[number].process.as_ref();
         process.expect("a server that runs").limit("fsize", "1");
