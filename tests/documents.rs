@@ -324,6 +324,39 @@ fn the_alerts_use_only_names_of_exported_numbers() {
     assert!(used >= 9, "{used} names");
 }
 
+/// A telephone shows a picture 400 pixels wide. Dark mode does not change a picture on paper.
+#[test]
+fn every_picture_is_readable_on_a_telephone_and_in_dark_mode() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let paths = fs::read_dir(docs)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut pictures = 0;
+    for path in paths.filter(|path| path.extension().is_some_and(|end| end == "svg")) {
+        let picture = fs::read_to_string(&path).unwrap();
+        let number = |text: &str| {
+            text.split(|it: char| !it.is_ascii_digit())
+                .next()
+                .unwrap()
+                .parse()
+        };
+        let sizes = picture
+            .split("font:")
+            .skip(1)
+            .chain(picture.split("font-size:").skip(1));
+        let sizes: Vec<u32> = sizes.map(|rest| number(rest).unwrap()).collect();
+        let width: u32 = number(picture.split("viewBox=\"0 0 ").nth(1).unwrap()).unwrap();
+        assert!(
+            sizes.iter().all(|size| size * 400 >= 14 * width),
+            "{path:?}: {sizes:?}"
+        );
+        let paper = format!("<rect width=\"{width}\" height=\"");
+        assert!(!sizes.is_empty() && picture.contains(&paper), "{path:?}");
+        pictures += 1;
+    }
+    assert_eq!(pictures, 3);
+}
+
 #[test]
 fn every_example_is_listed_and_runs_as_a_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
