@@ -324,6 +324,31 @@ fn the_alerts_use_only_names_of_exported_numbers() {
     assert!(used >= 9, "{used} names");
 }
 
+/// An alert on a line that `run` does not print would never fire.
+#[test]
+fn the_alerts_of_run_are_lines_of_the_command() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/guide/runbook.md")).unwrap();
+    let table = page.split("| status of `run` | line |").nth(1).unwrap();
+    let rows = table.lines().skip(2).take_while(|row| row.starts_with('|'));
+    let lines = rows.filter_map(|row| row.split('|').nth(2)?.trim().split('`').nth(1));
+    let read = |file| fs::read_to_string(root.join("cli/src").join(file)).unwrap();
+    let files = [
+        "run/acquire.rs",
+        "run/mod.rs",
+        "run/once.rs",
+        "run/tree.rs",
+        "outage.rs",
+    ];
+    let sources: String = files.into_iter().map(read).collect();
+    let mut found = 0;
+    for line in lines {
+        found += 1;
+        assert!(sources.contains(line), "{line}");
+    }
+    assert_eq!(found, 6);
+}
+
 /// A telephone shows a picture 400 pixels wide. Dark mode does not change a picture on paper.
 #[test]
 fn every_picture_is_readable_on_a_telephone_and_in_dark_mode() {
