@@ -16,6 +16,7 @@ import html
 import json
 import pathlib
 import statistics
+import textwrap
 
 from compare import client_cpu
 
@@ -29,11 +30,12 @@ WORDS = {
     "crowd": "one lock, {} waiters",
 }
 PANELS = [
-    ("operations a second: more is better", lambda result: result["ops_per_s"]),
-    ("client CPU an operation, µs: less is better", client_cpu),
+    ("operations a second", "more is better", lambda result: result["ops_per_s"]),
+    ("client CPU each, µs", "less is better", client_cpu),
 ]
-WIDTH, PANEL, LEFT, TOP = 960, 360, 210, 74
-STYLE = "text{font:12px sans-serif;fill:#333}.title{font-weight:bold;font-size:15px}.small{font-size:11px;fill:#666}.grid{stroke:#ddd}.range{stroke:#333;stroke-width:1}"
+# On a telephone the picture is this wide, and text needs 14 pixels. On paper of its own it is readable in dark mode.
+WIDTH, EDGE, LETTER, LINE = 400, 12, 7.6, 18
+STYLE = "text{font:14px sans-serif;fill:#333}.title{font-weight:bold}.small{fill:#555}.grid{stroke:#ddd}.range{stroke:#333;stroke-width:1}"
 
 
 def load(path, only):
@@ -65,60 +67,84 @@ def rounded_up(value):
     return next(unit * digits for digits in (1, 1.2, 2, 4, 6, 8, 10) if unit * digits >= value)
 
 
-def legend(names):
-    step = (WIDTH - 40) / max(len(names), 4)
+def heading(title, names):
+    """The title and the legend, and the y below them."""
+    drawn, x, y = [], EDGE, 6
+    for part in textwrap.wrap(title, int((WIDTH - 2 * EDGE) / (LETTER * 1.15))):
+        y += LINE
+        drawn.append(text(EDGE, y, part, "title"))
+    y += LINE
     for at, name in enumerate(names):
-        yield f'<rect x="{20 + at * step:.1f}" y="36" width="12" height="12" fill="{COLOURS[at % len(COLOURS)]}"/>'
-        yield text(37 + at * step, 46, name)
+        width = 17 + (len(name) + 2) * LETTER
+        if x + width > WIDTH:
+            x, y = EDGE, y + LINE
+        drawn.append(f'<rect x="{x:.1f}" y="{y - 8}" width="12" height="12" fill="{COLOURS[at % len(COLOURS)]}"/>')
+        drawn.append(text(x + 17, y + 3, name))
+        x += width
+    return drawn, y + LINE
 
 
-def bars(found, names, panel, key, left):
-    """One panel: a group of bars for each workload. Each group has its own scale."""
-    yield text(left, TOP - 8, panel, "small")
-    y = TOP
-    for runs in found.values():
-        values = {name: [key(result) for result in runs[name]] for name in names if name in runs}
-        most = max(max(of_name) for of_name in values.values())
-        for at, name in enumerate(names):
-            if name in values:
-                low, mid, high = min(values[name]), statistics.median(values[name]), max(values[name])
-                scale = (PANEL - 60) / most
-                colour = COLOURS[at % len(COLOURS)]
-                yield f'<rect x="{left}" y="{y}" width="{mid * scale:.1f}" height="11" fill="{colour}"/>'
-                yield rule(left + low * scale, y + 5.5, left + high * scale, y + 5.5)
-                yield text(left + high * scale + 5, y + 10, short(mid), "small")
-            y += 14
-        y += 12
+def bars(found, names, top):
+    """A group of bars for each workload, the two panels side by side. Each group has its own scale."""
+    wide = (WIDTH - 3 * EDGE) / 2
+    drawn = []
+    for at, (panel, better, _) in enumerate(PANELS):
+        for line, words in enumerate((panel, better)):
+            drawn.append(text(EDGE + at * (wide + EDGE), top + 10 + line * LINE, words, "small"))
+    y = top + 10 + LINE
+    for (workload, param), runs in found.items():
+        y += LINE + 10
+        drawn.append(text(EDGE, y, WORDS.get(workload, workload + " {}").format(param)))
+        y += 6
+        for at, (_, _, key) in enumerate(PANELS):
+            left = EDGE + at * (wide + EDGE)
+            values = {name: [key(result) for result in runs[name]] for name in names if name in runs}
+            scale = (wide - 6 * LETTER) / max(max(of_name) for of_name in values.values())
+            for row, name in enumerate(names):
+                if name in values:
+                    low, mid, high = min(values[name]), statistics.median(values[name]), max(values[name])
+                    middle = y + row * LINE + LINE / 2
+                    colour = COLOURS[row % len(COLOURS)]
+                    drawn.append(f'<rect x="{left:.1f}" y="{middle - 6:.1f}" width="{mid * scale:.1f}" height="12" fill="{colour}"/>')
+                    drawn.append(rule(left + low * scale, middle, left + high * scale, middle))
+                    drawn.append(text(left + high * scale + 5, middle + 5, short(mid), "small"))
+        y += LINE * len(names)
+    return drawn, y + EDGE
 
 
-def lines(found, names, panel, key, left, height):
-    """One panel: a line for each implementation over the parameter, both on logarithmic or linear scales that begin at 0."""
+def lines(found, names, top):
+    """A line for each implementation over the parameter, the two panels one below the other. Both scales begin at 0."""
     params = sorted(param for _, param in found)
-    place = {param: left + at * (PANEL - 60) / max(1, len(params) - 1) for at, param in enumerate(params)}
-    by_name = {name: {} for name in names}
-    for (_, param), runs in found.items():
-        for name in names:
-            if name in runs:
-                by_name[name][param] = [key(result) for result in runs[name]]
-    most = rounded_up(max(max(values) for points in by_name.values() for values in points.values()))
-    bottom = TOP + height
-    yield text(left, TOP - 8, panel, "small")
-    for part in range(5):
-        y = bottom - height * part / 4
-        yield rule(left, y, left + PANEL - 60, y, "grid")
-        yield text(left - 6, y + 4, short(most * part / 4), "small", "end")
-    yield text(left + PANEL - 38, bottom + 16, WORDS.get(next(iter(found))[0], "{}").split("{} ")[-1], "small")
-    for param in params:
-        yield text(place[param], bottom + 16, param, "small", "middle")
-    for at, name in enumerate(names):
-        colour = COLOURS[at % len(COLOURS)]
-        points = sorted(by_name[name].items())
-        spots = [(place[param], bottom - height * statistics.median(values) / most) for param, values in points]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
-        yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
-        for (x, y), (_, values) in zip(spots, points):
-            yield rule(x, bottom - height * min(values) / most, x, bottom - height * max(values) / most)
-            yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>'
+    left, right, height, drawn, y = EDGE + 6 * LETTER, WIDTH - 2 * EDGE, 160, [], top
+    place = {param: left + at * (right - left) / max(1, len(params) - 1) for at, param in enumerate(params)}
+    what = WORDS.get(next(iter(found))[0], "{}").split("{} ")[-1]
+    for panel, better, key in PANELS:
+        by_name = {name: {} for name in names}
+        for (_, param), runs in found.items():
+            for name in names:
+                if name in runs:
+                    by_name[name][param] = [key(result) for result in runs[name]]
+        most = rounded_up(max(max(values) for points in by_name.values() for values in points.values()))
+        drawn.append(text(EDGE, y + 10, f"{panel}: {better}", "small"))
+        bottom = y + LINE + 10 + height
+        for part in range(5):
+            at = bottom - height * part / 4
+            drawn.append(rule(left, at, right, at, "grid"))
+            drawn.append(text(left - 6, at + 5, short(most * part / 4), "small", "end"))
+        for param in params:
+            drawn.append(text(place[param], bottom + LINE, param, "small", "middle"))
+        drawn.append(text(right, bottom + 2 * LINE, what, "small", "end"))
+        for at, name in enumerate(names):
+            colour = COLOURS[at % len(COLOURS)]
+            points = sorted(by_name[name].items())
+            spots = [(place[param], bottom - height * statistics.median(values) / most) for param, values in points]
+            path = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
+            drawn.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+            for (x, spot), (_, values) in zip(spots, points):
+                drawn.append(rule(x, bottom - height * min(values) / most, x, bottom - height * max(values) / most))
+                drawn.append(f'<circle cx="{x:.1f}" cy="{spot:.1f}" r="3" fill="{colour}"/>')
+        y = bottom + 3 * LINE
+    return drawn, y
 
 
 def main():
@@ -139,20 +165,11 @@ def main():
     if not found:
         parser.error(f"{options.results} has no results of these workloads")
     names = options.only or list(dict.fromkeys(name for runs in found.values() for name in runs))
-    drawn = [text(20, 22, options.title, "title"), *legend(names)]
-    if options.over:
-        height = TOP + 200 + 30
-        for at, (panel, key) in enumerate(PANELS):
-            drawn += lines(found, names, panel, key, 70 + at * (WIDTH // 2), 200)
-    else:
-        height = TOP + len(found) * (14 * len(names) + 12)
-        for at, (workload, param) in enumerate(found):
-            middle = TOP + at * (14 * len(names) + 12) + 7 * len(names) + 4
-            drawn.append(text(20, middle, WORDS.get(workload, workload + " {}").format(param)))
-        for at, (panel, key) in enumerate(PANELS):
-            drawn += bars(found, names, panel, key, LEFT + at * (PANEL + 20))
+    drawn, top = heading(options.title, names)
+    panels, height = (lines if options.over else bars)(found, names, top)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">'
     paper = f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>'
+    drawn += panels
     pathlib.Path(options.out).write_text("\n".join([head, f"<style>{STYLE}</style>", paper, *drawn, "</svg>"]) + "\n")
 
 

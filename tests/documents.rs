@@ -107,6 +107,46 @@ fn every_link_of_a_document_leads_to_a_file() {
     assert!(followed > 50, "{followed} links followed");
 }
 
+/// The documentation of the crate has the chapters, and no file besides them. A link to a file must
+/// be defined in `links.txt`, too, which stands in front of each chapter there.
+#[test]
+fn no_link_of_a_chapter_leaves_the_package_and_each_leads_on() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide");
+    let read = |file: &str| fs::read_to_string(guide.join(file)).unwrap();
+    let of_modules = read("links.txt");
+    for line in of_modules.lines() {
+        let (_, target) = line.split_once("]: ").unwrap();
+        let is_outside = target.starts_with("crate::") || target.starts_with("https://");
+        assert!(is_outside, "{line}");
+        let in_repository = "https://github.com/lockkeeper/lockkeeper/blob/main/";
+        if let Some(file) = target.strip_prefix(in_repository) {
+            assert!(guide.join("../..").join(file).exists(), "{line}");
+        }
+    }
+    let contents = read("README.md");
+    let chapters = contents.lines().filter(|line| line.contains(". ["));
+    let mut chapters: Vec<_> = chapters
+        .map(|line| line.split_once(' ').unwrap().1)
+        .collect();
+    assert_eq!(chapters.len(), 13);
+    chapters.push("[the contents][guide]");
+    for pair in chapters.windows(2) {
+        let name = pair[0].split(['[', ']']).nth(3).unwrap();
+        let text = read(&format!("{name}.md"));
+        assert!(text.contains(&format!("{}.\n\n[", pair[1])), "{name}");
+        for line in text.lines().filter(|line| line.starts_with('[')) {
+            if let Some((label, _)) = line.split_once("]: ") {
+                let defined = format!("{label}]: ");
+                assert!(of_modules.contains(&defined), "{name}: {line}");
+            }
+        }
+        for rest in text.split("](").skip(1) {
+            let is_there = rest.starts_with('#') || rest.starts_with("https://");
+            assert!(is_there, "{name}: {}", rest.lines().next().unwrap());
+        }
+    }
+}
+
 #[test]
 fn every_chapter_is_a_module_of_the_guide() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -282,6 +322,64 @@ fn the_alerts_use_only_names_of_exported_numbers() {
         }
     }
     assert!(used >= 9, "{used} names");
+}
+
+/// An alert on a line that `run` does not print would never fire.
+#[test]
+fn the_alerts_of_run_are_lines_of_the_command() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/guide/runbook.md")).unwrap();
+    let table = page.split("| status of `run` | line |").nth(1).unwrap();
+    let rows = table.lines().skip(2).take_while(|row| row.starts_with('|'));
+    let lines = rows.filter_map(|row| row.split('|').nth(2)?.trim().split('`').nth(1));
+    let read = |file| fs::read_to_string(root.join("cli/src").join(file)).unwrap();
+    let files = [
+        "run/acquire.rs",
+        "run/mod.rs",
+        "run/once.rs",
+        "run/tree.rs",
+        "outage.rs",
+    ];
+    let sources: String = files.into_iter().map(read).collect();
+    let mut found = 0;
+    for line in lines {
+        found += 1;
+        assert!(sources.contains(line), "{line}");
+    }
+    assert_eq!(found, 6);
+}
+
+/// A telephone shows a picture 400 pixels wide. Dark mode does not change a picture on paper.
+#[test]
+fn every_picture_is_readable_on_a_telephone_and_in_dark_mode() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let paths = fs::read_dir(docs)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut pictures = 0;
+    for path in paths.filter(|path| path.extension().is_some_and(|end| end == "svg")) {
+        let picture = fs::read_to_string(&path).unwrap();
+        let number = |text: &str| {
+            text.split(|it: char| !it.is_ascii_digit())
+                .next()
+                .unwrap()
+                .parse()
+        };
+        let sizes = picture
+            .split("font:")
+            .skip(1)
+            .chain(picture.split("font-size:").skip(1));
+        let sizes: Vec<u32> = sizes.map(|rest| number(rest).unwrap()).collect();
+        let width: u32 = number(picture.split("viewBox=\"0 0 ").nth(1).unwrap()).unwrap();
+        assert!(
+            sizes.iter().all(|size| size * 400 >= 14 * width),
+            "{path:?}: {sizes:?}"
+        );
+        let paper = format!("<rect width=\"{width}\" height=\"");
+        assert!(!sizes.is_empty() && picture.contains(&paper), "{path:?}");
+        pictures += 1;
+    }
+    assert_eq!(pictures, 3);
 }
 
 #[test]

@@ -63,6 +63,7 @@ awk '/^```rust$/ { inside = 1; next } /^```$/ && inside { exit } inside' "$root/
 # The crates are not in a registry yet, so their folders are added.
 grep '^cargo add ' "$root/README.md" | sed 's/ *#.*//' | while read -r cargo add crates; do
     case $crates in
+        --path*) ;; # from a clone
         lockkeeper*) for crate in $crates; do cargo add --quiet --path "$SCRATCH/$crate-$version"; done ;;
         *) eval "$cargo $add --quiet $crates" ;;
     esac

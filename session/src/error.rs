@@ -6,7 +6,7 @@
 mod cause;
 mod exact;
 
-use std::{fmt, io, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use lockkeeper_proto::{Class, ErrorCode, OpCode, jute::DecodeError, path::PathError};
 
@@ -170,8 +170,9 @@ pub enum ErrorKind {
     /// [`Wait`](crate::Wait) was used on a thread of a tokio runtime, which must not block. Nothing
     /// was sent. Use `.await` there, or tokio's `Handle::block_on` in `spawn_blocking`.
     InsideRuntime,
-    /// The system could not start the background thread of a client.
-    NoThread(io::ErrorKind),
+    /// The system could not start the background thread of a client: it has no thread, no memory or
+    /// no file descriptor left for this process.
+    NoThread(Cause),
 }
 
 impl Error {
@@ -381,8 +382,8 @@ impl fmt::Display for Error {
             ErrorKind::InsideRuntime => f.write_str(
                 "wait in a runtime: use .await there, or Handle::block_on in spawn_blocking",
             ),
-            ErrorKind::NoThread(kind) => {
-                write!(f, "cannot start the thread of the client: {kind}")
+            ErrorKind::NoThread(cause) => {
+                write!(f, "cannot start the thread of the client: {cause}")
             }
         }
     }

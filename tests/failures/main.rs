@@ -264,3 +264,45 @@ fn needs_ensemble_the_servers_are_restarted_one_after_the_other() {
         },
     );
 }
+
+/// A server that cannot write its log any more ends, or serves no longer. The first time the others
+/// go on. The second time nobody can get the lock until the disks have room again.
+#[test]
+#[ignore = "needs three real ZooKeepers: tests/run.sh"]
+fn needs_ensemble_the_disks_are_full() {
+    under(
+        "the disk of the leader is full, then all disks",
+        Kind::Mutex,
+        false,
+        async |servers, contention| {
+            let leader = servers.leader();
+            contention.recorder.disturbed();
+            servers.fill_disk(leader);
+            servers.wait_until_serving(COUNT - 1);
+            contention.recorder.served();
+            contention.until_more_grants(50).await;
+            servers.kill(leader);
+            servers.start(leader);
+            servers.wait_until_all_serve();
+
+            contention.recorder.disturbed();
+            for number in 0..COUNT {
+                servers.fill_disk(number);
+            }
+            let before = contention.recorder.grants();
+            tokio::time::sleep(2 * SESSION_TIMEOUT).await;
+            assert_eq!(contention.recorder.grants(), before);
+            let error = contention.client(0).get_data("/").await.unwrap_err();
+            assert!(error.is_transient(), "{error}");
+            // Each server with its reason: it refuses the connection, or the handshake.
+            let tried = contention.client(0).failures();
+            assert_eq!(tried.len(), COUNT, "{error}");
+            for number in 0..COUNT {
+                servers.kill(number);
+                servers.start(number);
+            }
+            servers.wait_until_all_serve();
+            contention.recorder.served();
+        },
+    );
+}

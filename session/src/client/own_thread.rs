@@ -16,7 +16,7 @@ use super::{
     sync::os::{Condvar, Mutex, PoisonError, lock},
     task::Task,
 };
-use crate::{Error, ErrorKind};
+use crate::{Cause, Error, ErrorKind};
 
 /// How long the drop of the last handle waits for the end of the session: much longer than a round
 /// trip, and much shorter than a session timeout.
@@ -49,7 +49,7 @@ impl Drop for Ending {
 impl OwnThread {
     /// Runs the task of a client on a thread.
     pub(crate) fn spawn(task: Task) -> Result<Self, Error> {
-        let no_thread = |error: io::Error| Error::from(ErrorKind::NoThread(error.kind()));
+        let no_thread = |error: io::Error| Error::from(ErrorKind::NoThread(Cause::from(&error)));
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(no_thread)?;
         let end = Arc::<End>::default();

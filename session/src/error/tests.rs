@@ -134,7 +134,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
             "wait in a runtime: use .await there, or Handle::block_on in spawn_blocking",
         ),
         (
-            ErrorKind::NoThread(io::ErrorKind::WouldBlock).into(),
+            ErrorKind::NoThread(Cause::from(&std::io::ErrorKind::WouldBlock.into())).into(),
             "cannot start the thread of the client: operation would block",
         ),
     ];

@@ -92,6 +92,13 @@ impl RealServer {
         assert!(status.expect("kill on the PATH").success(), "kill {signal}");
     }
 
+    /// Changes a limit of the server's process.
+    pub fn limit(&self, resource: &str, to: &str) {
+        let limit = format!("--{resource}={to}");
+        let status = (Command::new("prlimit").args(["--pid", &self.pid, &limit])).status();
+        assert!(status.expect("prlimit on the PATH").success(), "{limit}");
+    }
+
     /// Ends the server by a signal, and keeps its directory.
     pub fn end(mut self, signal: &str) {
         self.signal(signal);

@@ -255,6 +255,14 @@ impl Servers {
         self.each[number].came_back = true;
     }
 
+    /// Fills the disk of a server, and waits until the server does not serve: its process can write
+    /// no byte to a file from now on. What is written already stays.
+    pub fn fill_disk(&mut self, number: usize) {
+        let process = self.each[number].process.as_ref();
+        process.expect("a server that runs").limit("fsize", "1");
+        self.wait_until(|roles| roles[number] == Role::None);
+    }
+
     /// Stops a server's process. Its connections stay open.
     pub fn stop(&self, number: usize) {
         self.signal(number, "STOP");
