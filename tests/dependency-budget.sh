@@ -74,6 +74,6 @@ done <<'FEATURES'
 digest base64 block-buffer cfg-if cpufeatures crypto-common digest generic-array sha1 typenum
 metrics metrics rapidhash rustversion
 sasl-digest-md5 block-buffer cfg-if crypto-common digest generic-array md-5 typenum
-tls cfg-if getrandom ring rustls rustls-pki-types rustls-webpki subtle untrusted zeroize
+tls cfg-if getrandom ring rustls rustls-pki-types rustls-webpki subtle tokio-rustls untrusted zeroize
 FEATURES
 exit "$failed"

@@ -169,8 +169,8 @@ impl Cluster {
     }
 
     /// A follower gets no transaction until [`catch_up`](Self::catch_up), although its link is
-    /// whole: it answers reads from its old state, and no write. This ends when the member stops or
-    /// another leader is elected.
+    /// whole: it answers reads from its old state, and no write and no new session. This ends when
+    /// the member stops or another leader is elected.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

@@ -4,7 +4,7 @@
 //! (`engine::link`).
 
 use lockkeeper_test_support::peer as common;
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, pin::pin, time::Duration};
 
 use common::{Peer, Raw, create, delete, exists, get_children, get_data, new_session, set_data};
 use lockkeeper_proto::{
@@ -12,6 +12,7 @@ use lockkeeper_proto::{
     EventType, Response, Version,
 };
 use lockkeeper_server::{Cluster, ServerId};
+use tokio::time::timeout;
 
 fn address(cluster: &Cluster, server: ServerId) -> SocketAddr {
     cluster.connect_string_of(server).parse().unwrap()
@@ -100,6 +101,19 @@ async fn ask(cluster: &Cluster, server: ServerId, word: &str) -> String {
     let mut raw = Raw::connect(address(cluster, server)).await;
     raw.send(word.as_bytes()).await;
     String::from_utf8(raw.rest().await).unwrap()
+}
+
+/// Another member that had the transaction answered for it, so the client read what was older than
+/// its session.
+#[tokio::test]
+async fn a_member_that_lags_grants_no_session() {
+    let (cluster, _, [one, _]) = three().await;
+    cluster.lag(one);
+    let mut joining = pin!(join(&cluster, one));
+    let early = timeout(Duration::from_millis(100), joining.as_mut()).await;
+    assert!(early.is_err());
+    cluster.catch_up(one);
+    joining.await;
 }
 
 /// The answers were about the connections and watches of all members, and about the leader's state.

@@ -258,8 +258,13 @@ impl Engine {
         let _ = follower.view.apply(commit, &mut self.connections);
         let (session, _) = commit.asked;
         if let Deed::Start(connection, timeout, knows_read_only) = commit.deed {
-            self.welcome(connection, Some(session), timeout, knows_read_only);
-            return self.resume_input_of(connection, now);
+            // The member of the connection answers, when it knows of the session.
+            let its = self.connections.get(connection);
+            if its.is_some_and(|its| its.server == server) {
+                self.welcome(connection, Some(session), timeout, knows_read_only);
+                self.resume_input_of(connection, now);
+            }
+            return;
         }
         if let Some(asker) = asker {
             let (id, fate) = (asker.connection, asker.fate);
