@@ -1,197 +1,164 @@
-//! One connection of a client that sends what a test tells it to, and notes what it hears.
+//! A client that sends what a test tells it to, and notes what it hears.
 //!
 //! Not here: the session machine of the product, which would ping by itself.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
+use lockkeeper_proto::{
+    Acl, Request, SessionId, Version, Xid, Zxid,
+    connect::{ConnectRequest, ConnectResponse, PASSWORD_LEN},
+    frame,
+    header::{ReplyHeader, RequestHeader},
+    jute::{Decode, Encode, Reader, Writer},
+    multi::MultiRequest,
+    records::{CheckVersionRequest, CreateRequest, Empty, ExistsRequest, SetDataRequest},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{
-        TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
+    net::{TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
     task::JoinHandle,
     time::timeout,
 };
 
-use crate::record::{Event, Recorder, Sent};
+use crate::record::{Of, Recorder, Sent, What};
 
-/// A session, as a client knows it.
-#[derive(Clone, Debug)]
-pub(crate) struct Session {
-    pub(crate) id: i64,
-    password: Bytes,
-    pub(crate) timeout: Duration,
-    next_xid: i32,
-}
-
-impl Session {
-    /// One that is not there yet.
-    pub(crate) fn new(timeout: Duration) -> Self {
-        Self {
-            id: 0,
-            password: Bytes::from_static(&[0; 16]),
-            timeout,
-            next_xid: 1,
-        }
-    }
-}
-
+/// A session, and its connection.
 #[derive(Debug)]
 pub(crate) struct Client {
     recorder: Arc<Recorder>,
-    number: usize,
-    writer: OwnedWriteHalf,
-    reader: JoinHandle<()>,
+    session: ConnectRequest,
+    next_xid: i32,
+    of: Of,
+    wire: Option<(OwnedWriteHalf, JoinHandle<()>)>,
 }
 
 impl Client {
-    /// Makes or resumes a session. `None` if the server does not, or not soon.
+    /// Makes a session. `None` if the server does not, or not soon.
     pub(crate) async fn open(
         recorder: &Arc<Recorder>,
-        (server, address): (usize, SocketAddr),
-        session: &mut Session,
+        server: (usize, SocketAddr),
+        timeout: Duration,
     ) -> Option<Self> {
-        let connect = async {
-            let stream = TcpStream::connect(address).await.ok()?;
-            stream.set_nodelay(true).ok()?;
-            let (mut reader, mut writer) = stream.into_split();
-            let client = recorder.number();
-            recorder.note(Event::Connect {
-                client,
-                server,
-                session: session.id,
-            });
-            let mut request = BytesMut::new();
-            request.put_i32(0);
-            request.put_i64(0);
-            request.put_i32(i32::try_from(session.timeout.as_millis()).expect("short"));
-            request.put_i64(session.id);
-            request.put_i32(16);
-            request.put_slice(&session.password);
-            request.put_u8(0);
-            write(&mut writer, &request).await?;
-            let Some(mut answer) = read(&mut reader).await else {
-                recorder.note(Event::Lost { client });
-                return None;
-            };
-            let (_, granted) = (answer.get_i32(), answer.get_i32());
-            session.id = answer.get_i64();
-            if granted <= 0 {
-                recorder.note(Event::Lost { client });
-                return None;
-            }
-            let length = answer.get_i32();
-            session.password = answer.split_to(usize::try_from(length).ok()?).freeze();
-            recorder.note(Event::Connected {
-                client,
-                session: session.id,
-            });
-            let noted = recorder.clone();
-            let reader = tokio::spawn(async move {
-                while let Some(mut reply) = read(&mut reader).await {
-                    noted.note(Event::Answered {
-                        client,
-                        xid: reply.get_i32(),
-                    });
-                }
-                noted.note(Event::Lost { client });
-            });
-            let recorder = recorder.clone();
-            Some(Self {
-                recorder,
-                number: client,
-                writer,
-                reader,
-            })
+        let session = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: Zxid::ZERO,
+            timeout_ms: timeout.as_millis().try_into().expect("short"),
+            session_id: SessionId::NONE,
+            password: Some(Bytes::from_static(&[0; PASSWORD_LEN])),
+            read_only: Some(false),
         };
-        timeout(Duration::from_secs(5), connect).await.ok()?
+        let (recorder, of, wire) = (recorder.clone(), Of::Client(0), None);
+        let mut client = Self {
+            recorder,
+            session,
+            next_xid: 1,
+            of,
+            wire,
+        };
+        client.connect(server).await.then_some(client)
+    }
+
+    /// Leaves the server, if there is one, and resumes the session on this one.
+    pub(crate) async fn connect(&mut self, server: (usize, SocketAddr)) -> bool {
+        self.leave();
+        let connected = timeout(Duration::from_secs(5), self.handshake(server)).await;
+        self.wire = connected.ok().flatten();
+        self.wire.is_some()
+    }
+
+    async fn handshake(
+        &mut self,
+        (server, address): (usize, SocketAddr),
+    ) -> Option<(OwnedWriteHalf, JoinHandle<()>)> {
+        let stream = TcpStream::connect(address).await.ok()?;
+        stream.set_nodelay(true).ok()?;
+        let (mut reader, mut writer) = stream.into_split();
+        let (recorder, of) = (self.recorder.clone(), Of::Client(self.recorder.number()));
+        self.of = of;
+        let session = self.session.session_id.0;
+        recorder.note(of, What::Connect { server, session });
+        write(&mut writer, |out| self.session.encode(out)).await?;
+        let answer = read::<ConnectResponse>(&mut reader).await;
+        let Some(answer) = answer.filter(|it| it.timeout_ms > 0) else {
+            recorder.note(of, What::Lost);
+            return None;
+        };
+        (self.session.session_id, self.session.password) = (answer.session_id, answer.password);
+        recorder.note(of, What::Connected(answer.session_id.0));
+        let reading = async move {
+            while let Some(ReplyHeader { xid, .. }) = read(&mut reader).await {
+                recorder.note(of, What::Answered(xid.0));
+            }
+            recorder.note(of, What::Lost);
+        };
+        Some((writer, tokio::spawn(reading)))
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        self.reader.is_finished()
+        self.wire
+            .as_ref()
+            .is_none_or(|(_, reader)| reader.is_finished())
     }
 
-    /// Sends a request of this kind. There are several kinds of each; `choice` is one of them.
-    pub(crate) async fn send(&mut self, session: &mut Session, what: Sent, choice: u64) {
-        let mut request = BytesMut::new();
-        let xid = session.next_xid;
-        session.next_xid += 1;
-        let mut header = |op| {
-            request.put_i32(xid);
-            request.put_i32(op);
+    /// Sends a request. There are three kinds of writes; `choice` is one of them.
+    pub(crate) async fn send(&mut self, what: Sent, choice: u64) {
+        let (path, version) = ("/".to_owned(), Version::ANY);
+        let request = match (what, choice % 3) {
+            (Sent::Touch, _) => Request::Exists(ExistsRequest { path, watch: false }),
+            (Sent::Close, _) => Request::CloseSession(Empty {}),
+            (Sent::Write, 0) => Request::SetData(SetDataRequest {
+                path,
+                data: None,
+                version,
+            }),
+            // It fails: the node exists.
+            (Sent::Write, 1) => Request::Create(CreateRequest {
+                path,
+                data: None,
+                acl: Some(Acl::OPEN_UNSAFE.into()),
+                flags: 0,
+            }),
+            (Sent::Write, _) => Request::Multi(MultiRequest {
+                ops: vec![Request::Check(CheckVersionRequest { path, version })],
+            }),
         };
-        match (what, choice % 3) {
-            (Sent::Touch, _) => {
-                header(3); // exists
-                put_root(&mut request);
-                request.put_u8(0);
-            }
-            (Sent::Close, _) => header(-11),
-            (Sent::Write, 0) => {
-                header(5); // setData
-                put_root(&mut request);
-                request.put_i32(0);
-                request.put_i32(-1);
-            }
-            (Sent::Write, 1) => {
-                header(1); // create, which fails
-                put_root(&mut request);
-                request.put_i32(0);
-                request.put_i32(1);
-                request.put_i32(31);
-                for word in ["world", "anyone"] {
-                    request.put_i32(i32::try_from(word.len()).expect("short"));
-                    request.put_slice(word.as_bytes());
-                }
-                request.put_i32(0);
-            }
-            (Sent::Write, _) => {
-                header(14); // multi, with one check
-                request.put_i32(13);
-                request.put_u8(0);
-                request.put_i32(-1);
-                put_root(&mut request);
-                request.put_i32(-1);
-                request.put_i32(-1);
-                request.put_u8(1);
-                request.put_i32(-1);
-            }
+        let (xid, op) = (Xid(self.next_xid), request.op());
+        self.next_xid += 1;
+        self.recorder.note(self.of, What::Sent(xid.0, what));
+        if let Some((writer, _)) = &mut self.wire {
+            let encode = |out: &mut Writer<'_>| {
+                RequestHeader { xid, op }.encode(out);
+                request.encode(out);
+            };
+            let _ = write(writer, encode).await;
         }
-        self.recorder.note(Event::Sent {
-            client: self.number,
-            xid,
-            what,
-        });
-        let _ = write(&mut self.writer, &request).await;
+    }
+
+    fn leave(&mut self) {
+        if let Some((_, reader)) = self.wire.take() {
+            reader.abort();
+            self.recorder.note(self.of, What::Left);
+        }
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.reader.abort();
-        self.recorder.note(Event::Left {
-            client: self.number,
-        });
+        self.leave();
     }
 }
 
-fn put_root(request: &mut BytesMut) {
-    request.put_i32(1);
-    request.put_u8(b'/');
-}
-
-async fn write(writer: &mut OwnedWriteHalf, frame: &[u8]) -> Option<()> {
+async fn write(writer: &mut OwnedWriteHalf, message: impl Fn(&mut Writer<'_>)) -> Option<()> {
     let mut bytes = BytesMut::new();
-    bytes.put_i32(i32::try_from(frame.len()).expect("short"));
-    bytes.put_slice(frame);
+    frame::append(&mut bytes, message).expect("short");
     writer.write_all(&bytes).await.ok()
 }
 
-async fn read(reader: &mut OwnedReadHalf) -> Option<BytesMut> {
+/// What a frame begins with.
+async fn read<T: Decode>(reader: &mut OwnedReadHalf) -> Option<T> {
     let length = reader.read_i32().await.ok()?;
     let mut frame = BytesMut::zeroed(usize::try_from(length).ok()?);
     reader.read_exact(&mut frame).await.ok()?;
-    Some(frame)
+    Some(T::decode(&mut Reader::new(frame.freeze())).expect("a message of a server"))
 }

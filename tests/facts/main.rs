@@ -18,7 +18,9 @@ mod record;
 mod wire;
 
 use std::{
+    fmt::Write as _,
     net::SocketAddr,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -33,9 +35,9 @@ use lockkeeper_test_support::{
 };
 use tokio::{task::JoinSet, time::sleep};
 
-use accept::{Broken, Checked, Settings, accept};
-use client::{Client, Session};
-use record::{Event, Link, Recorder, Sent};
+use accept::{Settings, Verdict, accept};
+use client::Client;
+use record::{Link, Of, Record, Recorder, Sent, What, part};
 
 const TICK: Duration = Duration::from_millis(TICK_MS as u64);
 
@@ -51,10 +53,13 @@ const FACTS: [&str; 8] = ["F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8"];
 const TO_PROPOSAL: Duration = Duration::from_millis(150);
 
 /// Runs that share an ensemble at the same time.
-const AT_ONCE: usize = 100;
+const AT_ONCE: u64 = 100;
 
 /// In which time runs begin: while servers fail.
 const FAULTS: Duration = Duration::from_secs(12);
+
+/// A server, and where its clients find it.
+type Address = (usize, SocketAddr);
 
 /// A sequence of numbers that look random (`SplitMix64`).
 #[derive(Debug)]
@@ -84,8 +89,7 @@ impl Ensemble {
     async fn start() -> Self {
         let recorder = Recorder::new();
         let ports = free_ports(3 * COUNT);
-        let mut proxies = Vec::new();
-        let mut relays = [[[0; 2]; COUNT]; COUNT];
+        let (mut proxies, mut relays) = (Vec::new(), [[[0; 2]; COUNT]; COUNT]);
         for (from, relays) in relays.iter_mut().enumerate() {
             let mut row = Vec::new();
             for (to, relay) in relays.iter_mut().enumerate() {
@@ -105,6 +109,7 @@ impl Ensemble {
         }
         let mut servers = Servers::at(&ports, Members::Relayed(relays));
         (0..COUNT).for_each(|number| servers.start(number));
+        servers.wait_until_all_serve();
         Self {
             recorder,
             servers,
@@ -112,41 +117,44 @@ impl Ensemble {
         }
     }
 
+    fn address(&self, server: usize) -> Address {
+        (server, self.servers.address(server))
+    }
+
     /// What fails while the runs go on.
     async fn fail(&mut self) {
-        let note = |event| self.recorder.note(event);
+        let recorder = self.recorder.clone();
+        let note = |server, what| recorder.note(Of::Server(server), what);
+        let steady = |server, what| tokio::spawn(steady(recorder.clone(), server, what));
         sleep(TICK * 5).await;
         let followers = self.servers.followers();
-        self.recorder.withhold(followers[0], true);
-        let steady = |server, what| {
-            let server = (server, self.servers.address(server));
-            tokio::spawn(steady(self.recorder.clone(), server, what))
-        };
+        let is_withheld = &recorder.withholds[followers[0]];
+        is_withheld.store(true, Ordering::Relaxed);
         // It writes all the time, and ends all the same.
-        let written = steady(followers[0], Sent::Write);
+        let written = steady(self.address(followers[0]), Sent::Write);
         sleep(TICK * 10).await;
         written.await.expect("it ends");
-        self.recorder.withhold(followers[0], false);
+        is_withheld.store(false, Ordering::Relaxed);
         for server in [followers[1], self.servers.leader()] {
             sleep(TICK * 4).await;
-            note(Event::Stopped { server });
+            note(server, What::Stopped);
             self.servers.stop(server);
             sleep(TICK * 3).await;
             self.servers.go_on(server);
-            note(Event::GoesOn { server });
+            note(server, What::GoesOn);
         }
         sleep(TICK * 4).await;
         let server = self.servers.followers()[0];
-        note(Event::Cut { server });
+        note(server, What::Cut);
         self.links(server).for_each(Proxy::swallow);
         sleep(TICK * SYNC_TICKS + 2 * SLACK).await;
         self.links(server).for_each(Proxy::mend);
         self.servers.wait_until_all_serve();
         let server = self.servers.leader();
         // The next leader ends it.
-        let quiet = steady(self.servers.followers()[0], Sent::Touch);
+        let quiet = steady(self.address(self.servers.followers()[0]), Sent::Touch);
         sleep(TICK * 4).await;
-        note(Event::Killed { server });
+        note(server, What::Killed);
         self.servers.kill(server);
         self.servers.wait_until_serving(COUNT - 1);
         quiet.await.expect("it ends");
@@ -158,24 +166,19 @@ impl Ensemble {
         others.flat_map(move |it| [&self.proxies[server][it], &self.proxies[it][server]])
     }
 
-    /// So many runs, side by side. Returns what is wrong with them.
-    async fn runs(&mut self, count: usize, seed: u64) -> (Vec<Broken>, Checked) {
-        self.servers.wait_until_all_serve();
-        let addresses: Vec<_> = (0..COUNT)
-            .map(|it| (it, self.servers.address(it)))
-            .collect();
-        let mut witnesses = JoinSet::new();
-        for server in addresses.iter().copied() {
-            for writes in [false, true] {
-                witnesses.spawn(witness(self.recorder.clone(), server, writes));
+    /// So many runs, side by side. Returns their record and what is wrong with it.
+    async fn runs(&mut self, seeds: std::ops::Range<u64>) -> (Record, Verdict) {
+        let addresses: Vec<_> = (0..COUNT).map(|it| self.address(it)).collect();
+        let (mut witnesses, mut runs) = (JoinSet::new(), JoinSet::new());
+        for server in &addresses {
+            for what in [Sent::Touch, Sent::Write] {
+                witnesses.spawn(witness(self.recorder.clone(), *server, what));
             }
         }
         let late = Arc::new(AtomicU64::new(0));
         witnesses.spawn(watch_lateness(late.clone()));
-        let mut runs = JoinSet::new();
-        for number in 0..count {
-            let random = Random(seed + u64::try_from(number).expect("few"));
-            runs.spawn(run(self.recorder.clone(), addresses.clone(), random));
+        for seed in seeds {
+            runs.spawn(run(self.recorder.clone(), addresses.clone(), Random(seed)));
         }
         self.fail().await;
         while let Some(run) = runs.join_next().await {
@@ -191,12 +194,19 @@ impl Ensemble {
             to_proposal: TO_PROPOSAL + 2 * late,
         };
         let record = self.recorder.record();
-        println!("{} events", record.len());
-        let (broken, checked) = accept(&record, settings);
+        let verdict = accept(&record, settings);
+        println!(
+            "{} events, {late:?} late, {:?}",
+            record.len(),
+            verdict.checked
+        );
         for fact in FACTS.iter().filter(|_| late < TICK / 2) {
-            assert!(checked.contains_key(fact), "{fact} was not looked at");
+            assert!(
+                verdict.checked.contains_key(fact),
+                "{fact} was not looked at"
+            );
         }
-        (broken, checked)
+        (record, verdict)
     }
 }
 
@@ -213,14 +223,12 @@ async fn watch_lateness(late: Arc<AtomicU64>) {
 
 /// A client that is always there, and makes another session when its own ends. Of two one only
 /// reads, because a read behind a write waits for it.
-async fn witness(recorder: Arc<Recorder>, server: (usize, SocketAddr), writes: bool) {
+async fn witness(recorder: Arc<Recorder>, server: Address, what: Sent) {
     loop {
-        let mut session = Session::new(TICK * 100);
-        if let Some(mut client) = Client::open(&recorder, server, &mut session).await {
-            let mut number = 0_u64;
+        if let Some(mut client) = Client::open(&recorder, server, TICK * 100).await {
+            let mut number = 0;
             while !client.is_lost() {
-                let what = [Sent::Touch, Sent::Write][usize::from(writes)];
-                client.send(&mut session, what, number).await;
+                client.send(what, number).await;
                 number += 1;
                 sleep(TICK / 6).await;
             }
@@ -230,27 +238,25 @@ async fn witness(recorder: Arc<Recorder>, server: (usize, SocketAddr), writes: b
 }
 
 /// Sends one kind of request for ten ticks, or until it is cut off.
-async fn steady(recorder: Arc<Recorder>, server: (usize, SocketAddr), what: Sent) {
-    let mut session = Session::new(TICK * 4);
-    let Some(mut client) = Client::open(&recorder, server, &mut session).await else {
+async fn steady(recorder: Arc<Recorder>, server: Address, what: Sent) {
+    let Some(mut client) = Client::open(&recorder, server, TICK * 4).await else {
         return;
     };
     for number in 0..40 {
         if client.is_lost() {
             break;
         }
-        client.send(&mut session, what, number).await;
+        client.send(what, number).await;
         sleep(TICK / 4).await;
     }
 }
 
 /// The history of one session.
-async fn run(recorder: Arc<Recorder>, servers: Vec<(usize, SocketAddr)>, mut random: Random) {
+async fn run(recorder: Arc<Recorder>, servers: Vec<Address>, mut random: Random) {
     sleep(random.within(FAULTS)).await;
     let any = |random: &mut Random| servers[usize::try_from(random.below(3)).expect("small")];
-    let ticks = 2 + random.below(5);
-    let mut session = Session::new(TICK * u32::try_from(ticks).expect("small"));
-    let Some(mut client) = Client::open(&recorder, any(&mut random), &mut session).await else {
+    let timeout = TICK * u32::try_from(2 + random.below(5)).expect("small");
+    let Some(mut client) = Client::open(&recorder, any(&mut random), timeout).await else {
         return;
     };
     let end = Instant::now() + TICK * 2 + random.within(TICK * 10);
@@ -258,49 +264,49 @@ async fn run(recorder: Arc<Recorder>, servers: Vec<(usize, SocketAddr)>, mut ran
     let writes = random.below(11);
     while Instant::now() < end {
         let what = [Sent::Touch, Sent::Write][usize::from(random.below(10) < writes)];
-        client.send(&mut session, what, random.below(3)).await;
-        sleep(random.within(session.timeout / 2)).await;
-        if client.is_lost() || random.below(15) == 0 {
-            drop(client);
-            match Client::open(&recorder, any(&mut random), &mut session).await {
-                Some(other) => client = other,
-                None => return,
-            }
+        client.send(what, random.below(3)).await;
+        sleep(random.within(timeout / 2)).await;
+        let moves = client.is_lost() || random.below(15) == 0;
+        if moves && !client.connect(any(&mut random)).await {
+            return;
         }
     }
     match random.below(5) {
-        0 => client.send(&mut session, Sent::Close, 0).await,
+        0 => client.send(Sent::Close, 0).await,
         1 => drop(client),
-        _ => sleep(session.timeout + 4 * TICK).await,
+        _ => sleep(timeout + 4 * TICK).await,
     }
 }
 
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_real_servers_keep_sessions_as_is_assumed() {
-    let rounds =
-        std::env::var("LOCKKEEPER_TEST_ROUNDS").map_or(1, |it| it.parse().expect("a number"));
-    let mut left = 20 * rounds;
-    let runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = { runtime }.worker_threads(2).enable_all().build();
+    let rounds = std::env::var("LOCKKEEPER_TEST_ROUNDS");
+    let end = 1 + 20 * rounds.map_or(1, |it| it.parse().expect("a number"));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
     runtime.expect("threads").block_on(async {
-        let mut seed = 1;
-        while left > 0 {
-            let count = left.min(AT_ONCE);
-            let begin = Instant::now();
-            let (broken, checked) = Ensemble::start().await.runs(count, seed).await;
-            println!(
-                "| {count} runs from seed {seed} | {:?} | {checked:?} |",
-                begin.elapsed()
-            );
-            assert!(
-                broken.is_empty(),
-                "{} rules are broken: {:#?}",
-                broken.len(),
-                &broken[..broken.len().min(20)]
-            );
-            left -= count;
-            seed += u64::try_from(count).expect("few");
+        for seed in (1..end).step_by(AT_ONCE.try_into().expect("few")) {
+            let seeds = seed..end.min(seed + AT_ONCE);
+            println!("runs {seeds:?}");
+            let (record, verdict) = Ensemble::start().await.runs(seeds).await;
+            if verdict.broken.is_empty() {
+                continue;
+            }
+            let mut text = String::new();
+            for it in verdict.broken.iter().take(20) {
+                writeln!(text, "{} {:x?} {}", it.fact, it.about, it.how).expect("a string");
+            }
+            let mut file = text.clone();
+            for it in verdict.broken.iter().take(20) {
+                writeln!(file, "\n{:x?}\n{}", it.about, part(&record, it.about)).expect("a string");
+            }
+            let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("facts-{seed}.txt"));
+            std::fs::write(&path, file).expect("a file below target/");
+            let (count, path) = (verdict.broken.len(), path.display());
+            panic!("{count} rules are broken; {path} has what was recorded:\n{text}");
         }
     });
 }

@@ -2,10 +2,12 @@
 //!
 //! Not here: what it means (`accept`).
 
+use std::time::Duration;
+
 use bytes::{Buf, Bytes, BytesMut};
 use lockkeeper_proto::jute::{Decode, DecodeErrorKind, Reader, record};
 
-use crate::record::Event;
+use crate::record::{Asked, What};
 
 record! {
     /// `org.apache.zookeeper.server.quorum.QuorumPacket`. There is no length in front of it.
@@ -31,6 +33,8 @@ const SNAP: i32 = 15;
 /// The types of transactions that make and end sessions, `ZooDefs.OpCode`.
 pub(crate) const CREATE_SESSION: i32 = -10;
 pub(crate) const CLOSE_SESSION: i32 = -11;
+/// Not a transaction: a follower asks whether a session may be resumed.
+pub(crate) const RESUME: i32 = -1000;
 
 /// What stands behind a snapshot that a leader sends.
 const SIGNATURE: &[u8] = b"\0\0\0\x0aBenWasHere";
@@ -43,11 +47,11 @@ pub(crate) struct Stream {
 }
 
 /// Whole packets, and what the record says of each.
-pub(crate) type Read = (Bytes, Option<Event>);
+pub(crate) type Read = (Bytes, Option<What>);
 
 impl Stream {
-    /// The packets that these bytes complete, on a connection with this number.
-    pub(crate) fn read(&mut self, link: usize, is_up: bool, bytes: &[u8]) -> Vec<Read> {
+    /// The packets that these bytes complete.
+    pub(crate) fn read(&mut self, is_up: bool, bytes: &[u8]) -> Vec<Read> {
         self.waiting.extend_from_slice(bytes);
         let mut all = Vec::new();
         loop {
@@ -68,8 +72,8 @@ impl Stream {
                 Ok(packet) => {
                     let length = self.waiting.len() - reader.left();
                     self.is_in_snapshot = packet.kind == SNAP;
-                    let event = event(link, is_up, &packet);
-                    all.push((self.waiting.split_to(length).freeze(), event));
+                    let what = what(is_up, &packet);
+                    all.push((self.waiting.split_to(length).freeze(), what));
                 }
                 Err(error) => {
                     use DecodeErrorKind::{Short, TooLong};
@@ -82,65 +86,39 @@ impl Stream {
     }
 }
 
-fn event(link: usize, is_up: bool, packet: &QuorumPacket) -> Option<Event> {
-    let zxid = packet.zxid;
-    let mut data = packet.data.clone().unwrap_or_default();
+fn what(is_up: bool, packet: &QuorumPacket) -> Option<What> {
+    let (zxid, mut data) = (packet.zxid, packet.data.clone().unwrap_or_default());
     Some(match (packet.kind, is_up) {
-        (NEW_LEADER, false) => Event::NewLeader {
-            link,
-            epoch: zxid >> 32,
-        },
-        (UP_TO_DATE, false) => Event::UpToDate { link },
-        (PING, false) => Event::Ping { link },
+        (NEW_LEADER, false) => What::NewLeader(zxid >> 32),
+        (UP_TO_DATE, false) => What::UpToDate,
+        (PING, false) => What::Ping,
         (PING, true) => {
-            let mut sessions = Vec::new();
-            while data.has_remaining() {
-                sessions.push(data.get_i64());
-                data.advance(4);
-            }
-            Event::Touches {
-                link,
-                sessions,
-                is_withheld: false,
-            }
+            // Sessions with their timeouts.
+            assert_eq!(data.len() % 12, 0, "not a table of sessions");
+            What::Touches(data.chunks(12).map(|mut it| it.get_i64()).collect(), false)
         }
-        (REVALIDATE, false) => {
-            let session = data.get_i64();
-            Event::Resumed {
-                link,
-                session,
-                is_valid: data.get_u8() != 0,
-            }
-        }
-        (REQUEST, true) => {
-            let (session, xid) = (data.get_i64(), data.get_i32());
-            Event::Request {
-                link,
-                session,
-                xid,
-                kind: data.get_i32(),
-            }
-        }
+        (REVALIDATE, true) => What::Request(Asked(data.get_i64(), 0, RESUME)),
+        (REVALIDATE, false) => What::Resumed(data.get_i64(), data.get_u8() != 0),
+        (REQUEST, true) => What::Request(asked(&mut data, 0)),
         (PROPOSAL, false) => {
-            let (session, xid) = (data.get_i64(), data.get_i32());
-            data.advance(16);
-            let kind = data.get_i32();
-            let timeout = if kind == CREATE_SESSION {
+            let asked = asked(&mut data, 16);
+            let timeout = if asked.2 == CREATE_SESSION {
                 data.get_i32()
             } else {
                 0
             };
-            Event::Proposal {
-                link,
-                zxid,
-                session,
-                xid,
-                kind,
-                timeout,
-            }
+            let timeout = u64::try_from(timeout).expect("a timeout");
+            What::Proposal(zxid, asked, Duration::from_millis(timeout))
         }
-        (ACK, true) => Event::Ack { link, zxid },
-        (COMMIT, false) => Event::Commit { link, zxid },
+        (ACK, true) => What::Ack(zxid),
+        (COMMIT, false) => What::Commit(zxid),
         _ => return None,
     })
+}
+
+/// The session and the number of a request, and its type, which stands so much behind them.
+fn asked(data: &mut Bytes, gap: usize) -> Asked {
+    let (session, xid) = (data.get_i64(), data.get_i32());
+    data.advance(gap);
+    Asked(session, xid, data.get_i32())
 }

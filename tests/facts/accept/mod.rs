@@ -3,8 +3,9 @@
 //!
 //! A relay sees a message after it was sent and before it arrives, and a client cannot know when a
 //! server handled its request. So each instant is an interval, and a rule is broken only if every
-//! choice of instants breaks it. The rules that say "before" need no clock. Those that say "soon"
-//! have `slack`, and the time in which the test had stopped a server.
+//! choice of instants breaks it. Each rule has one of these forms: one event is before another,
+//! which needs no clock; something happens within a time, beside `slack` and the time in which the
+//! test had stopped the server; something happens no sooner than after a time.
 //!
 //! Not here: the rules (`rules`); how a record is made (`record`, `wire`).
 
@@ -12,12 +13,12 @@ mod rules;
 
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     time::Duration,
 };
 
 use crate::{
-    record::{Event, Record, Sent},
+    record::{Asked, Of, Record, Sent, What},
     wire::{CLOSE_SESSION, CREATE_SESSION},
 };
 
@@ -34,21 +35,30 @@ pub(crate) struct Settings {
 /// Servers count whole milliseconds.
 const ROUNDING: Duration = Duration::from_millis(2);
 
-/// A fact, and how the record breaks it.
-pub(crate) type Broken = (&'static str, String);
+/// How a record breaks a fact.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) fact: &'static str,
+    pub(crate) about: Of,
+    pub(crate) how: String,
+}
 
-/// How often each fact was looked at.
-pub(crate) type Checked = BTreeMap<&'static str, usize>;
+/// What is wrong with a record, and how often each fact was looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    pub(crate) broken: Vec<Broken>,
+    pub(crate) checked: BTreeMap<&'static str, usize>,
+}
 
 /// A place in the record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     number: usize,
     at: Duration,
 }
 
 /// A connection of a follower to its leader.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Link {
     follower: usize,
     leader: usize,
@@ -60,8 +70,7 @@ struct Link {
     /// When its leader was last heard.
     heard: Duration,
     rounds: Vec<Round>,
-    /// Its requests, and the proposals that they became.
-    requests: Vec<(Place, i64, i32, i32)>,
+    requests: Vec<(Place, Asked)>,
     commits: HashMap<i64, Place>,
     resumed: Vec<(Place, i64)>,
 }
@@ -73,15 +82,17 @@ struct Round {
     answer: Option<Place>,
     /// Whether the relay lost the answer.
     is_withheld: bool,
-    sessions: HashSet<i64>,
+    sessions: Vec<i64>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Client {
     server: usize,
-    made: Place,
+    /// 0 as long as it is not known.
+    session: i64,
     is_new: bool,
-    connected: Option<(Place, i64)>,
+    made: Place,
+    connected: Option<Place>,
     /// By the server, or by the client.
     lost: Option<Place>,
     left: Option<Place>,
@@ -99,20 +110,9 @@ struct Request {
 #[derive(Debug)]
 struct Proposal {
     first: Place,
-    session: i64,
-    kind: i32,
+    asked: Asked,
     timeout: Duration,
     acked: Option<Place>,
-}
-
-/// What a leader was told of a session.
-#[derive(Debug)]
-struct Told {
-    /// Not before, and not after.
-    between: (Duration, Duration),
-    /// When it was certainly handled, if that is known.
-    handled: Option<Duration>,
-    is_beginning: bool,
 }
 
 #[derive(Debug)]
@@ -122,271 +122,193 @@ struct World {
     links: BTreeMap<usize, Link>,
     clients: BTreeMap<usize, Client>,
     proposals: BTreeMap<i64, Proposal>,
-    /// By session, number, and whether it makes or ends a session.
     by_request: HashMap<(i64, i32, bool), i64>,
     /// When each leader sent its first message as such, and when the first follower served.
     epochs: BTreeMap<i64, (usize, Place, Option<Place>)>,
     stops: Vec<(usize, Duration, Duration)>,
     cuts: Vec<(usize, Place)>,
-    broken: Vec<Broken>,
-    checked: RefCell<Checked>,
+    verdict: RefCell<Verdict>,
 }
 
-/// Whether a transaction makes or ends a session.
-fn is_of_session(kind: i32) -> bool {
-    kind == CREATE_SESSION || kind == CLOSE_SESSION
-}
-
-/// Everything that is wrong with a record.
-pub(crate) fn accept(record: &Record, settings: Settings) -> (Vec<Broken>, Checked) {
-    let mut world = World::read(record, settings);
+/// Looks for everything that is wrong with a record.
+pub(crate) fn accept(record: &Record, settings: Settings) -> Verdict {
+    let place = |number: usize, at: &Duration| Place { number, at: *at };
+    let mut world = World {
+        settings,
+        end: record
+            .last()
+            .map_or(Place::default(), |last| place(record.len(), &last.0)),
+        links: BTreeMap::new(),
+        clients: BTreeMap::new(),
+        proposals: BTreeMap::new(),
+        by_request: HashMap::new(),
+        epochs: BTreeMap::new(),
+        stops: Vec::new(),
+        cuts: Vec::new(),
+        verdict: RefCell::default(),
+    };
+    for (number, (at, of, what)) in record.iter().enumerate() {
+        let now = place(number, at);
+        match *of {
+            Of::Link(number) => world.note_link(now, number, what),
+            Of::Client(number) => world.note_client(now, number, what),
+            Of::Server(server) => world.note_server(now, server, what),
+            Of::Session(_) => unreachable!("only rules are about sessions"),
+        }
+    }
     world.ends_of_sessions();
     world.touches();
     world.order();
     world.silence();
     world.writes();
-    (world.broken, world.checked.into_inner())
+    world.verdict.into_inner()
 }
 
 impl World {
-    fn read(record: &Record, settings: Settings) -> Self {
-        let last = record.last().map_or(Duration::ZERO, |(at, _)| *at);
-        let end = Place {
-            number: record.len(),
-            at: last,
-        };
-        let mut world = Self {
-            settings,
-            end,
-            links: BTreeMap::new(),
-            clients: BTreeMap::new(),
-            proposals: BTreeMap::new(),
-            by_request: HashMap::new(),
-            epochs: BTreeMap::new(),
-            stops: Vec::new(),
-            cuts: Vec::new(),
-            broken: Vec::new(),
-            checked: RefCell::default(),
-        };
-        for (number, (at, event)) in record.iter().enumerate() {
-            world.note(Place { number, at: *at }, event);
+    fn note_link(&mut self, now: Place, number: usize, what: &What) {
+        let link = self.links.entry(number).or_default();
+        if !matches!(
+            what,
+            What::Touches(..) | What::Request(_) | What::Ack(_) | What::Unlinked
+        ) {
+            link.heard = now.at;
         }
-        world
-    }
-
-    #[allow(clippy::too_many_lines, reason = "one arm for each event")]
-    fn note(&mut self, now: Place, event: &Event) {
-        use Event as E;
-        if let E::NewLeader { link, .. }
-        | E::UpToDate { link }
-        | E::Ping { link }
-        | E::Resumed { link, .. }
-        | E::Proposal { link, .. }
-        | E::Commit { link, .. } = event
-        {
-            self.link(*link).heard = now.at;
-        }
-        match *event {
-            E::Linked {
-                link,
-                follower,
-                leader,
-            } => {
-                let end = self.end;
-                let made = Link {
-                    follower,
-                    leader,
-                    made: now,
-                    epoch: None,
-                    serves: None,
-                    end,
-                    heard: now.at,
-                    rounds: Vec::new(),
-                    requests: Vec::new(),
-                    commits: HashMap::new(),
-                    resumed: Vec::new(),
-                };
-                self.links.insert(link, made);
+        match *what {
+            What::Linked { follower, leader } => {
+                (link.follower, link.leader) = (follower, leader);
+                (link.made, link.end) = (now, self.end);
             }
-            E::Unlinked { link } => {
-                let link = self.link(link);
-                link.end = link.end.min(now);
-            }
-            E::NewLeader { link, epoch } => {
-                let link = self.link(link);
+            What::Unlinked => link.end = link.end.min(now),
+            What::NewLeader(epoch) => {
                 link.epoch = Some(epoch);
-                let leader = link.leader;
-                self.epochs.entry(epoch).or_insert((leader, now, None));
+                self.epochs.entry(epoch).or_insert((link.leader, now, None));
             }
-            E::UpToDate { link } => {
-                let link = self.link(link);
+            What::UpToDate => {
                 link.serves = Some(now);
-                let epoch = link.epoch.expect("a leader");
-                let began = &mut self.epochs.get_mut(&epoch).expect("a leader").2;
-                began.get_or_insert(now);
+                let epoch = self.epochs.get_mut(&link.epoch.expect("a leader"));
+                epoch.expect("a leader").2.get_or_insert(now);
             }
             // A follower that does not serve yet reads pings, and does not answer them.
-            E::Ping { link } if self.links[&link].serves.is_none() => {}
-            E::Ping { link } => {
-                let round = Round {
-                    ping: now,
-                    answer: None,
-                    is_withheld: false,
-                    sessions: HashSet::new(),
-                };
-                self.link(link).rounds.push(round);
-            }
-            E::Touches {
-                link,
-                ref sessions,
-                is_withheld,
-            } => {
-                let rounds = &mut self.link(link).rounds;
-                match rounds.iter_mut().find(|round| round.answer.is_none()) {
-                    Some(round) => {
-                        round.answer = Some(now);
-                        round.is_withheld = is_withheld;
-                        round.sessions = sessions.iter().copied().collect();
-                    }
-                    None => self.breaks("F2", format!("an answer to no ping at {now:?}")),
+            What::Ping if link.serves.is_none() => {}
+            What::Ping => link.rounds.push(Round {
+                ping: now,
+                answer: None,
+                is_withheld: false,
+                sessions: Vec::new(),
+            }),
+            What::Touches(ref sessions, is_withheld) => {
+                let mut rounds = link.rounds.iter_mut();
+                let round = rounds.find(|round| round.answer.is_none());
+                let is_asked = round.is_some();
+                if let Some(round) = round {
+                    (round.answer, round.is_withheld) = (Some(now), is_withheld);
+                    round.sessions.clone_from(sessions);
                 }
+                self.demand(
+                    "F2",
+                    Of::Link(number),
+                    is_asked,
+                    "an answer to no ping",
+                    now,
+                );
             }
-            E::Request {
-                link,
-                session,
-                xid,
-                kind,
-            } => {
-                self.link(link).requests.push((now, session, xid, kind));
-            }
-            E::Proposal {
-                zxid,
-                session,
-                xid,
-                kind,
-                timeout,
-                ..
-            } => {
-                let timeout = Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
-                let proposal = Proposal {
+            What::Request(asked) => link.requests.push((now, asked)),
+            What::Proposal(zxid, asked, timeout) => {
+                self.proposals.entry(zxid).or_insert(Proposal {
                     first: now,
-                    session,
-                    kind,
+                    asked,
                     timeout,
                     acked: None,
-                };
-                self.proposals.entry(zxid).or_insert(proposal);
-                let of_session = kind == CREATE_SESSION || kind == CLOSE_SESSION;
-                self.by_request
-                    .entry((session, xid, of_session))
-                    .or_insert(zxid);
+                });
+                self.by_request.entry(asked.key()).or_insert(zxid);
             }
-            E::Ack { zxid, .. } => {
+            What::Ack(zxid) => {
                 if let Some(proposal) = self.proposals.get_mut(&zxid) {
                     proposal.acked.get_or_insert(now);
                 }
             }
-            E::Commit { link, zxid } => {
-                self.link(link).commits.insert(zxid, now);
+            What::Commit(zxid) => {
+                link.commits.insert(zxid, now);
             }
-            E::Resumed {
-                link,
-                session,
-                is_valid,
-            } => {
-                if is_valid {
-                    self.link(link).resumed.push((now, session));
-                }
+            What::Resumed(session, true) => link.resumed.push((now, session)),
+            What::Resumed(_, false) => {}
+            _ => unreachable!("{what:?} on a link"),
+        }
+    }
+
+    fn note_client(&mut self, now: Place, number: usize, what: &What) {
+        let client = self.clients.entry(number).or_default();
+        match *what {
+            What::Connect { server, session } => {
+                (client.server, client.session, client.made) = (server, session, now);
+                client.is_new = session == 0;
             }
-            E::Connect {
-                client,
-                server,
-                session,
-            } => {
-                let made = Client {
-                    server,
-                    made: now,
-                    is_new: session == 0,
-                    connected: None,
-                    lost: None,
-                    left: None,
-                    requests: Vec::new(),
-                };
-                self.clients.insert(client, made);
+            What::Connected(session) => {
+                (client.session, client.connected) = (session, Some(now));
             }
-            E::Connected { client, session } => {
-                self.client(client).connected = Some((now, session));
-            }
-            E::Sent { client, xid, what } => {
-                let request = Request {
-                    xid,
-                    what,
-                    sent: now,
-                    answered: None,
-                };
-                self.client(client).requests.push(request);
-            }
-            E::Answered { client, xid } => {
-                let mut requests = self.client(client).requests.iter_mut();
-                if let Some(request) = requests.find(|request| request.xid == xid) {
+            What::Sent(xid, what) => client.requests.push(Request {
+                xid,
+                what,
+                sent: now,
+                answered: None,
+            }),
+            What::Answered(xid) => {
+                if let Some(request) = client.requests.iter_mut().find(|it| it.xid == xid) {
                     request.answered = Some(now);
                 }
             }
-            E::Lost { client } => self.client(client).lost = Some(now),
-            E::Left { client } => self.client(client).left = Some(now),
-            E::Stopped { server } => self.stops.push((server, now.at, Duration::MAX)),
-            E::GoesOn { server } => {
+            What::Lost => client.lost = Some(now),
+            What::Left => client.left = Some(now),
+            _ => unreachable!("{what:?} of a client"),
+        }
+    }
+
+    fn note_server(&mut self, now: Place, server: usize, what: &What) {
+        match what {
+            What::Stopped => self.stops.push((server, now.at, Duration::MAX)),
+            What::GoesOn => {
                 let mut stops = self.stops.iter_mut().rev();
-                if let Some(stop) = stops.find(|stop| stop.0 == server) {
-                    stop.2 = now.at;
-                }
+                stops.find(|it| it.0 == server).expect("it stopped").2 = now.at;
             }
-            E::Cut { server } => {
-                self.cuts.push((server, now));
-                self.end_links(server, now);
-            }
-            E::Killed { server } => self.end_links(server, now),
+            What::Cut => self.cuts.push((server, now)),
+            _ => {}
+        }
+        if matches!(what, What::Cut | What::Killed) {
+            let mut links = self.links.values_mut();
+            let its = links
+                .by_ref()
+                .filter(|it| it.follower == server || it.leader == server);
+            its.for_each(|link| link.end = link.end.min(now));
         }
     }
 
-    fn end_links(&mut self, server: usize, now: Place) {
-        for link in self.links.values_mut() {
-            if link.follower == server || link.leader == server {
-                link.end = link.end.min(now);
-            }
+    /// A fact demands that something is so.
+    fn demand(&self, fact: &'static str, about: Of, is_so: bool, how: &str, at: Place) {
+        if !is_so {
+            let how = format!("{how}: event {} at {:?}", at.number, at.at);
+            self.verdict
+                .borrow_mut()
+                .broken
+                .push(Broken { fact, about, how });
         }
     }
 
-    fn link(&mut self, number: usize) -> &mut Link {
-        self.links.get_mut(&number).expect("it was made")
+    fn looked_at(&self, fact: &'static str) {
+        *self.verdict.borrow_mut().checked.entry(fact).or_default() += 1;
     }
 
-    fn client(&mut self, number: usize) -> &mut Client {
-        self.clients.get_mut(&number).expect("it was made")
-    }
-
-    fn checked(&self, fact: &'static str) {
-        *self.checked.borrow_mut().entry(fact).or_default() += 1;
-    }
-
-    fn breaks(&mut self, fact: &'static str, how: String) {
-        self.broken.push((fact, how));
-    }
-
-    /// How late something may be that a server does in this time.
-    fn late(&self, server: usize, from: Duration, to: Duration) -> Duration {
+    /// Whether a server has done something in time that it has to do within `limit`.
+    fn within(&self, server: usize, from: Duration, limit: Duration, until: Duration) -> bool {
         let of_server = self.stops.iter().filter(|stop| stop.0 == server);
-        let stopped = of_server.map(|stop| stop.2.min(to).saturating_sub(stop.1.max(from)));
-        self.settings.slack + stopped.sum::<Duration>()
+        let stopped = of_server.map(|stop| stop.2.min(until).saturating_sub(stop.1.max(from)));
+        until <= from + limit + self.settings.slack + stopped.sum::<Duration>()
     }
 
     /// The link over which a server served at this place.
     fn home(&self, server: usize, now: Place) -> Option<&Link> {
-        let mut links = self.links.values();
-        links.find(|link| {
-            let is_ready = link.serves.is_some_and(|it| it < now);
-            link.follower == server && is_ready && now < link.end
-        })
+        let is_home = |it: &&Link| it.serves.is_some_and(|it| it < now) && now < it.end;
+        let mut links = self.links.values().filter(|it| it.follower == server);
+        links.find(is_home)
     }
 
     /// The epoch of which a server was the leader at this place.
@@ -405,16 +327,15 @@ impl World {
             .unwrap_or_default()
     }
 
-    fn is_closed_on(&self, link: &Link, session: i64, before: Place) -> bool {
-        let mut closes = self.proposals.iter();
-        closes.any(|(zxid, it)| {
-            let is_its = it.session == session && it.kind == CLOSE_SESSION;
-            is_its && (link.commits.get(zxid).is_some_and(|at| *at < before) || it.first < before)
-        })
+    fn proposal(&self, asked: Asked) -> Option<(i64, &Proposal)> {
+        let zxid = *self.by_request.get(&asked.key())?;
+        Some((zxid, &self.proposals[&zxid]))
     }
 
-    fn proposal(&self, session: i64, xid: i32, of_session: bool) -> Option<(i64, &Proposal)> {
-        let zxid = *self.by_request.get(&(session, xid, of_session))?;
-        Some((zxid, &self.proposals[&zxid]))
+    /// The proposals that make or end sessions.
+    fn of_sessions(&self, kind: i32) -> impl Iterator<Item = (i64, &Proposal)> {
+        debug_assert!([CREATE_SESSION, CLOSE_SESSION].contains(&kind));
+        let each = self.proposals.iter().map(|(zxid, it)| (*zxid, it));
+        each.filter(move |(_, it)| it.asked.2 == kind)
     }
 }
