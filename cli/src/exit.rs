@@ -163,11 +163,6 @@ impl Failure {
         move |error| Self::new(SYSTEM, format_args!("cannot {what}: {error}"))
     }
 
-    /// The server cannot listen on the address.
-    pub(crate) fn listen(address: &str, error: &io::Error) -> Self {
-        Self::new(SYSTEM, format_args!("cannot listen on {address}: {error}"))
-    }
-
     /// The output cannot be written. If its reader has closed the pipe, as in `lockkeeper ls | head`, nobody needs to know.
     pub(crate) fn output(error: &io::Error) -> Self {
         match error.kind() {

@@ -58,7 +58,7 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         .listen
         .as_deref()
         .unwrap_or(if is_alone { USUAL } else { OWN });
-    let refused = |error| Failure::listen(listen, &error);
+    let refused = |error| Failure::system(format_args!("listen on {listen}"))(error);
     let address = resolve(listen).await.map_err(refused)?;
     let mut builder = Server::builder()
         .listen(address)

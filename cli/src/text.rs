@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use lockkeeper::locks::QueueEntry;
+use lockkeeper::{client::SessionId, locks::QueueEntry, node::Stat};
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::oneshot;
 
@@ -128,6 +128,12 @@ pub(crate) fn ago(since_1970: Duration) -> Duration {
 pub(crate) fn age(standing: &QueueEntry) -> String {
     let age = || Human(ago(standing.stat.created())).to_string();
     standing.is_readable.then(age).unwrap_or("?".to_owned())
+}
+
+/// The session that an ephemeral node belongs to. `None` for other nodes.
+pub(crate) fn owner(stat: &Stat) -> Option<String> {
+    let owner = stat.ephemeral_owner;
+    (owner != SessionId::NONE).then(|| owner.to_string())
 }
 
 /// A time in milliseconds.

@@ -4,7 +4,6 @@
 //! Not here: what the bytes mean (`engine`), the order in which they leave (`shared`).
 
 use std::{
-    convert::Infallible,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     pin::pin,
@@ -21,7 +20,6 @@ use tokio::{
         tcp::{ReadHalf, WriteHalf},
     },
     runtime::Handle,
-    sync::mpsc,
     task::{self, JoinHandle},
     time,
 };
@@ -38,15 +36,11 @@ pub(crate) struct Port {
     pub(crate) address: SocketAddr,
     server: ServerId,
     shared: Arc<Shared>,
-    alive: mpsc::WeakSender<Infallible>,
     /// The runtime of the server's tasks.
     runtime: Handle,
     /// The task that accepts connections, unless the port is closed.
     listening: Mutex<Option<JoinHandle<()>>>,
 }
-
-/// Every task holds a clone while it runs, so the receiver closes when the last task ends.
-type Alive = mpsc::Sender<Infallible>;
 
 impl Port {
     /// Stops listening. Once the future was polled, the port is closed even if the future is
@@ -69,16 +63,16 @@ impl Port {
     }
 
     fn listen(&self, listener: TcpListener) -> io::Result<()> {
-        let gone = || io::Error::other("cannot open the port: the server has stopped");
-        let alive = self.alive.upgrade().ok_or_else(gone)?;
         let (shared, server) = (Arc::clone(&self.shared), self.server);
-        // They are dropped in this order: when all tasks have ended, the port is closed.
-        let kept = (listener, alive);
-        let task = self.runtime.spawn(async move {
-            let (listener, alive) = &kept;
-            let accepting = accept_all(&shared, alive, server, listener);
+        if shared.stop.is_cancelled() {
+            let why = "cannot open the port: the server has stopped";
+            return Err(io::Error::other(why));
+        }
+        let accepting = async move {
+            let accepting = accept_all(&shared, server, &listener);
             shared.stop.run_until_cancelled(accepting).await;
-        });
+        };
+        let task = self.shared.tasks.spawn_on(accepting, &self.runtime);
         *self.listening() = Some(task);
         Ok(())
     }
@@ -100,20 +94,17 @@ pub(crate) fn for_clients(mut address: SocketAddr) -> String {
     address.to_string()
 }
 
-/// Starts the tasks of all servers, with a port for each listener. The returned receiver never gets
-/// a message; it closes when all tasks have ended.
+/// Starts the tasks of all servers, with a port for each listener.
 pub(crate) fn start(
     shared: &Arc<Shared>,
     listeners: Vec<(TcpListener, SocketAddr)>,
-) -> io::Result<(Vec<Port>, mpsc::Receiver<Infallible>)> {
-    let (alive, ended) = mpsc::channel(1);
+) -> io::Result<Vec<Port>> {
     let listeners = (0..).map(ServerId).zip(listeners);
     let ports = listeners.map(|(server, (listener, address))| {
         let port = Port {
             address,
             server,
             shared: Arc::clone(shared),
-            alive: alive.downgrade(),
             runtime: Handle::current(),
             listening: Mutex::new(None),
         };
@@ -121,27 +112,27 @@ pub(crate) fn start(
     });
     let ports = ports.collect::<io::Result<_>>()?;
     let own = Arc::clone(shared);
-    tokio::spawn(async move {
+    shared.tasks.spawn(async move {
         own.stop.run_until_cancelled(own.keep_time()).await;
-        drop(alive);
     });
-    Ok((ports, ended))
+    Ok(ports)
 }
 
-async fn accept_all(shared: &Arc<Shared>, alive: &Alive, server: ServerId, listener: &TcpListener) {
+async fn accept_all(shared: &Arc<Shared>, server: ServerId, listener: &TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, remote)) => {
-                let Some((id, outgoing)) = shared.accept(server, remote) else {
+                let Ok(place) = Arc::clone(&shared.places).try_acquire_owned() else {
                     tracing::warn!(%remote, "connection closed: the server has reached its limit of connections");
                     continue;
                 };
-                let (shared, held) = (Arc::clone(shared), alive.clone());
-                tokio::spawn(async move {
-                    let serving = serve(&shared, id, stream, &outgoing);
+                let (id, outgoing) = shared.accept(server, remote);
+                let own = Arc::clone(shared);
+                shared.tasks.spawn(async move {
+                    let serving = serve(&own, id, stream, &outgoing);
                     outgoing.cut.run_until_cancelled(serving).await;
-                    shared.ended(id);
-                    drop(held);
+                    own.forget(id);
+                    drop(place);
                 });
             }
             Err(error) => {

@@ -2,9 +2,9 @@
 //!
 //! Not here: sockets and tasks (`net`), the protocol (`engine`).
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, thread, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, thread, time::Duration};
 
-use tokio::{net::TcpListener, runtime, sync::mpsc};
+use tokio::{net::TcpListener, runtime};
 
 use crate::{
     Builder, Faults,
@@ -22,8 +22,6 @@ pub struct Server {
     pub(crate) shared: Arc<Shared>,
     /// One port; in a cluster one for each server.
     pub(crate) ports: Arc<[Port]>,
-    /// Closes when the last task of the server has ended.
-    tasks: mpsc::Receiver<Infallible>,
 }
 
 impl Server {
@@ -73,12 +71,8 @@ impl Server {
             }
             engine.set_addresses(addresses, now);
         });
-        let (ports, tasks) = net::start(&shared, listeners)?;
-        Ok(Self {
-            shared,
-            ports: Arc::from(ports),
-            tasks,
-        })
+        let ports = Arc::from(net::start(&shared, listeners)?);
+        Ok(Self { shared, ports })
     }
 
     /// The address that the server listens on; in a cluster that of the first member.
@@ -178,9 +172,10 @@ impl Server {
     ///
     /// # Cancel safety
     /// The server stops even if the future is dropped.
-    pub async fn shutdown(mut self) {
+    pub async fn shutdown(self) {
         self.shared.stop.cancel();
-        self.tasks.recv().await;
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
     }
 }
 

@@ -14,8 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     clock,
@@ -32,7 +32,10 @@ pub(crate) struct Shared {
     earlier: Notify,
     /// Cancelled when the server must stop.
     pub(crate) stop: CancellationToken,
-    max_connections: usize,
+    /// All tasks of the server.
+    pub(crate) tasks: TaskTracker,
+    /// One permit for each connection that may have a task, including those that are being closed.
+    pub(crate) places: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -40,8 +43,6 @@ struct Core {
     engine: Engine,
     peers: HashMap<ConnId, Arc<Outgoing>>,
     next_connection: u64,
-    /// The number of connections that have a task, including those that are being closed.
-    serving: usize,
     /// When the timer task will call the engine next.
     timer: Instant,
     /// How far the engine's clock is ahead of the real one.
@@ -51,11 +52,11 @@ struct Core {
 impl Shared {
     pub(crate) fn new(config: Config, max_connections: usize) -> Self {
         let now = clock::now();
+        let most = max_connections.min(Semaphore::MAX_PERMITS);
         let core = Core {
             engine: Engine::new(config, now),
             peers: HashMap::new(),
             next_connection: 0,
-            serving: 0,
             timer: now.instant,
             ahead: Duration::ZERO,
         };
@@ -63,7 +64,8 @@ impl Shared {
             core: Mutex::new(core),
             earlier: Notify::new(),
             stop: CancellationToken::new(),
-            max_connections,
+            tasks: TaskTracker::new(),
+            places: Arc::new(Semaphore::new(most)),
         }
     }
 
@@ -119,34 +121,20 @@ impl Shared {
         look(&self.lock().engine)
     }
 
-    /// Registers a new connection; `None` if there are too many.
-    pub(crate) fn accept(
-        &self,
-        server: ServerId,
-        remote: SocketAddr,
-    ) -> Option<(ConnId, Arc<Outgoing>)> {
+    /// Registers a new connection.
+    pub(crate) fn accept(&self, server: ServerId, remote: SocketAddr) -> (ConnId, Arc<Outgoing>) {
         let mut core = self.lock();
-        if core.serving >= self.max_connections {
-            return None;
-        }
-        core.serving = core.serving.saturating_add(1);
         let outgoing = Arc::new(Outgoing::new(self.stop.child_token()));
         let id = ConnId(core.next_connection);
         core.next_connection = core.next_connection.saturating_add(1);
         core.peers.insert(id, Arc::clone(&outgoing));
         drop(core);
         self.with(|engine, now| engine.connected(server, id, remote, now));
-        Some((id, outgoing))
+        (id, outgoing)
     }
 
-    /// The task of a registered connection has ended.
-    pub(crate) fn ended(&self, id: ConnId) {
-        self.forget(id);
-        let mut core = self.lock();
-        core.serving = core.serving.saturating_sub(1);
-    }
-
-    /// The client of a connection sends nothing more, so the engine forgets the connection.
+    /// The client of a connection sends nothing more, or the task of the connection ends. So the
+    /// engine forgets the connection.
     pub(crate) fn forget(&self, id: ConnId) {
         self.lock().peers.remove(&id);
         self.with(|engine, now| engine.disconnected(id, now));

@@ -50,9 +50,9 @@ pub(super) struct Answer {
     pub(super) clock_ms: Option<i64>,
     /// The identities of this client; none from servers before 3.7.
     pub(super) identities: Vec<String>,
-    /// What was refused, and why.
+    /// What was refused and why, and what to do.
     #[serde(skip)]
-    pub(super) refused: Vec<(Refused, String)>,
+    pub(super) refused: Vec<(String, &'static str)>,
     /// The node that was created through this server, which is there until the client is closed.
     #[serde(skip)]
     pub(super) node: Option<String>,
@@ -62,17 +62,6 @@ pub(super) struct Answer {
     /// The configuration of the ensemble; empty from a server that runs alone, or is older than 3.5.
     #[serde(skip)]
     pub(super) config: String,
-}
-
-/// What a server may refuse in a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    Watch,
-    Container,
-    Node,
-    /// A node, by a server that throttles.
-    Throttled,
-    Chroot,
 }
 
 /// Asks one server. The client is the open session with it.
@@ -201,8 +190,10 @@ async fn examine(
     answer.round_trip_ms = Some(round_trip.as_secs_f64() * 1e3);
     if client.exists("/").await?.is_none() {
         let chroot = args.servers.servers().ok().and_then(|it| it.chroot());
-        let chroot = chroot.unwrap_or_default().to_owned();
-        answer.refused.push((Refused::Chroot, chroot));
+        let what = format!("no such chroot: {}", chroot.unwrap_or_default());
+        let cure =
+            "create it with `lockkeeper create --parents` and --connect without it, or correct it";
+        answer.refused.push((what, cure));
         return Ok(());
     }
     let config = client.get_config().await.ok().and_then(|it| it.data);
@@ -214,11 +205,12 @@ async fn examine(
         .collect();
     let watch = client.add_watch("/", AddWatchMode::PERSISTENT).await;
     answer.persistent_watches = Some(watch.is_ok());
-    let mut refused = |what, error: Option<Error>| {
-        let error = error.map(|error| (what, Plain(&error).to_string()));
+    let mut refused = |what, cure, error: Option<Error>| {
+        let error = error.map(|error| (format!("{what}: {}", Plain(&error)), cure));
         answer.refused.extend(error);
     };
-    refused(Refused::Watch, watch.err());
+    let cure = "use ZooKeeper 3.6 or later for watch and queue --follow";
+    refused("no persistent watches", cure, watch.err());
     if args.no_write {
         return Ok(());
     }
@@ -240,14 +232,15 @@ async fn examine(
     }
     .await;
     let error = created.err();
-    let what = match error.as_ref().and_then(Error::code) {
-        Some(ErrorCode::THROTTLED_OP) => Refused::Throttled,
-        _ => Refused::Node,
+    let cure = match error.as_ref().and_then(Error::code) {
+        Some(ErrorCode::THROTTLED_OP) => "wait, for example with --wait 1m",
+        _ => "give an identity that may, or a chroot, or --no-write",
     };
-    refused(what, error);
+    refused("no node was created below /", cure, error);
     answer.node = clock.is_some().then_some(node);
     (answer.clock_ms, answer.containers) = (clock, Some(container.is_ok()));
-    refused(Refused::Container, container.err());
+    let cure = "use ZooKeeper 3.5.1 or later, or create the directories of locks yourself";
+    refused("no container was created below /", cure, container.err());
     Ok(())
 }
 

@@ -40,46 +40,28 @@ pub(super) fn membership(answers: &[Answer]) -> Vec<Problem> {
     let voters = all.iter().filter(|(_, votes)| *votes);
     let voters: Vec<_> = voters.map(|(address, _)| address.as_str()).collect();
     let names = voters.join(", ");
-    let problem = |server: &Answer, what, cure, is_note| Problem {
-        server: server.server.clone(),
-        what,
-        cure,
-        is_note,
-    };
     let (asked, count) = (answers.len(), voters.len());
     let (members, others): (Vec<_>, Vec<_>) = answers.iter().partition(|it| is_member(it));
     let mut problems = Vec::new();
     // A single name may stand for all members, unless it is the one of a member.
     if count > asked && (asked > 1 || !members.is_empty()) {
-        problems.push(problem(
-            source,
-            format!(
-                "--connect lacks members: the ensemble has {count} ({names}), and it names {asked}"
-            ),
-            "name all members: a client goes on as long as it knows a server that serves",
-            false,
-        ));
+        let what = format!(
+            "--connect lacks members: the ensemble has {count} ({names}), and it names {asked}"
+        );
+        let cure = "name all members: a client goes on as long as it knows a server that serves";
+        problems.push(Problem::new(source, false, what, cure));
     }
-    if voters
-        .iter()
-        .all(|voter| members.iter().any(|it| it.server == *voter))
-    {
-        problems.extend(others.into_iter().map(|it| {
-            problem(
-                it,
-                format!("it is not a member of the ensemble, whose voting members are {names}"),
-                "leave it out of --connect, unless this is another name of a member",
-                true,
-            )
-        }));
+    let is_asked = |voter: &&str| members.iter().any(|it| it.server == *voter);
+    if voters.iter().all(is_asked) {
+        let what = format!("it is not a member of the ensemble, whose voting members are {names}");
+        let cure = "leave it out of --connect, unless this is another name of a member";
+        let problem = |it| Problem::new(it, true, what.clone(), cure);
+        problems.extend(others.into_iter().map(problem));
     }
     if count % 2 == 0 {
-        problems.push(problem(
-            source,
-            format!("the ensemble has an even number of voting members: {count}"),
-            "take one away, or add one: with one less, as many servers may fail",
-            true,
-        ));
+        let what = format!("the ensemble has an even number of voting members: {count}");
+        let cure = "take one away, or add one: with one less, as many servers may fail";
+        problems.push(Problem::new(source, true, what, cure));
     }
     problems
 }

@@ -2,11 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{
-    ask::{Answer, Refused},
-    ensemble,
-    report::Problem,
-};
+use super::{ask::Answer, ensemble, report::Problem};
 use crate::duration::Human;
 
 /// Clocks that are further apart make the times in the output of this program, and of logs, hard to compare.
@@ -24,14 +20,8 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
         .filter_map(|it| it.version.as_deref())
         .collect();
     for answer in answers {
-        let mut tell = |is_note, what, cure| {
-            problems.push(Problem {
-                server: answer.server.clone(),
-                what,
-                cure,
-                is_note,
-            });
-        };
+        let mut tell =
+            |is_note, what, cure| problems.push(Problem::new(answer, is_note, what, cure));
         if !is_encrypted && answer.error.is_none() && !is_local(&answer.server) {
             tell(
                 true,
@@ -108,30 +98,8 @@ fn examine(answer: &Answer, add: &mut impl FnMut(String, &'static str)) {
             "synchronize the clocks: ages and times in the output are wrong, locks are not affected",
         );
     }
-    for (what, why) in &answer.refused {
-        let (what, cure) = match what {
-            Refused::Watch => (
-                "no persistent watches",
-                "use ZooKeeper 3.6 or later for watch and queue --follow",
-            ),
-            Refused::Container => (
-                "no container was created below /",
-                "use ZooKeeper 3.5.1 or later, or create the directories of locks yourself",
-            ),
-            Refused::Node => (
-                "no node was created below /",
-                "give an identity that may, or a chroot, or --no-write",
-            ),
-            Refused::Throttled => (
-                "no node was created below /",
-                "wait, for example with --wait 1m",
-            ),
-            Refused::Chroot => (
-                "no such chroot",
-                "create it with `lockkeeper create --parents` and --connect without it, or correct it",
-            ),
-        };
-        add(format!("{what}: {why}"), cure);
+    for (what, cure) in &answer.refused {
+        add(what.clone(), cure);
     }
 }
 
@@ -205,7 +173,7 @@ mod tests {
     #[test]
     fn a_healthy_server_has_no_problem_and_each_fault_is_one() {
         assert_eq!(of(&[healthy()], false), []);
-        let faults: [(Fault, &str); 8] = [
+        let faults: [(Fault, &str); 7] = [
             (
                 |it| it.digest_mismatches = Some(1),
                 "may differ from those of its leader (digest mismatches: 1)",
@@ -219,12 +187,8 @@ mod tests {
                 "a round trip takes 201 ms",
             ),
             (
-                |it| it.refused = vec![(Refused::Watch, "x".into())],
-                "no persistent watches: x",
-            ),
-            (
-                |it| it.refused = vec![(Refused::Container, "x".into())],
-                "no container",
+                |it| it.refused = vec![("no container: x".into(), "")],
+                "no container: x",
             ),
             (
                 |it| it.clock_ms = Some(-61_000),

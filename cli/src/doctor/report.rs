@@ -19,6 +19,17 @@ pub(super) struct Problem {
     pub(super) is_note: bool,
 }
 
+impl Problem {
+    pub(super) fn new(of: &Answer, is_note: bool, what: String, cure: &'static str) -> Self {
+        Self {
+            server: of.server.clone(),
+            what,
+            cure,
+            is_note,
+        }
+    }
+}
+
 /// A block for each server, and the problems.
 pub(super) fn text(answers: &[Answer], problems: &[Problem]) -> String {
     let block = |answer: &Answer| {

@@ -4,9 +4,7 @@ use std::{ffi::OsStr, future::ready, os::unix::ffi::OsStrExt as _};
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use lockkeeper::{
-    Client, CreateMode, Error, Version, client::SessionId, node::Stat, proto::ErrorCode,
-};
+use lockkeeper::{Client, CreateMode, Error, Version, node::Stat, proto::ErrorCode};
 use tokio::io::AsyncReadExt as _;
 
 use super::{
@@ -121,8 +119,7 @@ async fn unused(client: &Client, found: &[Found]) -> Result<(), Failure> {
     let stats = leaves.map(async |leaf| (&leaf.path, client.exists(&leaf.path).await));
     let mut stats = stream::iter(stats).buffered(AT_ONCE);
     while let Some((path, stat)) = stats.next().await {
-        let owner = stat?.map_or(SessionId::NONE, |stat| stat.ephemeral_owner);
-        if owner != SessionId::NONE {
+        if let Some(owner) = stat?.as_ref().and_then(text::owner) {
             return Err(failure!(
                 REFUSED,
                 "{path}: session {owner} uses it; nothing was deleted; --force deletes it, too"

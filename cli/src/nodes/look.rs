@@ -1,7 +1,7 @@
 //! `lockkeeper ls`, `get` and `stat`: show one node, or what is below it.
 
 use futures::{StreamExt as _, stream};
-use lockkeeper::{Client, client::SessionId, node::Stat, proto::path};
+use lockkeeper::{Client, proto::path};
 
 use serde_json::Value;
 
@@ -53,7 +53,7 @@ pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
             stat.data_length.to_string(),
             stat.num_children.to_string(),
             text::moment(stat.modified()).to_string(),
-            owner(&stat),
+            text::owner(&stat).unwrap_or("-".to_owned()),
             shown(path),
         ]);
     }
@@ -90,18 +90,10 @@ pub(super) async fn stat(args: &StatArgs, client: &Client) -> Result<(), Failure
             "path" => text::name(path),
             "created_ms" => text::moment(stat.created()).to_string(),
             "changed_ms" => text::moment(stat.modified()).to_string(),
-            "session" => owner(&stat),
+            "session" => text::owner(&stat).unwrap_or("-".to_owned()),
             _ => value.to_string(),
         };
         [name.trim_end_matches("_ms").to_owned(), value]
     });
     text::print(text::table(&rows.collect::<Vec<_>>()))
-}
-
-/// The session that an ephemeral node belongs to; `-` for other nodes.
-pub(super) fn owner(stat: &Stat) -> String {
-    match stat.ephemeral_owner {
-        SessionId::NONE => "-".to_owned(),
-        owner => owner.to_string(),
-    }
 }

@@ -2,8 +2,10 @@
 //!
 //! Invariant: later versions may add keys, but remove none.
 
-use lockkeeper::{client::SessionId, node::Stat};
+use lockkeeper::node::Stat;
 use serde_json::{Value, json};
+
+use crate::text;
 
 /// One object in one line.
 pub(super) fn line(path: &str, stat: &Stat) -> String {
@@ -11,8 +13,6 @@ pub(super) fn line(path: &str, stat: &Stat) -> String {
 }
 
 pub(super) fn facts(path: &str, stat: &Stat) -> Value {
-    let session =
-        (stat.ephemeral_owner != SessionId::NONE).then(|| stat.ephemeral_owner.to_string());
     json!({
         "path": path,
         "version": stat.version.0,
@@ -20,7 +20,7 @@ pub(super) fn facts(path: &str, stat: &Stat) -> Value {
         "children": stat.num_children,
         "created_ms": stat.ctime,
         "changed_ms": stat.mtime,
-        "session": session,
+        "session": text::owner(stat),
         "czxid": stat.czxid.0,
         "mzxid": stat.mzxid.0,
         "pzxid": stat.pzxid.0,

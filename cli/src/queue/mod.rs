@@ -15,7 +15,7 @@ mod json;
 mod table;
 
 use clap::Args;
-use futures::{FutureExt as _, Stream, StreamExt as _};
+use futures::StreamExt as _;
 use lockkeeper::{
     Client,
     locks::{QueueEntry, inspect},
@@ -23,6 +23,9 @@ use lockkeeper::{
 };
 
 use crate::{client::ClientArgs, exit::Failure, outage, paths, text};
+
+/// How many events may share a listing.
+const AT_ONCE: usize = 1024;
 
 /// Show who holds a lock, and who waits for it
 #[derive(Args, Debug)]
@@ -87,14 +90,15 @@ async fn follow(
 ) -> Result<(), Failure> {
     // The watch comes before the first listing, so that no change between the two is missed.
     let watcher = client.add_watch(&args.path, AddWatchMode::PERSISTENT_RECURSIVE);
-    let mut watcher = watcher.await?;
+    // One listing is enough for all events that have arrived meanwhile.
+    let mut events = watcher.await?.ready_chunks(AT_ONCE);
     loop {
         print(args, client, seen).await?;
-        // One listing is enough for all events that have arrived meanwhile.
-        match newest(&mut watcher).await {
-            Some(Err(error)) => return Err(error.into()),
-            None => return Ok(()),
-            Some(Ok(_)) => {}
+        let Some(events) = events.next().await else {
+            return Ok(());
+        };
+        for event in events {
+            event?;
         }
     }
 }
@@ -122,36 +126,4 @@ async fn print(
     })?;
     *seen = Some(now);
     Ok(())
-}
-
-/// Waits for an event, and takes all that have arrived. Returns the last one, or the end.
-async fn newest<T, E>(
-    events: &mut (impl Stream<Item = Result<T, E>> + Unpin),
-) -> Option<Result<T, E>> {
-    let mut newest = events.next().await;
-    while let Some(Ok(_)) = newest
-        && let Some(more) = events.next().now_or_never()
-    {
-        newest = more;
-    }
-    newest
-}
-
-#[cfg(test)]
-mod tests {
-    use futures::stream;
-
-    use super::*;
-
-    /// The end of the watch was taken for one of many events, and the command ended with success.
-    #[test]
-    fn the_end_behind_many_events_is_not_lost() {
-        let mut events = stream::iter([Ok(1), Ok(2), Err("the end")]).chain(stream::pending());
-        assert_eq!(
-            newest(&mut events).now_or_never(),
-            Some(Some(Err("the end")))
-        );
-        let mut events = stream::iter([Ok::<_, ()>(1), Ok(2)]).chain(stream::pending());
-        assert_eq!(newest(&mut events).now_or_never(), Some(Some(Ok(2))));
-    }
 }

@@ -1,9 +1,6 @@
 //! The table that `lockkeeper queue` prints for people.
 
-use lockkeeper::{
-    client::SessionId,
-    locks::{Kind, QueueEntry},
-};
+use lockkeeper::locks::{Kind, QueueEntry};
 
 use super::author;
 use crate::text;
@@ -65,10 +62,7 @@ fn row(standing: &QueueEntry, long: bool) -> [String; 6] {
         ahead.unwrap_or_default(),
         text::age(standing),
         role(standing.kind).to_owned(),
-        match standing.stat.ephemeral_owner {
-            SessionId::NONE => "-".to_owned(),
-            session => session.to_string(),
-        },
+        text::owner(&standing.stat).unwrap_or("-".to_owned()),
         who(standing, long),
     ]
 }
@@ -91,7 +85,7 @@ pub(super) fn who(standing: &QueueEntry, long: bool) -> String {
 
 /// Whether the contender's node goes when its session ends. Somebody has made the others by mistake.
 pub(super) fn expires(standing: &QueueEntry) -> bool {
-    standing.stat.ephemeral_owner != SessionId::NONE || !standing.is_readable
+    text::owner(&standing.stat).is_some() || !standing.is_readable
 }
 
 /// The role of a contender, in both outputs.

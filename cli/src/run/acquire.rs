@@ -125,44 +125,35 @@ pub(super) async fn in_time<T>(
     })
 }
 
-/// A lock at a path, and the way in which this command takes it.
-#[derive(Debug)]
-enum Lock {
-    /// As the only holder.
-    Exclusive(Mutex),
-    /// As a reader, together with other readers (`--shared`).
-    Shared(RwLock),
-    /// As one of a fixed number of holders (`--holders`).
-    OneOfSome(Semaphore),
-}
-
-impl Lock {
-    /// The lock that the arguments ask for. Its node contains `who`.
-    fn new(client: &Client, args: &RunArgs, who: String) -> Result<Self, Failure> {
-        let path = &args.path;
-        let lock = || {
-            Ok(if let Some(holders) = args.holders {
-                let semaphore = Semaphore::new(client, path, holders.get())?;
-                Self::OneOfSome(semaphore.with_data(who))
-            } else if args.shared {
-                Self::Shared(RwLock::new(client, path)?.with_data(who))
-            } else {
-                Self::Exclusive(Mutex::new(client, path)?.with_data(who))
-            })
+/// Takes the lock that the arguments ask for. Its node contains `who`. `None` if the lock is taken, and the attempt does not wait.
+async fn attempt(
+    client: &Client,
+    args: &RunArgs,
+    who: String,
+    waits: bool,
+) -> Result<Option<Guard>, LockError> {
+    let path = &args.path;
+    if let Some(holders) = args.holders {
+        let semaphore = Semaphore::new(client, path, holders.get())?.with_data(who);
+        return if waits {
+            semaphore.acquire().await.map(Some)
+        } else {
+            semaphore.try_acquire().await
         };
-        lock().map_err(|error: LockError| Failure::lock(path, error))
     }
-
-    /// `None` if the lock is taken, and the attempt does not wait.
-    async fn attempt(&self, waits: bool) -> Result<Option<Guard>, LockError> {
-        match self {
-            Self::Exclusive(mutex) if waits => mutex.lock().await.map(Some),
-            Self::Exclusive(mutex) => mutex.try_lock().await,
-            Self::Shared(lock) if waits => lock.read().await.map(Some),
-            Self::Shared(lock) => lock.try_read().await,
-            Self::OneOfSome(semaphore) if waits => semaphore.acquire().await.map(Some),
-            Self::OneOfSome(semaphore) => semaphore.try_acquire().await,
-        }
+    if args.shared {
+        let lock = RwLock::new(client, path)?.with_data(who);
+        return if waits {
+            lock.read().await.map(Some)
+        } else {
+            lock.try_read().await
+        };
+    }
+    let mutex = Mutex::new(client, path)?.with_data(who);
+    if waits {
+        mutex.lock().await.map(Some)
+    } else {
+        mutex.try_lock().await
     }
 }
 
@@ -177,8 +168,8 @@ pub(super) async fn acquire(
     wait: Wait,
 ) -> Result<Guard, Failure> {
     let path = &args.path;
-    let lock = Lock::new(client, args, who)?;
-    match told(client, path, lock.attempt(!wait.is_try())).await {
+    let guard = attempt(client, args, who, !wait.is_try());
+    match told(client, path, guard).await {
         Ok(Some(guard)) => Ok(guard),
         Ok(None) => {
             let standing = standing(client, path).await;

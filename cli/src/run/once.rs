@@ -29,14 +29,6 @@ pub(super) struct Once<'a> {
     period: Duration,
 }
 
-/// The moment of a check, by the servers' clock.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Checked {
-    now_ms: i64,
-    /// The version of the record that was read.
-    version: Version,
-}
-
 impl<'a> Once<'a> {
     pub(super) fn new(client: &'a Client, path: &'a str, period: Duration) -> Self {
         let [record, clock] = Self::nodes(path);
@@ -56,21 +48,14 @@ impl<'a> Once<'a> {
         [record, clock]
     }
 
-    /// Looks whether the command has run in this period.
+    /// Looks whether the command has run in this period. Returns the servers' time, and the version of the record.
     ///
     /// # Errors
     /// [`exit::ALREADY_DONE`] if it has.
-    pub(super) async fn check(&self) -> Result<Checked, Failure> {
-        // The record is read before the clock: a start in between is not seen here, but under the lock.
-        let record = match self.client.get_data(&self.record).await {
-            Err(error) if error.is_no_node() => {
-                self.create().await?;
-                self.client.get_data(&self.record).await
-            }
-            record => record,
-        };
-        let record = record?;
+    pub(super) async fn check(&self) -> Result<(i64, Version), Failure> {
+        // The clock makes both nodes if they are missing. A start behind it is one of this period or a later one.
         let now_ms = self.now().await?;
+        let record = self.client.get_data(&self.record).await?;
         let data = record.data.unwrap_or_default();
         let text = String::from_utf8_lossy(&data);
         let text = text.trim();
@@ -89,15 +74,12 @@ impl<'a> Once<'a> {
             let message = format_args!("{path}: it has run in this period of {period}");
             return Err(Failure::new(exit::ALREADY_DONE, message));
         }
-        Ok(Checked {
-            now_ms,
-            version: record.stat.version,
-        })
+        Ok((now_ms, record.stat.version))
     }
 
     /// Checks again, and notes the start of the command, all under the lock.
     pub(super) async fn begin(&self, guard: &Guard) -> Result<(), Failure> {
-        let Checked { now_ms, version } = self.check().await?;
+        let (now_ms, version) = self.check().await?;
         let noted = guard
             .transaction()
             .set_data(&self.record, now_ms.to_string(), version);
@@ -113,7 +95,7 @@ impl<'a> Once<'a> {
         let write = || self.client.set_data(&self.clock, "", Version::ANY);
         let mut written = write().await;
         if written.as_ref().is_err_and(Error::is_no_node) {
-            self.create().await?;
+            create_all(self.client, &self.clock).await?;
             written = write().await;
         }
         Ok(written?.mtime)
@@ -122,9 +104,5 @@ impl<'a> Once<'a> {
     fn period_of(&self, ms: i64) -> i64 {
         let length = i64::try_from(self.period.as_millis()).unwrap_or(i64::MAX);
         ms.div_euclid(length.max(1))
-    }
-
-    async fn create(&self) -> Result<(), Failure> {
-        Ok(create_all(self.client, &self.clock).await?)
     }
 }

@@ -56,7 +56,7 @@ fn spoken(line: &str) -> Option<(Side, Vec<u8>)> {
 
 pub(super) async fn spy(args: &SpyArgs) -> Result<u8, Failure> {
     let mut signals = Signals::catch(&ENDING)?;
-    let refused = |error| Failure::listen(&args.listen, &error);
+    let refused = |error| Failure::system(format_args!("listen on {}", args.listen))(error);
     let listener = &TcpListener::bind(&args.listen).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     say!("listening on {address}, relaying to {}", args.connect);
