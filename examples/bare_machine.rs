@@ -3,146 +3,69 @@
 //! The state machine decides everything: which server is next, when to ping, which reply belongs to
 //! which request. This program only moves bytes and tells it the time.
 
-use std::{
-    io::{self, ErrorKind, Read, Write},
-    net::TcpStream,
-    time::{Duration, Instant},
-};
+use std::io::{self, ErrorKind, Read, Write};
+use std::{net::TcpStream, thread, time::Duration, time::Instant};
 
-use lockkeeper::{
-    CreateMode, Error,
-    client::{ConnectString, State},
-    error::Cause,
-    node::Acl,
-    proto::{
-        Request, Response, frame,
-        records::{CreateRequest, GetDataRequest},
-    },
-    raw::machine::{BytesMut, Config, Input, Machine, Output, RequestOptions},
-};
+use lockkeeper::client::{ConnectString, State};
+use lockkeeper::proto::{Request, frame, records::Empty};
+use lockkeeper::raw::machine::{BytesMut, Config, Input, Machine, Output, RequestOptions};
 
-/// A session and its connection. Requests are told apart by a number.
-struct Session {
-    machine: Machine<u32>,
-    stream: Option<TcpStream>,
-    received: BytesMut,
-    unsent: BytesMut,
-}
+const MOMENT: Duration = Duration::from_millis(1);
 
-impl Session {
-    fn new(servers: &ConnectString) -> Self {
-        // A program that runs in several copies gives each a seed of its own.
-        let mut machine = Machine::new(Config::new(servers, 1), Instant::now());
-        machine.handle(Instant::now(), Input::Tick);
-        Self {
-            machine,
-            stream: None,
-            received: BytesMut::new(),
-            unsent: BytesMut::new(),
-        }
+/// A stream, and what it has received of an incomplete message.
+type Connection = (TcpStream, BytesMut);
+
+fn move_bytes(machine: &mut Machine<()>, connection: &mut Connection) -> io::Result<()> {
+    let ((stream, received), now) = (connection, Instant::now());
+    let (mut unsent, mut buffer) = (BytesMut::new(), [0; 4096]);
+    machine.transmit(now, &mut unsent);
+    stream.write_all(&unsent)?;
+    let wait = machine.next_deadline().map_or(MOMENT, |it| it - now);
+    stream.set_read_timeout(Some(wait.max(MOMENT)))?;
+    match stream.read(&mut buffer) {
+        Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+        Ok(length) => received.extend_from_slice(&buffer[..length]),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+        Err(error) => return Err(error),
     }
-
-    /// Does what the machine asks for, then waits for bytes or for its next deadline. Returns the
-    /// requests that are done.
-    fn turn(&mut self) -> Vec<(u32, Result<Response, Error>)> {
-        let mut done = Vec::new();
-        while let Some(output) = self.machine.poll_output() {
-            match output {
-                Output::Connect(endpoint) => {
-                    let input = match TcpStream::connect((&*endpoint.host, endpoint.port)) {
-                        Ok(stream) => {
-                            self.stream = Some(stream);
-                            Input::Connected
-                        }
-                        Err(error) => Input::Disconnected(Cause::from(&error)),
-                    };
-                    self.received.clear();
-                    self.unsent.clear();
-                    self.machine.handle(Instant::now(), input);
-                }
-                Output::Disconnect => self.stream = None,
-                Output::Completed(number, result) => done.push((number, result)),
-                Output::State(snapshot) => println!("{:?}", snapshot.state),
-                _ => {} // watches: not used here
-            }
-        }
-        self.machine.transmit(Instant::now(), &mut self.unsent);
-        if let Err(error) = self.move_bytes() {
-            self.stream = None;
-            self.machine
-                .handle(Instant::now(), Input::Disconnected(Cause::from(&error)));
-        }
-        self.machine.handle(Instant::now(), Input::Tick);
-        done
+    while let Some(frame) = frame::split(received, frame::SERVER_LIMIT).map_err(io::Error::other)? {
+        machine.handle(Instant::now(), Input::Frame(frame));
     }
-
-    fn move_bytes(&mut self) -> io::Result<()> {
-        let next = self.machine.next_deadline();
-        let wait = next.map_or(Duration::MAX, |next| {
-            next.saturating_duration_since(Instant::now())
-        });
-        let wait = wait.clamp(Duration::from_millis(1), Duration::from_millis(100));
-        let Some(stream) = &mut self.stream else {
-            std::thread::sleep(wait);
-            return Ok(());
-        };
-        stream.write_all(&self.unsent)?;
-        self.unsent.clear();
-        stream.set_read_timeout(Some(wait))?;
-        let mut buffer = [0; 4096];
-        match stream.read(&mut buffer) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(length) => self.received.extend_from_slice(&buffer[..length]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Err(error) => return Err(error),
-        }
-        let broken = |_| io::Error::from(ErrorKind::InvalidData);
-        while let Some(message) =
-            frame::split(&mut self.received, frame::SERVER_LIMIT).map_err(broken)?
-        {
-            self.machine.handle(Instant::now(), Input::Frame(message));
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = lockkeeper_server::Server::builder().start_on_thread()?;
     let servers: ConnectString = server.connect_string().parse()?;
-
-    let mut session = Session::new(&servers);
-    let create = Request::Create2(CreateRequest {
-        path: "/bare".to_owned(),
-        data: Some("by hand".into()),
-        acl: Some(Acl::OPEN_UNSAFE.into()),
-        flags: CreateMode::Ephemeral.flags(),
-    });
-    let read = Request::GetData(GetDataRequest {
-        path: "/bare".to_owned(),
-        watch: false,
-    });
-    // Both go out in one write, as soon as there is a connection.
+    // A program that runs in several copies gives each a seed of its own.
     let now = Instant::now();
-    session
-        .machine
-        .submit(now, 1, create, RequestOptions::at(now));
-    session
-        .machine
-        .submit(now, 2, read, RequestOptions::at(now));
-    let mut done = Vec::new();
-    while done.len() < 2 {
-        done.extend(session.turn());
-    }
-    assert_eq!((done[0].0, done[0].1.is_ok(), done[1].0), (1, true, 2));
-    let Ok(Response::GetData(node)) = &done[1].1 else {
-        return Err(format!("the read failed: {:?}", done[1].1).into());
-    };
-    println!("read {:?}", node.data);
-    assert_eq!(node.data.as_deref(), Some(&b"by hand"[..]));
-
-    session.machine.close(Instant::now());
-    while session.machine.link().state() != State::Closed {
-        session.turn();
+    let (mut machine, mut connection) = (Machine::new(Config::new(&servers, 1), now), None);
+    machine.submit(now, (), Request::WhoAmI(Empty {}), RequestOptions::at(now));
+    while machine.link().state() != State::Closed {
+        machine.handle(Instant::now(), Input::Tick);
+        while let Some(output) = machine.poll_output() {
+            match output {
+                Output::Connect(to) => {
+                    let stream = TcpStream::connect((&*to.host, to.port))?;
+                    connection = Some((stream, BytesMut::new()));
+                    machine.handle(Instant::now(), Input::Connected);
+                }
+                Output::Disconnect => connection = None,
+                Output::Completed((), result) => {
+                    println!("{:?}", result?);
+                    machine.close(Instant::now());
+                }
+                _ => {} // changes of the state, and watches
+            }
+        }
+        let Some(open) = &mut connection else {
+            thread::sleep(MOMENT);
+            continue;
+        };
+        if let Err(error) = move_bytes(&mut machine, open) {
+            connection = None;
+            machine.handle(Instant::now(), Input::Disconnected((&error).into()));
+        }
     }
     Ok(())
 }

@@ -8,66 +8,39 @@ use std::time::Duration;
 
 use lockkeeper::{Client, CreateMode, Election, Guard, LockError, Version, error::Loss};
 use lockkeeper_server::Server;
-use tokio::{sync::watch, time::sleep};
+use tokio::time::sleep;
 
-/// How long a leader may go on when the program is told to stop.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Runs jobs until there is none, or `stop` says so. Returns their number.
-async fn run_jobs(
-    guard: &Guard,
-    jobs: &str,
-    id: &str,
-    stop: &watch::Receiver<bool>,
-) -> Result<u32, LockError> {
-    let mut done = 0;
-    let mut names = guard.client().get_children(jobs).await?;
-    names.sort();
-    for name in names {
-        if *stop.borrow() {
-            break;
-        }
+/// Runs the jobs that are there.
+async fn run_jobs(guard: &Guard, id: &'static str) -> Result<(), LockError> {
+    for name in guard.client().get_children("/jobs").await? {
         println!("{id} runs {name}");
         sleep(Duration::from_millis(5)).await; // the job
-        guard
+        let done = guard
             .transaction()
-            .delete(&format!("{jobs}/{name}"), Version::ANY)
-            .create(
-                &format!("{jobs}-done/{name}"),
-                id.to_owned(),
-                CreateMode::Persistent,
-            )
-            .commit()
-            .await?;
-        done += 1;
+            .delete(&format!("/jobs/{name}"), Version::ANY)
+            .create(&format!("/done/{name}"), id, CreateMode::Persistent);
+        done.commit().await?;
     }
-    Ok(done)
+    Ok(())
 }
 
-/// One copy of the program. Returns how many jobs it has done.
-async fn copy(
-    client: &Client,
-    jobs: &str,
-    id: &str,
-    mut stop: watch::Receiver<bool>,
-) -> Result<u32, LockError> {
-    let election = Election::new(client, &format!("{jobs}-leader"))?.with_data(id.to_owned());
+/// One copy of the program. It begins again when it has lost the leadership or the servers.
+async fn copy(client: &Client, id: &'static str) -> Result<(), LockError> {
+    let election = Election::new(client, "/leader")?.with_data(id);
     loop {
-        let working = stop.clone();
-        let shutdown = stop.wait_for(|stop| *stop);
-        let work = async |guard: &Guard| run_jobs(guard, jobs, id, &working).await;
-        let again = match election.lead_until(shutdown, PATIENCE, work).await {
-            Ok(None) => return Ok(0), // told to stop while it waited
-            Ok(Some(Ok(done))) => return Ok(done),
-            Ok(Some(Err(error))) | Err(error) => error,
+        let led = election.lead(async |guard| run_jobs(guard, id).await).await;
+        let error = match led.and_then(|done| done) {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
         };
-        let is_over = again
-            .loss()
-            .map_or(!again.is_transient(), |loss| loss == Loss::Closed);
-        if is_over {
-            return Err(again);
+        let may_succeed = match error.loss() {
+            Some(loss) => loss != Loss::Closed,
+            None => error.is_transient(),
+        };
+        if !may_succeed {
+            return Err(error);
         }
-        eprintln!("{id} begins again: {again}");
+        eprintln!("{id} begins again: {error}");
         sleep(Duration::from_millis(100)).await;
     }
 }
@@ -75,38 +48,16 @@ async fn copy(
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start().await?;
-    let (one, two) = (
-        Client::connect(&server.connect_string()).await?,
-        Client::connect(&server.connect_string()).await?,
-    );
-    let jobs = one
-        .create("/jobs-", "", CreateMode::PersistentSequential)
-        .await?
-        .path;
-    one.create(&format!("{jobs}-done"), "", CreateMode::Persistent)
-        .await?;
-    for number in 1..=6 {
-        one.create(&format!("{jobs}/job-{number}"), "", CreateMode::Persistent)
-            .await?;
+    let one = Client::connect(&server.connect_string()).await?;
+    let two = Client::connect(&server.connect_string()).await?;
+    for path in ["/done", "/jobs", "/jobs/a", "/jobs/b", "/jobs/c"] {
+        one.create(path, "", CreateMode::Persistent).await?;
     }
-
-    // A signal handler would send this. The first copy is told to stop after its second job.
-    let (stop_one, stop_two) = (watch::Sender::new(false), watch::Sender::new(false));
-    let stopping = async {
-        while one.get_children(&format!("{jobs}-done")).await?.len() < 2 {
-            sleep(Duration::from_millis(1)).await;
-        }
-        stop_one.send_replace(true);
-        Ok(())
-    };
-    let (first, second, ()) = tokio::try_join!(
-        copy(&one, &jobs, "copy 1", stop_one.subscribe()),
-        copy(&two, &jobs, "copy 2", stop_two.subscribe()),
-        stopping
-    )?;
-    println!("copy 1 has done {first} jobs, copy 2 has done {second}");
-    assert_eq!(one.get_children(&format!("{jobs}-done")).await?.len(), 6);
-    assert!(one.get_children(&jobs).await?.is_empty());
+    // As after a long pause of the first copy.
+    server.faults().expire(one.snapshot().session_id);
+    tokio::try_join!(copy(&one, "copy 1"), copy(&two, "copy 2"))?;
+    assert!(two.get_children("/jobs").await?.is_empty());
+    assert_eq!(two.get_children("/done").await?.len(), 3);
     Ok(())
 }
 

@@ -382,8 +382,9 @@ fn every_picture_is_readable_on_a_telephone_and_in_dark_mode() {
     assert_eq!(pictures, 3);
 }
 
+/// An example shows one idea.
 #[test]
-fn every_example_is_listed_and_runs_as_a_test() {
+fn every_example_is_short_and_listed_and_runs_as_a_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |file| fs::read_to_string(root.join(file)).unwrap();
     let (list, manifest) = (read("examples/README.md"), read("Cargo.toml"));
@@ -396,6 +397,12 @@ fn every_example_is_listed_and_runs_as_a_test() {
             assert!(list.contains(&format!("[`{name}`]({name}.rs)")), "{name}");
             let runs = format!("[[example]]\nname = \"{name}\"\ntest = true\n");
             assert!(manifest.contains(&runs), "{name}");
+            let source = fs::read_to_string(&path).unwrap();
+            let lines = source.lines().map(str::trim_start);
+            let program = lines.take_while(|line| !["#[test]", "#[cfg(test)]"].contains(line));
+            let is_code = |line: &&str| !line.is_empty() && !line.starts_with("//");
+            let count = program.filter(is_code).count();
+            assert!(count <= 60, "{name}: {count} lines of code before its test");
         }
     }
     assert_eq!(found, list.matches(".rs)").count());

@@ -1,16 +1,18 @@
 //! The cost of locks on the wire: requests, and writes to the socket, counted at the client's
 //! transport.
 //!
-//! All requests in one write need only one round trip. Nothing here is timed.
+//! All requests in one write need only one round trip. No real time is measured.
 //!
-//! `costs` measures every operation for the table in `docs/costs.md`. Not here: what a
-//! crowd of one client costs (`recipes/tests/crowd.rs`).
+//! `costs` measures every operation for the table in `docs/costs.md`; `budget` counts what sessions
+//! and holders send as time passes. Not here: what a crowd of one client costs
+//! (`recipes/tests/crowd.rs`).
 
+mod budget;
 mod costs;
 mod operations;
 
 use lockkeeper_test_support as support;
-use lockkeeper_test_support::counting;
+use lockkeeper_test_support::{counting, servers};
 use std::time::Duration;
 
 use lockkeeper::Client;
