@@ -1,11 +1,7 @@
 //! The end of a client: closing, and refused authentication. Every caller and listener is told
 //! once.
 
-use bytes::Bytes;
-use lockkeeper_proto::{
-    ErrorCode, OpCode, Request, Response, Xid,
-    records::{AuthPacket, Empty},
-};
+use lockkeeper_proto::{ErrorCode, OpCode, Response, Xid, records::Empty};
 
 use super::{
     pair::{ID, Pair, SECOND, THIRD, TIMEOUT},
@@ -151,30 +147,6 @@ fn a_late_tick_does_not_revive_an_ended_machine() {
     pair.handle(crate::machine::Input::Tick);
     assert_eq!(pair.states(), [State::Closed]);
     assert!(pair.machine.link().is_ended());
-}
-
-#[test]
-fn identities_are_sent_first_on_every_connection() {
-    let mut pair = Pair::new(|config| config.auth = vec![digest("a:1"), digest("b:2")]);
-    let packet = |credentials: &'static str| {
-        Request::Auth(AuthPacket {
-            auth_type: 0,
-            scheme: "digest".to_owned(),
-            auth: Some(Bytes::from_static(credentials.as_bytes())),
-        })
-    };
-    pair.submit(get("/a", true));
-    for round in 0..3 {
-        pair.connect();
-        let mut requests = pair.requests().into_iter();
-        assert_eq!(requests.next(), Some((Xid::AUTH, packet("a:1"))));
-        assert_eq!(requests.next(), Some((Xid::AUTH, packet("b:2"))));
-        let (xid, request) = requests.next().unwrap();
-        let restores = matches!(request, Request::SetWatches(_));
-        assert_eq!(restores, round > 0);
-        pair.reply(xid, 1, Ok(sound_reply(&request)));
-        pair.cut();
-    }
 }
 
 #[test]
