@@ -12,7 +12,6 @@ use lockkeeper_proto::{
 use lockkeeper_server::engine::{Config, Engine, Received, ServerId};
 
 mod elections_at_random;
-mod ensemble;
 mod stories;
 mod world;
 

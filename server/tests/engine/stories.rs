@@ -1,5 +1,5 @@
-//! Stories of several servers, as text: elections, links that are cut, and followers that learn of
-//! transactions late.
+//! Stories of several servers, as text: elections, links that are cut, followers that learn of
+//! transactions late, and servers that lag or fail.
 //!
 //! Each story is a section of a file in `stories/`, and each of its lines is a step. Servers are
 //! `A`, `B` and `C`; clients have names.
@@ -7,13 +7,14 @@
 //! | line | what it means |
 //! |---|---|
 //! | `elections` | three members that elect their leader |
+//! | `servers [relay]` | servers that have all transactions at once, and sessions of 2 s |
 //! | `followers`, `relay` | two followers; with `relay` the leader hears of sessions every 250 ms |
 //! | `join x A`, `fresh x A [with REQUEST]` | a session of 4 s; without waiting for the answer |
-//! | `resume x A of y [none]`, `ask x A of y` | the same for a session of another connection |
+//! | `resume x A of y [none]`, `ask x A of y` | the same for a session of another connection, perhaps of a client that has seen the `noted` or the `latest` transaction |
 //! | `x> XID OP PATH`, `x< XID OP ANSWER` | a request; its reply: a path, `ok`, or `none` if there is no node |
 //! | `x writes PATH`, `x sees PATH`, `x misses PATH` | a create; what a read of its server shows |
 //! | `x silent`, `x open`, `x closed`, `x greeted` | what the connection has got |
-//! | `x idles MS` | it only pings |
+//! | `x idles MS`, `x hears PATH` | it only pings; it gets an event |
 //! | `cut A B [one-way]`, `mend A B` | the link between members that elect |
 //! | `unlink A [to\|from]`, `link A [to\|from]` | the link to the leader, or one direction of it |
 //! | `each $a $b = 1 2 \| 3 4` .. `end` | the lines between them, once with each of the values |
@@ -23,7 +24,7 @@
 use std::time::Duration;
 
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, OpCode, Request, Response, SessionId, Xid, Zxid,
+    CreateMode, ErrorCode, OpCode, Request, Response, SessionId, WatcherEvent, Xid, Zxid,
     connect::{ConnectRequest, ConnectResponse},
     frame,
     header::ReplyHeader,
@@ -34,7 +35,7 @@ use lockkeeper_server::engine::{ConnId, Direction, ServerId};
 use lockkeeper_test_support::peer;
 
 use crate::world::{
-    MS, World, connect_frame, create, delete, framed, new_session, request_frame, sync,
+    MS, World, connect_frame, create, delete, framed, get_data, new_session, request_frame, sync,
 };
 
 /// How long members go on without what their role needs.
@@ -96,6 +97,11 @@ stories! {
         a_follower_ends_a_session_when_the_transaction_arrives
         a_deposed_leader_loses_only_transactions_that_no_follower_has_learned
         a_deposed_leader_keeps_the_transactions_up_to_the_given_zxid;
+    servers:
+        servers_lag_independently_and_their_watches_fire_after_catching_up
+        a_lagging_server_refuses_clients_that_have_seen_more
+        activity_that_a_server_has_not_reported_is_lost_when_it_fails
+        a_restart_cuts_all_connections_and_renews_every_timeout;
 }
 
 /// Tells a story of a file. The output of a test that fails ends with the line that it broke.
@@ -129,6 +135,9 @@ struct Stage {
     /// Their names, connections, and sessions once they have begun.
     clients: Vec<(String, ConnId, Option<ConnectResponse>)>,
     noted: Zxid,
+    timeout_ms: i32,
+    /// How long a session takes to begin.
+    travel: Duration,
 }
 
 impl Stage {
@@ -137,6 +146,8 @@ impl Stage {
             world: World::new(500),
             clients: Vec::new(),
             noted: Zxid::ZERO,
+            timeout_ms: 4000,
+            travel: LONGEST,
         }
     }
 
@@ -179,9 +190,15 @@ impl Stage {
                     self.world.engine.set_relay(Some(250 * MS), now);
                 }
             }
+            ["servers", relay @ ..] => {
+                *self = Self::new();
+                (self.timeout_ms, self.travel) = (2000, Duration::ZERO);
+                let relay = relay.first().map(|_| 250 * MS);
+                self.world.engine.set_relay(relay, now);
+            }
             ["join", name, at] => {
-                self.connect(name, server(at), &connect_frame(4000));
-                self.world.pass(LONGEST);
+                self.connect(name, server(at), &connect_frame(self.timeout_ms));
+                self.world.pass(self.travel);
                 self.of_client(&[name, "greeted"]);
             }
             ["fresh", name, at, with @ ..] => {
@@ -189,11 +206,17 @@ impl Stage {
                 self.connect(name, server(at), &[connect_frame(4000), with].concat());
             }
             ["ask" | "resume", name, at, "of", of, ..] => {
+                let last_zxid_seen = match words.last() {
+                    Some(&"latest") => engine.last_zxid(),
+                    Some(&"noted") => self.noted,
+                    _ => Zxid::ZERO,
+                };
                 let session = self.session(of);
                 let asked = framed(&ConnectRequest {
+                    last_zxid_seen,
                     session_id: session.session_id,
                     password: session.password.clone(),
-                    ..new_session(4000)
+                    ..new_session(self.timeout_ms)
                 });
                 self.connect(name, server(at), &asked);
                 if words[0] == "resume" {
@@ -240,6 +263,10 @@ impl Stage {
             }
             ["note"] => self.noted = engine.last_zxid(),
             ["further"] => assert!(engine.last_zxid() > self.noted),
+            ["down", ms] => {
+                self.world.now.instant += MS * ms.parse().unwrap();
+                self.world.engine.restart(self.world.now);
+            }
             ["pass", ms] => self.world.pass(MS * ms.parse().unwrap()),
             ["sound"] => engine.assert_sound(),
             other => panic!("{other:?}"),
@@ -305,6 +332,12 @@ impl Stage {
                 let client = self.clients.iter_mut().find(|(_, it, _)| *it == id);
                 client.unwrap().2 = Some(session);
             }
+            "hears" => {
+                let mut event = world.frame(id);
+                let header = ReplyHeader::decode(&mut event).unwrap();
+                assert_eq!(header.xid, Xid::NOTIFICATION);
+                assert_eq!(WatcherEvent::decode(&mut event).unwrap().path, words[2]);
+            }
             "idles" => {
                 for _ in 0..words[2].parse::<u32>().unwrap() / 500 {
                     world.pass(500 * MS);
@@ -345,6 +378,7 @@ fn request(words: &[&str]) -> Vec<u8> {
         ("create", None) => create(path, CreateMode::Persistent),
         ("create", Some(_)) => create(path, CreateMode::Ephemeral),
         ("exists", _) => peer::exists(path, false),
+        ("watch", _) => get_data(path, true),
         ("delete", _) => delete(path),
         ("sync", _) => sync(path),
         other => panic!("{other:?}"),
@@ -357,6 +391,7 @@ fn reply(world: &mut World, id: ConnId, op: &str) -> (Xid, String) {
     let op = match op {
         "create" => OpCode::CREATE,
         "exists" => OpCode::EXISTS,
+        "watch" => OpCode::GET_DATA,
         "delete" => OpCode::DELETE,
         "sync" => OpCode::SYNC,
         _ => OpCode::PING,
