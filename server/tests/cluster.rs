@@ -1,7 +1,7 @@
 //! Several servers in one process, seen from their ports.
 //!
-//! Not here: when members give up and whom they elect (`engine::elections`), what a cut link means
-//! (`engine::link`).
+//! Not here: when members give up and whom they elect, and what a cut link means
+//! (`engine/stories`).
 
 use lockkeeper_test_support::peer as common;
 use std::{net::SocketAddr, pin::pin, time::Duration};

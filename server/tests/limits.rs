@@ -1,10 +1,11 @@
-//! Four-letter words, clients that are silent or do not read, and the shutdown.
+//! Four-letter words, requests behind the handshake, and the shutdown.
 //!
-//! Not here: what a real server does, too (`tests/conformance`).
+//! Not here: what a real server does, too (`tests/conformance`), clients that do not read
+//! (`hostile`).
 
 use lockkeeper_test_support::peer as common;
 
-use common::{PATIENCE, Peer, Raw, create, framed, get_data, new_session, request_frame, set_data};
+use common::{PATIENCE, Peer, Raw, create, framed, get_data, new_session, request_frame};
 use lockkeeper_proto::{
     CreateMode, ErrorCode, OpCode, Request, SessionId, Xid, Zxid,
     connect::ConnectResponse,
@@ -93,35 +94,6 @@ async fn four_letter_words_are_answered_and_the_connection_closed() {
     assert!(ask("conf").await.contains("tickTime=500\n"));
     assert!(ask("envi").await.contains("zookeeper.version=3.9.3"));
     assert!(ask("wchc").await.contains("not in the whitelist"));
-}
-
-/// A client asks 1000 times for 100 kB and does not read. The server stops working for it, and
-/// continues when it reads.
-#[tokio::test]
-async fn the_server_stops_working_for_a_client_that_does_not_read() {
-    const REQUESTS: i32 = 1000;
-    let server = Server::start().await.unwrap();
-    let mut peer = Peer::join(&server).await;
-    peer.call(&create("/n", &vec![1; 100_000], CreateMode::Persistent))
-        .await
-        .unwrap();
-    let requests: Vec<u8> = (0..REQUESTS)
-        .flat_map(|xid| request_frame(Xid(xid), &get_data("/n", false)))
-        .collect();
-    peer.raw.send(&requests).await;
-    // Other clients are served meanwhile, and the server has not built all replies for the first
-    // one.
-    let mut other = Peer::join(&server).await;
-    other
-        .call(&set_data("/n", &vec![2; 100_000]))
-        .await
-        .unwrap();
-    let done = server.counters().requests_of(OpCode::GET_DATA);
-    assert!(done < 500, "{done}");
-    for xid in 0..REQUESTS {
-        let mut reply = Reader::new(peer.raw.frame().await);
-        assert_eq!(ReplyHeader::decode(&mut reply).unwrap().xid, Xid(xid));
-    }
 }
 
 #[tokio::test]

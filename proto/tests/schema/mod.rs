@@ -10,93 +10,11 @@ use crate::message::Kind;
 
 /// A field is `type name`, or `type name:other` if the crate has another name for it. A value
 /// whose type has a `?` may be null.
-const RECORDS: &str = "
-    Id                           {str scheme; str id}
-    ACL                          {i32 perms; Id id}
-    Stat                         {i64 czxid; i64 mzxid; i64 ctime; i64 mtime; i32 version; i32 cversion; i32 aversion;
-                                  i64 ephemeralOwner; i32 dataLength; i32 numChildren; i64 pzxid}
-    ClientInfo                   {str authScheme; str user}
-    ConnectRequest               {i32 protocolVersion; i64 lastZxidSeen; i32 timeOut:timeout_ms; i64 sessionId; buf? passwd:password; rest readOnly}
-    ConnectResponse              {i32 protocolVersion; i32 timeOut:timeout_ms; i64 sessionId; buf? passwd:password; rest readOnly}
-    RequestHeader                {i32 xid; i32 type:op}
-    ReplyHeader                  {i32 xid; i64 zxid; i32 err}
-    MultiHeader                  {i32 type:op; bool done; i32 err}
-    WatcherEvent                 {i32 type:event_type; i32 state; str path}
-    ErrorResponse                {i32 err}
-    AuthPacket                   {i32 type:auth_type; str scheme; buf? auth}
-    GetSASLRequest               {buf? token}
-    SetSASLResponse              {buf? token}
-    CreateRequest                {str path; buf? data; vec<ACL>? acl; i32 flags}
-    CreateTTLRequest             {str path; buf? data; vec<ACL>? acl; i32 flags; i64 ttl:ttl_ms}
-    CreateResponse               {str path}
-    Create2Response              {str path; Stat stat}
-    DeleteRequest                {str path; i32 version}
-    CheckVersionRequest          {str path; i32 version}
-    ExistsRequest                {str path; bool watch}
-    ExistsResponse               {Stat stat}
-    GetDataRequest               {str path; bool watch}
-    GetDataResponse              {buf? data; Stat stat}
-    SetDataRequest               {str path; buf? data; i32 version}
-    SetDataResponse              {Stat stat}
-    GetACLRequest                {str path}
-    GetACLResponse               {vec<ACL> acl; Stat stat}
-    SetACLRequest                {str path; vec<ACL>? acl; i32 version}
-    SetACLResponse               {Stat stat}
-    GetChildrenRequest           {str path; bool watch}
-    GetChildrenResponse          {vec<str> children}
-    GetChildren2Request          {str path; bool watch}
-    GetChildren2Response         {vec<str> children; Stat stat}
-    GetAllChildrenNumberRequest  {str path}
-    GetAllChildrenNumberResponse {i32 totalNumber}
-    GetEphemeralsRequest         {str? prefixPath}
-    GetEphemeralsResponse        {vec<str> ephemerals}
-    SyncRequest                  {str path}
-    SyncResponse                 {str path}
-    SetWatches                   {i64 relativeZxid; vec<str> dataWatches; vec<str> existWatches; vec<str> childWatches}
-    SetWatches2                  {i64 relativeZxid; vec<str> dataWatches; vec<str> existWatches; vec<str> childWatches;
-                                  vec<str> persistentWatches; vec<str> persistentRecursiveWatches}
-    AddWatchRequest              {str path; i32 mode}
-    CheckWatchesRequest          {str path; i32 type:watcher_type}
-    RemoveWatchesRequest         {str path; i32 type:watcher_type}
-    ReconfigRequest              {str? joiningServers; str? leavingServers; str? newMembers; i64 curConfigId}
-    WhoAmIResponse               {vec<ClientInfo> clientInfo}
-    -                            {}
-";
+const RECORDS: &str = include_str!("records.txt");
 
 /// Opcode, request record, reply record. The walk also finds the parts of a multi here, by the
 /// opcode in their header.
-const OPERATIONS: &str = "
-      1 CreateRequest               CreateResponse
-      2 DeleteRequest               -
-      3 ExistsRequest               ExistsResponse
-      4 GetDataRequest              GetDataResponse
-      5 SetDataRequest              SetDataResponse
-      6 GetACLRequest               GetACLResponse
-      7 SetACLRequest               SetACLResponse
-      8 GetChildrenRequest          GetChildrenResponse
-      9 SyncRequest                 SyncResponse
-     11 -                           -
-     12 GetChildren2Request         GetChildren2Response
-     13 CheckVersionRequest         -
-     14 multi                       multi
-     15 CreateRequest               Create2Response
-     16 ReconfigRequest             GetDataResponse
-     17 CheckWatchesRequest         -
-     18 RemoveWatchesRequest        -
-     19 CreateRequest               Create2Response
-     21 CreateTTLRequest            Create2Response
-     22 multi                       multi
-    100 AuthPacket                  -
-    101 SetWatches                  -
-    102 GetSASLRequest              SetSASLResponse
-    103 GetEphemeralsRequest        GetEphemeralsResponse
-    104 GetAllChildrenNumberRequest GetAllChildrenNumberResponse
-    105 SetWatches2                 -
-    106 AddWatchRequest             ErrorResponse
-    107 -                           WhoAmIResponse
-    -11 -                           -
-     -1 -                           ErrorResponse
-";
+const OPERATIONS: &str = include_str!("operations.txt");
 
 /// The place of a primitive value in a message.
 #[derive(Clone, Debug)]

@@ -9,8 +9,7 @@ use lockkeeper_server::engine::{ConnId, ServerId};
 use proptest::prelude::*;
 
 use crate::{
-    elections::{LIMIT, refuses, sees},
-    followers::join,
+    stories::{LIMIT, join, refuses, sees},
     world::{MS, World, connect_frame, create, request_frame},
 };
 
@@ -135,7 +134,7 @@ fn run(members: u32, events: Vec<Event>) {
     }
     for server in all() {
         assert!(!refuses(&mut world, server), "{server:?} does not serve");
-        let (id, _) = join(&mut world, server);
+        let id = join(&mut world, server);
         for path in &paths {
             assert!(sees(&mut world, id, path), "{server:?} misses {path}");
         }

@@ -11,11 +11,8 @@ use lockkeeper_proto::{
 };
 use lockkeeper_server::engine::{Config, Engine, Received, ServerId};
 
-mod elections;
 mod elections_at_random;
-mod ensemble;
-mod followers;
-mod links;
+mod stories;
 mod world;
 
 use world::{MS, World, connect_frame, create, delete, get_data, request_frame, set_data};

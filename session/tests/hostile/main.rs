@@ -4,7 +4,7 @@
 //! | file | what the server does |
 //! |---|---|
 //! | `handshakes` | does not listen, is no ZooKeeper, or ends the session |
-//! | `replies` | answers requests with nonsense, or closes the connection |
+//! | `replies` | closes the connection within a reply, or sends nonsense instead |
 //! | `silence` | sends very slowly |
 //! | `size` | sends very much |
 //! | `many` | is one of very many servers, and most of them are down |

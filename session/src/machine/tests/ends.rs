@@ -1,11 +1,7 @@
 //! The end of a client: closing, and refused authentication. Every caller and listener is told
 //! once.
 
-use bytes::Bytes;
-use lockkeeper_proto::{
-    ErrorCode, OpCode, Request, Response, Xid,
-    records::{AuthPacket, Empty},
-};
+use lockkeeper_proto::{ErrorCode, OpCode, Response, Xid, records::Empty};
 
 use super::{
     pair::{ID, Pair, SECOND, THIRD, TIMEOUT},
@@ -154,30 +150,6 @@ fn a_late_tick_does_not_revive_an_ended_machine() {
 }
 
 #[test]
-fn identities_are_sent_first_on_every_connection() {
-    let mut pair = Pair::new(|config| config.auth = vec![digest("a:1"), digest("b:2")]);
-    let packet = |credentials: &'static str| {
-        Request::Auth(AuthPacket {
-            auth_type: 0,
-            scheme: "digest".to_owned(),
-            auth: Some(Bytes::from_static(credentials.as_bytes())),
-        })
-    };
-    pair.submit(get("/a", true));
-    for round in 0..3 {
-        pair.connect();
-        let mut requests = pair.requests().into_iter();
-        assert_eq!(requests.next(), Some((Xid::AUTH, packet("a:1"))));
-        assert_eq!(requests.next(), Some((Xid::AUTH, packet("b:2"))));
-        let (xid, request) = requests.next().unwrap();
-        let restores = matches!(request, Request::SetWatches(_));
-        assert_eq!(restores, round > 0);
-        pair.reply(xid, 1, Ok(sound_reply(&request)));
-        pair.cut();
-    }
-}
-
-#[test]
 fn refused_authentication_ends_the_client() {
     let mut pair = Pair::connected(|config| config.auth = vec![digest("a:1")]);
     let sent = pair.submit(delete("/sent"));
@@ -200,36 +172,34 @@ fn refused_authentication_ends_the_client() {
     assert_eq!(pair.machine.next_deadline(), None);
 }
 
-#[test]
-fn a_server_that_requires_authentication_ends_the_client() {
-    let mut pair = Pair::connected(|_| {});
-    let token = pair.submit(sync("/"));
-    let code = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
-    pair.answer_all(|_| Err(code));
-    assert_eq!(pair.error(token).code(), Some(code));
-    assert_eq!(pair.states(), [State::AuthFailed]);
-    assert_eq!(
-        pair.machine.link().ended().unwrap().to_string(),
-        "authentication failed: zk1:2181, session 0x100: the server answers only authenticated clients"
-    );
-}
-
 /// With `sessionRequireClientSASLAuth`, servers answer pings and restored watches with this error,
 /// too.
 #[test]
-fn an_idle_client_learns_that_authentication_is_required() {
-    let required = || Err(ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH);
-    let mut idle = Pair::connected(|_| {});
-    idle.wait(THIRD);
-    assert_eq!(idle.requests().len(), 1);
-    idle.reply(Xid::PING, 0, required());
-    assert_eq!(idle.states(), [State::AuthFailed]);
-
-    let mut watching = Pair::connected(|_| {});
-    watching.machine.watch_nodes(["/a"]);
-    watching.pump();
-    watching.answer_all(|_| required());
-    assert_eq!(watching.states(), [State::AuthFailed]);
+fn a_server_that_requires_authentication_ends_the_client() {
+    let code = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
+    let text = "authentication failed: zk1:2181, session 0x100: the server answers only authenticated clients";
+    for way in 0..3 {
+        let mut pair = Pair::connected(|_| {});
+        match way {
+            0 => {
+                let token = pair.submit(sync("/"));
+                pair.answer_all(|_| Err(code));
+                assert_eq!(pair.error(token).code(), Some(code));
+            }
+            1 => {
+                pair.wait(THIRD);
+                assert_eq!(pair.requests().len(), 1);
+                pair.reply(Xid::PING, 0, Err(code));
+            }
+            _ => {
+                pair.machine.watch_nodes(["/a"]);
+                pair.pump();
+                pair.answer_all(|_| Err(code));
+            }
+        }
+        assert_eq!(pair.states(), [State::AuthFailed]);
+        assert_eq!(pair.machine.link().ended().unwrap().to_string(), text);
+    }
 }
 
 #[test]

@@ -1,15 +1,12 @@
 //! Moves to another server on request, and what else changes the state, or does not.
 
-use lockkeeper_proto::{ErrorCode, OpCode, Request, frame::FrameError};
+use lockkeeper_proto::{ErrorCode, OpCode};
 
 use super::{
     pair::{ID, Pair},
-    requests::{delete, digest, get, servers, set_watches, sound_reply, sync},
+    requests::{digest, get, servers, set_watches, sound_reply, sync},
 };
-use crate::{
-    Cause, Effect, State,
-    machine::{Input, Output},
-};
+use crate::{State, machine::Output};
 
 impl Pair {
     fn disconnects(&mut self) -> usize {
@@ -134,38 +131,4 @@ fn a_client_is_not_connected_before_the_server_accepts_its_identities() {
     pair.cut();
     pair.connect();
     assert_eq!(pair.states(), [State::Suspended]);
-}
-
-/// Once, each attempt to read a list that was too long cost the connection, and all other requests
-/// on it.
-#[test]
-fn a_reply_that_is_too_long_fails_only_its_request() {
-    let mut pair = Pair::connected(|_| {});
-    let large = pair.submit(get("/large", true));
-    let other = pair.submit(delete("/other"));
-    let (length, limit) = (3000, 1000);
-    pair.handle(Input::Oversized { length, limit });
-    let error = pair.error(large);
-    let text = "the reply to getData has 3000 bytes, limit 1000 (zk1:2181, session 0x100)";
-    assert_eq!(error.to_string(), text);
-    assert_eq!(
-        (error.effect(), error.is_transient()),
-        (Effect::NotApplied, false)
-    );
-    let Some((_, Request::GetData(_))) = pair.request() else {
-        panic!("{:?}", pair.outputs);
-    };
-    pair.serve();
-    assert!(pair.result(other).is_ok());
-    assert_eq!(pair.states(), []);
-
-    // Only a reply can be that long. Any other message of this length ends the connection.
-    pair.handle(Input::Oversized { length, limit });
-    assert_eq!(pair.states(), [State::Suspended]);
-    let too_long = FrameError::TooLong { length, limit };
-    assert_eq!(pair.last_cause(), Cause::Frame(too_long));
-    let mut pair = Pair::new(|_| {});
-    pair.reach();
-    pair.handle(Input::Oversized { length, limit });
-    assert!(matches!(pair.last_cause(), Cause::Frame(_)));
 }

@@ -198,28 +198,6 @@ fn capacity_counts_bytes_and_a_request_above_the_whole_capacity_goes_alone() {
     assert!(pair.machine.has_capacity(pair.now, 1 << 20, &options));
 }
 
-/// Once, a request of a gigabyte was encoded only to find that it was too long, and its memory was
-/// kept.
-#[test]
-fn a_request_that_is_too_long_is_refused_before_it_is_queued() {
-    for connected in [true, false] {
-        let mut pair = Pair::new(|config| config.max_request = 1000);
-        if connected {
-            pair.connect();
-        }
-        let token = pair.submit_quietly(create("/a", vec![0; 1000])).0;
-        assert_eq!(pair.machine.outstanding(), 0);
-        pair.pump();
-        // Header, path, data, null list, flags.
-        let length = 8 + 6 + 1004 + 4 + 4;
-        let limit = 1000;
-        assert_eq!(
-            pair.error(token),
-            ErrorKind::TooLarge { length, limit }.into()
-        );
-    }
-}
-
 #[test]
 fn a_long_queue_is_sent_in_parts() {
     let mut pair = Pair::connected(|_| {});

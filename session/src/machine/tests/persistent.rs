@@ -18,10 +18,8 @@ use crate::{
 const OK: ErrorCode = ErrorCode::OK;
 const PERSISTENT: AddWatchMode = AddWatchMode::PERSISTENT;
 const RECURSIVE: AddWatchMode = AddWatchMode::PERSISTENT_RECURSIVE;
-const CREATED: EventType = EventType::NODE_CREATED;
 const DELETED: EventType = EventType::NODE_DELETED;
 const CHANGED: EventType = EventType::NODE_DATA_CHANGED;
-const CHILDREN: EventType = EventType::NODE_CHILDREN_CHANGED;
 
 fn told(id: WatchId, event_type: EventType, path: &str) -> (WatchId, Notice) {
     let path = path.to_owned();
@@ -44,66 +42,6 @@ fn cancel(pair: &mut Pair, id: WatchId) -> Vec<Request> {
         pair.reply(*xid, 1, reply);
     }
     requests.into_iter().map(|(_, request)| request).collect()
-}
-
-#[test]
-fn a_persistent_watch_reports_every_event_of_its_node() {
-    let mut pair = Pair::connected(|_| {});
-    let id = pair.watch(add_watch("/a", PERSISTENT), OK);
-    let events = [CREATED, CHANGED, CHANGED, CHILDREN, DELETED, EventType(99)];
-    for event in events {
-        pair.event(event, "/a");
-    }
-    pair.event(CHANGED, "/a/b");
-    pair.event(CHANGED, "/");
-    assert_eq!(pair.told(), events.map(|event| told(id, event, "/a")));
-    assert_eq!(pair.fired(), []);
-    assert_eq!(pair.machine.metrics().watches, 1);
-}
-
-#[test]
-fn a_recursive_watch_reports_all_descendants_and_no_child_list() {
-    let mut pair = Pair::connected(|_| {});
-    let root = pair.watch(add_watch("/", RECURSIVE), OK);
-    let id = pair.watch(add_watch("/a", RECURSIVE), OK);
-    pair.event(CREATED, "/a/b/c");
-    pair.event(CHILDREN, "/a/b");
-    pair.event(CHILDREN, "/a");
-    pair.event(DELETED, "/a");
-    pair.event(CHANGED, "/ab");
-    let both = |event, path| [told(id, event, path), told(root, event, path)];
-    let expected = [both(CREATED, "/a/b/c"), both(DELETED, "/a")].concat();
-    assert_eq!(
-        pair.told(),
-        [expected, vec![told(root, CHANGED, "/ab")]].concat()
-    );
-}
-
-#[test]
-fn all_listeners_of_a_kind_share_one_watch_and_the_last_one_removes_it() {
-    for (mode, other) in [(PERSISTENT, RECURSIVE), (RECURSIVE, PERSISTENT)] {
-        let mut pair = Pair::connected(|_| {});
-        let listeners = [1, 2, 3].map(|_| pair.watch(add_watch("/a", mode), OK));
-        pair.watch(add_watch("/b", other), OK);
-        pair.event(CHANGED, "/a");
-        assert_eq!(pair.told(), listeners.map(|id| told(id, CHANGED, "/a")));
-        assert_eq!(cancel(&mut pair, listeners[1]), []);
-        assert_eq!(cancel(&mut pair, listeners[0]), []);
-        let last = cancel(&mut pair, listeners[2]);
-        assert_eq!(last, [removal("/a", WatcherType::ANY)]);
-        assert_eq!(cancel(&mut pair, listeners[2]), []);
-        assert_eq!(pair.machine.metrics().watches, 1);
-    }
-}
-
-#[test]
-fn a_persistent_watch_given_up_while_its_request_is_pending_is_removed_later() {
-    let mut pair = Pair::connected(|_| {});
-    let (_, id) = pair.submit_watching(add_watch("/a", PERSISTENT));
-    let (xid, request) = pair.request().unwrap();
-    assert_eq!(cancel(&mut pair, id), []);
-    pair.reply(xid, 1, Ok(sound_reply(&request)));
-    assert_eq!(pair.sent(), [removal("/a", WatcherType::ANY)]);
 }
 
 /// Before 3.9, the server would keep only the later of the two.
@@ -239,45 +177,6 @@ fn restored_persistent_watches_report_that_events_may_be_missing() {
 }
 
 #[test]
-fn many_persistent_watches_are_restored_in_requests_that_a_server_accepts() {
-    let mut pair = Pair::connected(|_| {});
-    let long = "x".repeat(1000);
-    for number in 0..300 {
-        let mode = [PERSISTENT, RECURSIVE][number % 2];
-        pair.watch(add_watch(&format!("/{number:03}{long}"), mode), OK);
-    }
-    pair.cut();
-    pair.connect();
-    let mut restored = 0;
-    for request in pair.sent() {
-        let Request::SetWatches2(batch) = request else {
-            panic!("{request:?}");
-        };
-        let paths = batch.persistent_watches.iter();
-        let paths: Vec<_> = paths.chain(&batch.persistent_recursive_watches).collect();
-        let bytes: usize = paths.iter().map(|path| path.len() + 4).sum();
-        assert!(bytes <= 128 * 1024, "{bytes}");
-        restored += paths.len();
-    }
-    assert_eq!(restored, 300);
-}
-
-#[test]
-fn events_kept_back_for_persistent_watches_have_a_bound() {
-    let mut pair = Pair::connected(|_| {});
-    pair.watch(add_watch("/a", PERSISTENT), OK);
-    pair.cut();
-    pair.connect();
-    let mut events = 0;
-    while pair.machine.link().state().is_connected() {
-        pair.event(CHANGED, "/a");
-        events += 1;
-        assert!(events < 70_000);
-    }
-    assert!(events > 10_000, "a correct server may send many");
-}
-
-#[test]
 fn persistent_watches_end_on_a_server_that_does_not_know_them_and_others_go_on() {
     let mut pair = Pair::connected(|_| {});
     let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
@@ -295,37 +194,4 @@ fn persistent_watches_end_on_a_server_that_does_not_know_them_and_others_go_on()
     let again = pair.submit(add_watch("/a", PERSISTENT));
     assert_eq!(pair.error(again), unsupported);
     assert_eq!(pair.machine.metrics().watches, 1);
-}
-
-#[test]
-fn removing_watches_by_kind_tells_every_listener() {
-    let mut pair = Pair::connected(|_| {});
-    let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
-    let data = pair.watch(get("/b", true), OK);
-    let list = pair.watch(children("/b", true), OK);
-    let removed = Err(ErrorKind::WatchRemoved.into());
-    assert_eq!(pair.machine.remove_watches("/b", WatcherType::DATA), 1);
-    assert_eq!(pair.machine.remove_watches("/b", WatcherType::DATA), 0);
-    assert_eq!(pair.machine.remove_watches("/a", WatcherType::ANY), 1);
-    assert_eq!(pair.machine.remove_watches("/b", WatcherType(99)), 0);
-    pair.pump();
-    let removals = [
-        removal("/b", WatcherType::DATA),
-        removal("/a", WatcherType::ANY),
-    ];
-    assert_eq!(pair.sent(), removals);
-    let ended = [(data, removed.clone()), (persistent, removed)];
-    assert_eq!(pair.fired(), ended);
-    pair.event(CHILDREN, "/b");
-    assert_eq!(ids(&pair.fired()), [list]);
-}
-
-#[test]
-fn an_add_watch_with_an_unknown_mode_is_a_plain_request() {
-    let mut pair = Pair::connected(|_| {});
-    let (token, id) = pair.submit_quietly(add_watch("/a", AddWatchMode(7)));
-    assert_eq!(id, None);
-    pair.pump();
-    pair.answer_all(|_| Err(ErrorCode::MARSHALLING_ERROR));
-    assert_eq!(pair.error(token).code(), Some(ErrorCode::MARSHALLING_ERROR));
 }

@@ -8,11 +8,11 @@ use std::{
 };
 
 use super::{
-    pair::{ID, Pair, SECOND, SIXTH, TIMEOUT},
+    pair::{Pair, SECOND, SIXTH, TIMEOUT},
     requests::{delete, lost, not_reached, servers, sync},
 };
 use crate::{
-    Cause, Effect, Error, ErrorKind, State,
+    Cause, Effect, Error, ErrorKind,
     machine::{Input, Output, RequestOptions},
 };
 
@@ -132,35 +132,6 @@ fn an_error_names_a_pending_attempt_too() {
 }
 
 #[test]
-fn the_wait_for_a_connection_counts_from_the_request_and_not_from_the_loss() {
-    let mut pair = Pair::connected(|_| {});
-    pair.cut();
-    pair.wait(SECOND);
-    let token = pair.submit(sync("/"));
-    let submitted = pair.now;
-    while !pair.is_settled(token) {
-        pair.tick();
-    }
-    assert_eq!(pair.now - submitted, TIMEOUT);
-}
-
-#[test]
-fn a_session_goes_on_with_another_server() {
-    let mut pair = Pair::new(servers("zk1,zk2,zk3"));
-    let mut seen = BTreeSet::new();
-    for round in 1..=6 {
-        pair.connect();
-        seen.insert(pair.machine.link().endpoint().unwrap().host.clone());
-        assert_eq!(pair.machine.link().session_id(), ID);
-        assert_eq!(pair.machine.link().connections(), round);
-        pair.wait(2 * SECOND);
-        pair.cut();
-        assert_eq!(pair.machine.link().endpoint(), None);
-    }
-    assert_eq!(seen.len(), 3);
-}
-
-#[test]
 fn the_seed_decides_the_order_of_the_servers() {
     let mut orders = BTreeMap::new();
     for seed in 0..100 {
@@ -224,39 +195,6 @@ fn the_servers_of_one_round_are_tried_without_much_delay() {
         assert!(pauses[..3].iter().sum::<Duration>() <= Duration::from_millis(150));
         assert!(pauses[3] >= Duration::from_millis(66));
     }
-}
-
-/// All outputs, with their times, of a machine whose servers come and go.
-fn history(seed: u64) -> Vec<String> {
-    let mut pair = Pair::new(|config| {
-        servers("a,b,c")(config);
-        config.seed = seed;
-    });
-    let mut story = Vec::new();
-    for step in 0..60_u32 {
-        pair.submit(sync(&format!("/{step}")));
-        pair.tick();
-        if pair.attempts.is_multiple_of(3)
-            && matches!(pair.machine.link().state(), State::Connecting)
-        {
-            pair.stand();
-            pair.accept(ID, TIMEOUT);
-        } else if step % 3 == 0 {
-            pair.cut();
-        }
-        let at = pair.now - pair.born;
-        for output in std::mem::take(&mut pair.outputs) {
-            story.push(format!("{at:?} {output:?}"));
-        }
-    }
-    story
-}
-
-#[test]
-fn one_seed_gives_one_history() {
-    assert!(history(7).len() > 60);
-    assert_eq!(history(7), history(7));
-    assert_ne!(history(7), history(8));
 }
 
 fn down(host: &str) -> Cause {

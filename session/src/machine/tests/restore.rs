@@ -1,10 +1,10 @@
 //! Which watches a new connection restores, and which events it keeps back meanwhile.
 
-use lockkeeper_proto::{ErrorCode, EventType, OpCode, Request};
+use lockkeeper_proto::{AddWatchMode, ErrorCode, EventType, OpCode, Request};
 
 use super::{
     pair::Pair,
-    requests::{children, exists, get, ids, set_watches, sound_reply, sync},
+    requests::{add_watch, children, exists, get, ids, set_watches, sound_reply, sync},
 };
 use crate::{
     Cause, ErrorKind, State,
@@ -33,14 +33,6 @@ fn every_kind_of_watch_is_restored_before_any_other_request() {
     pair.connect();
     let restored = set_watches(42, &["/data", "/there"], &["/missing"], &["/list"]);
     assert_eq!(pair.sent(), [restored, sync("/waiting")]);
-}
-
-#[test]
-fn nothing_is_restored_without_watches() {
-    let mut pair = Pair::connected(|_| {});
-    pair.cut();
-    pair.connect();
-    assert_eq!(pair.requests(), []);
 }
 
 #[test]
@@ -85,20 +77,35 @@ fn many(pair: &mut Pair) -> Vec<WatchId> {
 
 #[test]
 fn many_watches_are_restored_in_requests_that_a_server_accepts() {
-    let mut pair = Pair::connected(|_| {});
-    many(&mut pair);
-    pair.cut();
-    pair.connect();
-    let mut restored = 0;
-    for request in pair.sent() {
-        let Request::SetWatches(batch) = request else {
-            panic!("{request:?}");
-        };
-        let bytes: usize = batch.data_watches.iter().map(|path| path.len() + 4).sum();
-        assert!(bytes <= 128 * 1024 + 1100, "{bytes}");
-        restored += batch.data_watches.len();
+    let mode = |n: usize| [AddWatchMode::PERSISTENT, AddWatchMode::PERSISTENT_RECURSIVE][n % 2];
+    for (is_persistent, slack) in [(false, 1100), (true, 0)] {
+        let mut pair = Pair::connected(|_| {});
+        if is_persistent {
+            let long = "x".repeat(1000);
+            let path = |n| format!("/{n:03}{long}");
+            for n in 0..300 {
+                pair.watch(add_watch(&path(n), mode(n)), OK);
+            }
+        } else {
+            many(&mut pair);
+        }
+        pair.cut();
+        pair.connect();
+        let mut restored = 0;
+        for request in pair.sent() {
+            let paths = match request {
+                Request::SetWatches(batch) => batch.data_watches,
+                Request::SetWatches2(batch) => {
+                    [batch.persistent_watches, batch.persistent_recursive_watches].concat()
+                }
+                other => panic!("{other:?}"),
+            };
+            let bytes: usize = paths.iter().map(|path| path.len() + 4).sum();
+            assert!(bytes <= 128 * 1024 + slack, "{bytes}");
+            restored += paths.len();
+        }
+        assert_eq!(restored, 300);
     }
-    assert_eq!(restored, 300);
 }
 
 /// The reply to the first of several `setWatches` has the newest zxid of the server. Suppose that
@@ -294,17 +301,22 @@ fn a_refused_restore_shows_nothing() {
 
 #[test]
 fn events_kept_back_have_a_bound() {
-    let mut pair = Pair::connected(|_| {});
-    pair.watch(get("/a", true), OK);
-    pair.cut();
-    pair.connect();
-    let mut events = 0;
-    while pair.machine.link().state().is_connected() {
-        pair.event(CHANGED, "/a");
-        events += 1;
-        assert!(events < 10);
+    // A correct server may send many to a persistent watch.
+    let persistent = add_watch("/a", AddWatchMode::PERSISTENT);
+    for (watch, bound) in [(get("/a", true), 1..10), (persistent, 10_000..70_000)] {
+        let mut pair = Pair::connected(|_| {});
+        pair.watch(watch, OK);
+        pair.cut();
+        pair.connect();
+        let mut events = 0;
+        while pair.machine.link().state().is_connected() {
+            pair.event(CHANGED, "/a");
+            events += 1;
+            assert!(events < bound.end);
+        }
+        assert!(bound.contains(&events), "{events}");
+        assert!(matches!(pair.last_cause(), Cause::TooManyEvents { .. }));
     }
-    assert!(matches!(pair.last_cause(), Cause::TooManyEvents { .. }));
 }
 
 /// Of very many watches, each may report: the bound of the bytes that are kept follows the lengths

@@ -1,10 +1,10 @@
 //! Which listeners receive an event, and which watches the machine removes from the server.
 
-use lockkeeper_proto::{ErrorCode, EventType, OpCode, WatcherType};
+use lockkeeper_proto::{ErrorCode, EventType, OpCode};
 
 use super::{
     pair::{Pair, SECOND},
-    requests::{children, exists, expired, get, ids, removal, set_watches, sound_reply},
+    requests::{children, exists, expired, get, ids, set_watches, sound_reply},
 };
 use crate::{Cause, Effect};
 
@@ -27,34 +27,6 @@ fn one_event_reaches_every_listener_of_the_node_once() {
     pair.event(EventType::NODE_DELETED, "/a");
     assert_eq!(pair.fired(), []);
     assert_eq!(pair.machine.metrics().watches, 0);
-}
-
-#[test]
-fn a_child_watch_reports_only_the_deletion_of_the_node_itself() {
-    let mut pair = Pair::connected(|_| {});
-    let list = pair.watch(children("/a", true), OK);
-    pair.event(EventType::NODE_CREATED, "/a");
-    pair.event(CHANGED, "/a");
-    assert_eq!(pair.fired(), []);
-    pair.event(EventType::NODE_DELETED, "/a");
-    assert_eq!(ids(&pair.fired()), [list]);
-}
-
-#[test]
-fn known_nodes_are_watched_with_one_request() {
-    let mut pair = Pair::connected(|_| {});
-    pair.see(42);
-    let paths = ["/b", "/a", "/b"];
-    let watches = pair.machine.watch_nodes(paths);
-    pair.pump();
-    let (xid, request) = pair.request().unwrap();
-    assert_eq!(request, set_watches(42, &paths, &[], &[]));
-    pair.reply(xid, 42, Ok(sound_reply(&request)));
-    pair.event(EventType::NODE_DELETED, "/b");
-    assert_eq!(ids(&pair.fired()), [watches[0], watches[2]]);
-    assert_eq!(pair.machine.watch_nodes([""; 0]), []);
-    pair.pump();
-    assert_eq!(pair.requests(), []);
 }
 
 /// Otherwise a waiter could hear of the release of the node ahead before anybody watches its own
@@ -115,40 +87,6 @@ fn nodes_watched_without_a_connection_are_watched_on_the_next_one() {
         [again],
         "there is one request for both watches"
     );
-}
-
-#[test]
-fn the_last_listener_of_a_kind_removes_the_watch_from_the_server() {
-    let mut pair = Pair::connected(|_| {});
-    let data = pair.watch(get("/a", true), OK);
-    let missing = pair.watch(exists("/a", true), ErrorCode::NO_NODE);
-    let list = pair.watch(children("/a", true), OK);
-    for (id, request) in [
-        (data, None),
-        (list, Some(removal("/a", WatcherType::CHILDREN))),
-        (missing, Some(removal("/a", WatcherType::DATA))),
-        (missing, None),
-    ] {
-        pair.machine.cancel(id);
-        pair.pump();
-        assert_eq!(pair.sent(), Vec::from_iter(request));
-    }
-    assert_eq!(pair.machine.metrics().watches, 0);
-    pair.event(CHANGED, "/a");
-    assert_eq!(pair.fired(), []);
-}
-
-#[test]
-fn a_watch_given_up_while_its_request_is_pending_is_removed_later() {
-    let mut pair = Pair::connected(|_| {});
-    let (token, id) = pair.submit_watching(get("/a", true));
-    pair.machine.cancel(id);
-    pair.pump();
-    let (xid, request) = pair.request().unwrap();
-    assert_eq!(pair.requests(), []);
-    pair.reply(xid, 1, Ok(sound_reply(&request)));
-    assert!(pair.result(token).is_ok());
-    assert_eq!(pair.sent(), [removal("/a", WatcherType::DATA)]);
 }
 
 #[test]

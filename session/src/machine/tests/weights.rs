@@ -29,129 +29,70 @@ use crate::{
 /// The limit of the test. Callers that cannot wait have twice as much.
 const LIMIT: usize = 64 << 10;
 
+/// Makes a list of requests: of the operation, and its record.
+macro_rules! requests {
+    ($($op:ident $record:ident { $($fields:tt)* })*) => {
+        vec![$(Request::$op($record { $($fields)* })),*]
+    };
+}
+
 /// One request of each operation, each with the text once in every field that can be long.
-#[allow(
-    clippy::too_many_lines,
-    reason = "a list with an entry for each operation"
-)]
 fn samples(text: &str) -> Vec<Request> {
     let path = || text.to_owned();
-    let (data, version) = (Some(Bytes::from(path())), Version(1));
+    let (data, version) = (|| Some(Bytes::from(path())), Version(1));
     let acl = || {
         let (scheme, id) = (path().into(), path().into());
-        let acl = Acl {
-            perms: Perms::ALL,
-            id: Id { scheme, id },
-        };
-        Some(vec![acl].into())
+        let id = Id { scheme, id };
+        Some(
+            vec![Acl {
+                perms: Perms::ALL,
+                id,
+            }]
+            .into(),
+        )
     };
     let create = || CreateRequest {
         path: path(),
-        data: data.clone(),
+        data: data(),
         acl: acl(),
         flags: 0,
     };
-    let children = || GetChildrenRequest {
-        path: path(),
-        watch: false,
-    };
     let (paths, relative_zxid) = (|| vec![path(), path()], Zxid(1));
     let (watcher_type, watch) = (WatcherType::ANY, true);
-    vec![
-        Request::Create(create()),
-        Request::Create2(create()),
-        Request::CreateContainer(create()),
-        Request::CreateTtl(CreateTtlRequest {
-            path: path(),
-            data: data.clone(),
-            acl: acl(),
-            flags: 5,
-            ttl_ms: 1,
-        }),
-        Request::Delete(DeleteRequest {
-            path: path(),
-            version,
-        }),
-        Request::Exists(ExistsRequest {
-            path: path(),
-            watch,
-        }),
-        Request::GetData(GetDataRequest {
-            path: path(),
-            watch,
-        }),
-        Request::SetData(SetDataRequest {
-            path: path(),
-            data: data.clone(),
-            version,
-        }),
-        Request::GetAcl(GetAclRequest { path: path() }),
-        Request::SetAcl(SetAclRequest {
-            path: path(),
-            acl: acl(),
-            version,
-        }),
-        Request::GetChildren(children()),
-        Request::GetChildren2(children()),
-        Request::GetAllChildrenNumber(GetAllChildrenNumberRequest { path: path() }),
-        Request::GetEphemerals(GetEphemeralsRequest {
-            prefix_path: Some(path()),
-        }),
-        Request::Sync(SyncRequest { path: path() }),
-        Request::Ping(Empty {}),
-        Request::Check(CheckVersionRequest {
-            path: path(),
-            version,
-        }),
-        Request::Multi(MultiRequest {
-            ops: vec![Request::Create(create()), Request::Create2(create())],
-        }),
-        Request::MultiRead(MultiReadRequest {
-            ops: vec![Request::GetChildren(children())],
-        }),
-        Request::Reconfig(ReconfigRequest {
-            joining_servers: Some(path()),
-            leaving_servers: Some(path()),
-            new_members: Some(path()),
-            cur_config_id: -1,
-        }),
-        Request::SetWatches(SetWatches {
-            relative_zxid,
-            data_watches: paths(),
-            exist_watches: paths(),
-            child_watches: paths(),
-        }),
-        Request::SetWatches2(SetWatches2 {
-            relative_zxid,
-            data_watches: paths(),
-            exist_watches: paths(),
-            child_watches: paths(),
-            persistent_watches: paths(),
-            persistent_recursive_watches: paths(),
-        }),
-        Request::AddWatch(AddWatchRequest {
-            path: path(),
-            mode: AddWatchMode::PERSISTENT,
-        }),
-        Request::CheckWatches(CheckWatchesRequest {
-            path: path(),
-            watcher_type,
-        }),
-        Request::RemoveWatches(RemoveWatchesRequest {
-            path: path(),
-            watcher_type,
-        }),
-        Request::Auth(AuthPacket {
-            auth_type: 0,
-            scheme: path(),
-            auth: data.clone(),
-        }),
-        Request::Sasl(SaslRequest {
-            token: data.clone(),
-        }),
-        Request::WhoAmI(Empty {}),
-        Request::CloseSession(Empty {}),
-    ]
+    requests! {
+        Create CreateRequest { ..create() }
+        Create2 CreateRequest { ..create() }
+        CreateContainer CreateRequest { ..create() }
+        CreateTtl CreateTtlRequest { path: path(), data: data(), acl: acl(), flags: 5, ttl_ms: 1 }
+        Delete DeleteRequest { path: path(), version }
+        Exists ExistsRequest { path: path(), watch }
+        GetData GetDataRequest { path: path(), watch }
+        SetData SetDataRequest { path: path(), data: data(), version }
+        GetAcl GetAclRequest { path: path() }
+        SetAcl SetAclRequest { path: path(), acl: acl(), version }
+        GetChildren GetChildrenRequest { path: path(), watch: false }
+        GetChildren2 GetChildrenRequest { path: path(), watch: false }
+        GetAllChildrenNumber GetAllChildrenNumberRequest { path: path() }
+        GetEphemerals GetEphemeralsRequest { prefix_path: Some(path()) }
+        Sync SyncRequest { path: path() }
+        Ping Empty {}
+        Check CheckVersionRequest { path: path(), version }
+        Multi MultiRequest { ops: vec![Request::Create(create()), Request::Create2(create())] }
+        MultiRead MultiReadRequest { ops: requests! { GetChildren GetChildrenRequest { path: path(), watch: false } } }
+        Reconfig ReconfigRequest { joining_servers: Some(path()), leaving_servers: Some(path()), new_members: Some(path()), cur_config_id: -1 }
+        SetWatches SetWatches { relative_zxid, data_watches: paths(), exist_watches: paths(), child_watches: paths() }
+        SetWatches2 SetWatches2 {
+            relative_zxid, data_watches: paths(), exist_watches: paths(), child_watches: paths(),
+            persistent_watches: paths(), persistent_recursive_watches: paths()
+        }
+        AddWatch AddWatchRequest { path: path(), mode: AddWatchMode::PERSISTENT }
+        CheckWatches CheckWatchesRequest { path: path(), watcher_type }
+        RemoveWatches RemoveWatchesRequest { path: path(), watcher_type }
+        Auth AuthPacket { auth_type: 0, scheme: path(), auth: data() }
+        Sasl SaslRequest { token: data() }
+        WhoAmI Empty {}
+        CloseSession Empty {}
+    }
 }
 
 /// Once, operations that a list had forgotten counted as empty: with a limit of 64 KiB, 60 read
