@@ -201,24 +201,6 @@ async fn a_latch_leads_again_when_its_lease_is_proved_again() {
     assert_eq!(client.snapshot().connections, 1);
 }
 
-/// The client ends without the task of the latch: it says that the latch follows nevertheless.
-#[tokio::test]
-async fn a_latch_of_a_closed_client_follows() {
-    let server = server().await;
-    let client = client(&server).await;
-    let latch = election(&client).latch();
-    soon(latch.elected()).await.unwrap();
-    server.faults().refuse_handshakes(true);
-    server.faults().cut(client.snapshot().session_id);
-    until!(!client.snapshot().state.is_connected());
-    soon(client.clone().close()).await;
-    let late = soon(latch.elected()).await.unwrap_err();
-    assert_eq!(late.loss(), Some(Loss::Closed));
-    let mut changes = latch.changes();
-    let follows = soon(changes.wait_for(Option::is_none)).await;
-    follows.unwrap();
-}
-
 /// Who only looks sees each leader, and what happens to other nodes costs nothing.
 #[tokio::test]
 async fn an_observer_sees_who_leads() {

@@ -9,9 +9,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use lockkeeper_proto::{ErrorCode, OpCode};
-use lockkeeper_recipes::{
-    Guard, LockError, LockMeter, Loss, Mutex, PlainMutex, Semaphore, break_lock,
-};
+use lockkeeper_recipes::{Guard, LockError, LockMeter, Mutex, PlainMutex, Semaphore, break_lock};
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Effect, ErrorKind};
 
@@ -70,22 +68,6 @@ async fn a_release_is_confirmed_when_the_repeated_delete_finds_the_node() {
         let guard = lock(&one, is_plain).await;
         server.faults().cut_before(delete(&one));
         soon(guard.release()).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_release_says_that_the_lock_is_lost_when_that_is_known_before() {
-    let (server, one, other) = server_and_two().await;
-    for is_plain in [false, true] {
-        let guard = lock(&one, is_plain).await;
-        let lost = tokio::spawn(guard.lost());
-        one.exists("/").await.unwrap();
-        break_lock(&other, &guard.path()).await.unwrap();
-        assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
-        server.faults().lose_reply(delete(&one));
-        let released = soon(guard.release()).await;
-        assert_eq!(released.unwrap_err().loss(), Some(Loss::Deleted));
-        server.faults().clear();
     }
 }
 
