@@ -59,24 +59,20 @@ async fn connected_soon(client: &Client, limit: Duration) -> Result<(), Failure>
         loop {
             sleep(LOOK).await;
             if let Some(why) = client.raw().outage().filter(is_refused) {
-                return Err(Failure::connect(&why));
+                return why;
             }
         }
     };
-    let settled = async {
-        match timeout(limit, connected(client)).await {
-            Ok(connected) => connected,
-            Err(_) => Err(match client.raw().outage() {
-                Some(why) => Failure::connect(&why),
-                None => failure!(UNAVAILABLE, "no server has answered in {}", Human(limit)),
-            }),
-        }
-    };
-    tokio::select! {
+    let why = tokio::select! {
         biased;
-        settled = settled => settled,
-        refused = refused => refused,
-    }
+        connected = connected(client) => return connected,
+        why = refused => Some(why),
+        () = sleep(limit) => client.raw().outage(),
+    };
+    Err(match why {
+        Some(why) => Failure::connect(&why),
+        None => failure!(UNAVAILABLE, "no server has answered in {}", Human(limit)),
+    })
 }
 
 /// Whether every server has refused the connection. Never true with more servers than a client remembers (`Client::failures`).

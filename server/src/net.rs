@@ -161,7 +161,7 @@ async fn serve(shared: &Shared, id: ConnId, mut stream: TcpStream, outgoing: &Ou
             outgoing.end();
         });
         let reading = pin!(async {
-            select(reading, pin!(outgoing.ended())).await;
+            select(reading, pin!(outgoing.over.cancelled())).await;
             time::sleep(FLUSH).await;
         });
         select(reading, pin!(write_replies(&mut write, outgoing))).await;
@@ -180,19 +180,17 @@ async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, out
         task::coop::consume_budget().await;
         // The buffer is allocated only when there is something to read, so idle connections cost no
         // buffers.
-        let buffer = match select(pin!(read.readable()), pin!(outgoing.nudged())).await {
-            Either::Left((Ok(()), _)) => match try_read(read) {
-                Ok(buffer) if buffer.is_empty() => return,
-                Ok(buffer) => buffer,
-                // There was nothing to read after all.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-                Err(error) => {
-                    tracing::debug!(connection = id.0, %error, "cannot read from a connection");
-                    return;
-                }
-            },
+        let input = async {
+            read.readable().await?;
+            try_read(read)
+        };
+        let buffer = match select(pin!(input), pin!(outgoing.nudged.notified())).await {
+            Either::Left((Ok(buffer), _)) if buffer.is_empty() => return,
+            Either::Left((Ok(buffer), _)) => buffer,
+            // There was nothing to read after all.
+            Either::Left((Err(error), _)) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Either::Left((Err(error), _)) => {
-                tracing::debug!(connection = id.0, %error, "cannot wait for input on a connection");
+                tracing::debug!(connection = id.0, %error, "cannot read from a connection");
                 return;
             }
             // The engine may have more of the held-back requests than it could answer at once.

@@ -24,11 +24,11 @@ pub(crate) struct Outgoing {
     emptied: Notify,
     /// Notified when some requests that were held back may still be left. Only the reader waits on
     /// it.
-    nudged: Notify,
+    pub(crate) nudged: Notify,
     /// Cancelled to drop the connection together with its queued bytes.
     pub(crate) cut: CancellationToken,
     /// Cancelled when nothing more will be appended.
-    over: CancellationToken,
+    pub(crate) over: CancellationToken,
 }
 
 #[derive(Debug, Default)]
@@ -75,11 +75,6 @@ impl Outgoing {
         self.filled.notify_one();
     }
 
-    /// Waits until nothing more will be appended.
-    pub(crate) async fn ended(&self) {
-        self.over.cancelled().await;
-    }
-
     /// Waits for bytes and takes all of them; `None` when the queue has ended. The call also
     /// reports the bytes that were taken before as written.
     pub(crate) async fn take(&self) -> Option<BytesMut> {
@@ -105,16 +100,6 @@ impl Outgoing {
         while self.lock().len() > READ_BELOW {
             self.emptied.notified().await;
         }
-    }
-
-    /// Tells the reader that the engine may have requests left which need no further bytes.
-    pub(crate) fn nudge(&self) {
-        self.nudged.notify_one();
-    }
-
-    /// Waits for [`nudge`](Self::nudge).
-    pub(crate) async fn nudged(&self) {
-        self.nudged.notified().await;
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {

@@ -90,7 +90,7 @@ impl Shared {
     pub(crate) fn resume<R>(&self, act: impl FnOnce(&mut Engine, Now) -> R) -> R {
         let result = self.with(act);
         for peer in self.lock().peers.values() {
-            peer.nudge();
+            peer.nudged.notify_one();
         }
         result
     }

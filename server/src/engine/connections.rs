@@ -35,7 +35,7 @@ pub(super) struct Connections {
     /// Connections that hold frames back, with the moment when the first frame may leave.
     held: BTreeSet<(Instant, ConnId)>,
     /// Paths about which, or below which, the next event is lost.
-    lost_events: Vec<String>,
+    pub(super) lost_events: Vec<String>,
     /// For each server: the frames that it received from connections that are gone, and sent them.
     gone: BTreeMap<ServerId, (u64, u64)>,
     pub(super) counters: Counters,
@@ -152,11 +152,6 @@ impl Connections {
             to.notify(zxid, event.what, event.path);
             self.dirty.insert(event.to);
         }
-    }
-
-    /// The next event about this path, or one below it, is lost on its way.
-    pub(super) fn lose_event(&mut self, within: String) {
-        self.lost_events.push(within);
     }
 
     /// Holds back what is appended to a connection from now on.

@@ -85,7 +85,7 @@ impl Engine {
 
     /// The next event about this path, or one below it, is lost on its way.
     pub fn lose_event(&mut self, within: String) {
-        self.connections.lose_event(within);
+        self.connections.lost_events.push(within);
     }
 
     /// Sets whether a server of an ensemble goes on showing the ephemeral nodes of sessions that end
