@@ -39,7 +39,7 @@ use crate::{
     after_help = "Example:\n  \
         lockkeeper run --connect zk1:2181,zk2:2181 /locks/backup -- ./backup.sh\n\n\
         To see it work without a ZooKeeper: lockkeeper demo\n\n\
-        Exit status: 0 success; 1 a server refused; 64 bad usage; 69 no server reached;\n\
+        Exit status: 0 success; 1 a server refused; 64 bad usage; 69 no server reached; \
         for more see lockkeeper run --help"
 )]
 pub(crate) struct Cli {
@@ -79,13 +79,13 @@ pub(crate) enum Command {
 /// Run the embedded ZooKeeper server
 #[derive(Args, Debug)]
 #[command(
-    after_help = "The server is for tests, and for services on a single machine. It keeps all\n\
+    after_help = "The server is for tests, and for services on a single machine. It keeps all \
         data in memory, loses the data when it ends, and does not encrypt connections.\n\n\
-        After a restart, the numbers of transactions and fencing tokens go on growing, and\n\
-        a client that comes back is told that its session has expired. A client that is cut\n\
-        off relies on its lock until the session timeout. So the server creates no ephemeral\n\
-        node for the time of --max-session-timeout after its start: clients that lock wait.\n\
-        If the former server had a longer one, give that. --fresh starts without the wait,\n\
+        After a restart, the numbers of transactions and fencing tokens go on growing, and \
+        a client that comes back is told that its session has expired. A client that is cut \
+        off relies on its lock until the session timeout. So the server creates no ephemeral \
+        node for the time of --max-session-timeout after its start: clients that lock wait. \
+        If the former server had a longer one, give that. --fresh starts without the wait, \
         and so does a server on a port that the system chose.\n\n\
         Example:\n  lockkeeper serve --listen 127.0.0.1:2181\n  lockkeeper serve -- ./integration-tests.sh"
 )]
@@ -139,9 +139,9 @@ const LEVELS: [&str; 5] = ["off", "error", "warn", "info", "debug"];
 #[command(
     mut_args(|arg| arg.env(None::<&str>)),
     mut_arg("connect", |arg| arg.help("The ZooKeeper servers to use [default: an embedded server]")),
-    after_help = "The demo creates nodes below one whose name begins with /lockkeeper-demo, and\n\
+    after_help = "The demo creates nodes below one whose name begins with /lockkeeper-demo, and \
         deletes them at the end.\n\n\
-        Exit status: 0 if the lock kept its promises; 1 if two clients held the lock at\n\
+        Exit status: 0 if the lock kept its promises; 1 if two clients held the lock at \
         once, or if the lock broke another promise.\n\n\
         Example:\n  lockkeeper demo --clients 8 --seconds 10"
 )]

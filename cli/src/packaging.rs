@@ -113,8 +113,14 @@ fn render(command: Command, page: &mut Vec<u8>) -> io::Result<String> {
     {
         if !text.is_empty() {
             let mut roff = Roff::new();
-            roff.control("SH", [title]).control("nf", []);
-            roff.text([roman(text.trim_end())]).control("fi", []);
+            roff.control("SH", [title]).control("ad", ["l"]);
+            for line in text.trim_end().lines() {
+                let words = line.trim_start();
+                let indentation = format!("{}n", line.len() - words.len());
+                roff.control("in", [&*format!("+{indentation}")]);
+                roff.text([roman(words)]);
+                roff.control("in", [&*format!("-{indentation}")]);
+            }
             roff.to_writer(page)?;
         }
     }

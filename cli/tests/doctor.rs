@@ -101,6 +101,49 @@ fn a_server_whose_data_differ_and_a_version_with_a_flaw_are_told() {
 }
 
 #[test]
+fn a_limit_of_connections_that_is_nearly_reached_or_small_is_told() {
+    let crowd = |word: &[u8; 4]| match word {
+        b"conf" => "clientPort=2181\nmaxClientCnxns=12\n",
+        b"cons" => {
+            " /[0:0:0:0:0:0:0:1]:5[1](queued=0)\n /10.0.0.1:1[0](queued=0)\n /10.0.0.1:2[1](queued=0)\n \
+             /10.0.0.1:3[1](queued=0)\n /10.0.0.1:4[1](queued=0)\n /10.0.0.1:5[1](queued=0)\n \
+             /10.0.0.1:6[1](queued=0)\n /10.0.0.1:7[1](queued=0)\n /10.0.0.1:8[1](queued=0)\n \
+             /10.0.0.1:9[1](queued=0)\n /10.0.0.1:10[1](queued=0)\n"
+        }
+        _ => "",
+    };
+    doctor(&speaker(crowd))
+        .ends(69)
+        .shows("max client connections  12\n")
+        .shows(
+            "it accepts 12 connections from one address; 10.0.0.1 has 10\n  raise maxClientCnxns",
+        );
+    let small = |word: &[u8; 4]| match word {
+        b"conf" => "maxClientCnxns=10\n",
+        _ => "",
+    };
+    doctor(&speaker(small))
+        .ends(69)
+        .shows("it accepts 10 connections from one address\n");
+    let roomy = |word: &[u8; 4]| match word {
+        b"conf" => "maxClientCnxns=60\n",
+        _ => " /10.0.0.1:4[1](queued=0)\n",
+    };
+    let told = doctor(&speaker(roomy)).ends(69);
+    assert!(!told.stdout.contains("from one address"), "{told:?}");
+}
+
+#[test]
+fn a_server_that_enforces_an_identity_is_told() {
+    let runtime = Runtime::new().unwrap();
+    let server = Server::builder().user("alice", "secret").require_sasl();
+    let server = runtime.block_on(server.start()).unwrap();
+    doctor(&server.connect_string())
+        .ends(69)
+        .shows("the server answers only authenticated clients\n  give an identity that it demands");
+}
+
+#[test]
 fn a_server_that_grants_no_lock_yet_is_told() {
     let runtime = Runtime::new().unwrap();
     let server = Server::builder().no_ephemerals_for(LIMIT);

@@ -39,15 +39,15 @@ fn every_command_has_a_manual_page_with_its_sections() {
         }
         // The demo reads no variable: it writes only to servers from its own command line.
         let is_of_servers = page.contains("\\fB\\-\\-tls\\-ca\\fR") && !page.contains("-demo 1");
-        let has_variables = page.contains("\n  LOCKKEEPER_CONNECT ");
+        let has_variables = page.contains("\nLOCKKEEPER_CONNECT ");
         assert_eq!(has_variables, is_of_servers, "{page}");
     }
     let run = files.text("lockkeeper-run.1");
     for text in [
         "\\-E",
         "\\-q",
-        "\n  74   the lock was lost",
-        "\n  LOCKKEEPER_TOKEN  the",
+        "\n74   the lock was lost",
+        "\nLOCKKEEPER_TOKEN  the",
     ] {
         assert!(run.contains(text), "{text}\n{run}");
     }

@@ -1,6 +1,6 @@
 //! What the servers answer: by their four-letter words, and to clients that know only one server each.
 
-use std::{process, time::Duration};
+use std::{collections::BTreeMap, process, time::Duration};
 
 use futures::future::{join_all, try_join_all};
 use lockkeeper::{
@@ -25,6 +25,9 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 const ROUNDS: usize = 5;
 /// What a server without a quorum says to every word. Source: `AbstractFourLetterCommand`.
 const NOT_SERVING: &str = "not currently serving requests";
+/// What a server with `enforce.auth.enabled` or `sessionRequireClientSASLAuth` means by its error. The client's own error has the
+/// same words.
+pub(super) const ENFORCED: &str = "the server answers only authenticated clients";
 /// The longest answer to a word that is read.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
@@ -39,6 +42,11 @@ pub(super) struct Answer {
     pub(super) mode: Option<String>,
     /// How many times its data differed from those of its leader. From `mntr`, which few servers answer unless they are told to.
     pub(super) digest_mismatches: Option<u64>,
+    /// How many connections it accepts from one address; 0 for any number. From `conf`, as rare as `mntr`.
+    pub(super) max_client_connections: Option<usize>,
+    /// The address that has the most connections, and their number. From `cons`.
+    #[serde(skip)]
+    pub(super) busiest: Option<(String, usize)>,
     /// Why there was no session.
     pub(super) error: Option<String>,
     pub(super) round_trip_ms: Option<f64>,
@@ -90,7 +98,8 @@ pub(super) async fn server(
         let examined = examine(&mut answer, number, &client, args).await;
         Ok((client, examined))
     };
-    let (srvr, mntr, examined) = tokio::join!(say("srvr"), say("mntr"), examined);
+    let words = tokio::join!(say("srvr"), say("mntr"), say("conf"), say("cons"), examined);
+    let (srvr, mntr, conf, listed, examined) = words;
     let (client, error) = match examined {
         Ok((client, examined)) => (Some(client), examined.err()),
         Err(error) => (None, Some(error)),
@@ -108,6 +117,9 @@ pub(super) async fn server(
     answer.mode = after(&srvr, "Mode: ");
     let mismatches = after(&mntr, "zk_digest_mismatches_count\t");
     answer.digest_mismatches = mismatches.and_then(|text| text.parse().ok());
+    let limit = after(&conf, "maxClientCnxns=");
+    answer.max_client_connections = limit.and_then(|text| text.parse().ok());
+    answer.busiest = busiest(&listed);
     (answer, client)
 }
 
@@ -146,6 +158,9 @@ async fn strangers(client: &Client, nodes: &[(String, String)]) -> Result<Vec<St
 }
 
 fn why(error: &Error) -> String {
+    if error.code() == Some(ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH) {
+        return ENFORCED.to_owned();
+    }
     match error.kind() {
         ErrorKind::Unreachable { tried, .. } if !tried.is_empty() => tried[0].cause.to_string(),
         _ => Plain(error).to_string(),
@@ -171,6 +186,20 @@ async fn said(endpoint: &Endpoint, word: &str, within: Duration) -> String {
 fn after(answer: &str, start: &str) -> Option<String> {
     let line = answer.lines().find_map(|line| line.strip_prefix(start))?;
     Some(line.trim().to_owned())
+}
+
+/// By lines such as ` /10.0.0.1:46528[1](queued=0,recved=1,sent=1)`.
+fn busiest(cons: &str) -> Option<(String, usize)> {
+    let mut counts = BTreeMap::new();
+    for line in cons.lines() {
+        if let Some((client, _)) = line.trim_start().split_once('(')
+            && let Some((address, _)) = client.rsplit_once(':')
+        {
+            *counts.entry(address.trim_start_matches('/')).or_default() += 1;
+        }
+    }
+    let (address, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    Some((address.to_owned(), count))
 }
 
 /// Notes what the server does in a session.

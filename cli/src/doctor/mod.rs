@@ -43,7 +43,8 @@ const PAUSE: Duration = Duration::from_millis(500);
         only the modes are compared, which the servers tell on ports without encryption.\n\n\
         Whether --connect names the voting members of the ensemble, and whether their number \
         is odd. Whether the data of a server differ from those of its leader, if it answers \
-        the word mntr, and whether its version has known flaws.\n\n\
+        the word mntr, and whether its version has known flaws. Whether an address has nearly \
+        all the connections that the server accepts from it, if it answers conf and cons.\n\n\
         With --wait, only the last examination is printed, and its result is the exit status.\n\n\
         A note says what could be better. It does not change the exit status.\n\n\
         Exit status: 0 nothing is wrong; 1 something is; 69 no server was reached.\n\n\

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{ask::Answer, ensemble, report::Problem};
+use super::{
+    ask::{Answer, ENFORCED},
+    ensemble,
+    report::Problem,
+};
 use crate::duration::Human;
 
 /// Clocks that are further apart make the times in the output of this program, and of logs, hard to compare.
@@ -11,6 +15,8 @@ const FAR_APART_MS: u64 = 1000;
 const USUAL_SESSION_MS: u64 = 10_000;
 /// With a longer round trip, a short session of 4 s has no time for a lost packet.
 const LONG_ROUND_TRIP_MS: f64 = 200.0;
+/// So few connections from one address are soon used up: each process that locks has one.
+const FEW_CONNECTIONS: usize = 10;
 
 /// All that is wrong, in the order of the servers.
 pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
@@ -41,6 +47,19 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
                 ),
                 "compare what ls -R shows on each server; stop one that differs, and let it copy the data of the leader",
             );
+        }
+        if let Some(limit @ 1..) = answer.max_client_connections {
+            let busiest = answer.busiest.as_ref();
+            let is_near = busiest.is_some_and(|(_, count)| count * 5 >= limit * 4);
+            if is_near || limit <= FEW_CONNECTIONS {
+                let most = busiest.map(|(address, count)| format!("; {address} has {count}"));
+                let most = most.unwrap_or_default();
+                tell(
+                    true,
+                    format!("it accepts {limit} connections from one address{most}"),
+                    "raise maxClientCnxns: it refuses further clients of that address",
+                );
+            }
         }
         let mut add = |what, cure| tell(false, what, cure);
         match &answer.error {
@@ -136,6 +155,10 @@ fn cure_of(error: &str) -> &'static str {
         (
             "certificate",
             "correct --tls-ca, --tls-server-name, or the server's certificate",
+        ),
+        (
+            ENFORCED,
+            "give an identity that it demands (enforce.auth.schemes, or SASL): for example a line sasl:USER:PASSWORD in --auth-file",
         ),
         ("authentication", "correct the identity in --auth-file"),
     ];

@@ -77,7 +77,7 @@ pub(crate) struct TreeArgs {
 /// Write a node's data to stdout
 #[derive(Args, Debug)]
 #[command(
-    after_help = "The bytes are written unchanged. On a terminal, control characters are escaped,\n\
+    after_help = "The bytes are written unchanged. On a terminal, control characters are escaped, \
         and data that are not UTF-8 are shown in hexadecimal.\n\n\
         Example:\n  lockkeeper get /app/config > config.json"
 )]
@@ -124,7 +124,7 @@ pub(crate) struct SetArgs {
 /// Create a node, and print its path
 #[derive(Args, Debug)]
 #[command(
-    after_help = "This command cannot create ephemeral nodes: the servers would delete them when\n\
+    after_help = "This command cannot create ephemeral nodes: the servers would delete them when \
         it ends. To hold a lock while another command runs, use lockkeeper run.\n\n\
         Example:\n  lockkeeper create --parents --sequential /jobs/job- ready"
 )]

@@ -30,16 +30,16 @@ const AT_ONCE: usize = 1024;
 /// Show who holds a lock, and who waits for it
 #[derive(Args, Debug)]
 #[command(
-    after_help = "The command reads the lock nodes of lockkeeper, Curator, go-zk and kazoo, for\n\
-        every kind of lock. WHO is the text that the contender has written into its\n\
-        node. AGE is the time since the contender entered the queue: a holder has held\n\
-        the lock for at most so long. A waiter for a plain lock has no node and is not\n\
-        shown. On a terminal the lines are cut to its width, except with --long. A node\n\
-        marked (never expires) belongs to no session: only a user can delete it. The\n\
-        marks (curator), (kazoo) and (go-zk) name the program, where the name of the\n\
+    after_help = "The command reads the lock nodes of lockkeeper, Curator, go-zk and kazoo, for \
+        every kind of lock. WHO is the text that the contender has written into its \
+        node. AGE is the time since the contender entered the queue: a holder has held \
+        the lock for at most so long. A waiter for a plain lock has no node and is not \
+        shown. On a terminal the lines are cut to its width, except with --long. A node \
+        marked (never expires) belongs to no session: only a user can delete it. The \
+        marks (curator), (kazoo) and (go-zk) name the program, where the name of the \
         node or its data tell.\n\n\
-        To take a lock away from a holder that does not release it, find its node with\n\
-        --long, and delete the node with lockkeeper rm NODE. The holder is told, but it\n\
+        To take a lock away from a holder that does not release it, find its node with \
+        --long, and delete the node with lockkeeper rm NODE. The holder is told, but it \
         decides itself when it stops.\n\n\
         Example:\n  lockkeeper queue --follow /locks/backup"
 )]

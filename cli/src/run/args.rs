@@ -100,78 +100,77 @@ pub(crate) enum Access {
 }
 
 const RUN_EXAMPLE: &str = "\
-Exit status: that of the command, or 74 lock lost while it ran, 75 lock not
-acquired in time, and others: see --help.
+Exit status: that of the command, or 74 lock lost while it ran, 75 lock not acquired in time, \
+and others: see --help.
 
 Example:
   lockkeeper run --wait 5m /locks/backup -- ./backup.sh";
 
+// A line is as long as its paragraph: clap breaks it, and keeps its indentation. Lines of a table fit into 60 columns.
 const RUN_DETAILS: &str = "\
 Exit status:
   that of the command, 128+n if signal n ended it; or
-  64   bad usage or a bad path, or a path with another kind of lock: a run
-       with --holders and one without cannot use the same path, nor can runs
-       with different numbers; or the lock that this run is inside of
-  69   a server refused, or all fail for a reason that lasts, such as a wrong
-       certificate; with --try also: no server answered within a second
+  64   bad usage or a bad path;
+       or a path with another kind of lock: a run with --holders and one without cannot use the \
+same path, nor can runs with different numbers; or the lock that this run is inside of
+  69   a server refused;
+       or all fail for a reason that lasts, such as a wrong certificate; with --try also: no \
+server answered within a second
   71   the operating system refused something
-  74   the lock was lost; the command was ended, or did not begin
-  75   the lock was not acquired in time (--wait, --try); see -E
-  80   the command has run in this period already (--once-per)
+  74   the lock was lost;
+       the command was ended, or did not begin
+  75   the lock was not acquired in time: --wait, --try, -E
+  80   the command has run in this period: --once-per
   126  the command cannot be executed
   127  the command was not found
-  128+n  signal n ended the wait for the lock; no lock node is left behind
+  128+n  signal n ended the wait; no lock node is left
 
 The command's environment:
-  LOCKKEEPER_TOKEN  the fencing token: a number that grows with each holder.
-                    A service that remembers the highest token it has seen,
-                    and refuses lower ones, is safe from earlier holders
+  LOCKKEEPER_TOKEN  the fencing token:
+                    a number that grows with each holder. A service that remembers the highest \
+token it has seen, and refuses lower ones, is safe from earlier holders
   LOCKKEEPER_PATH   the path of the lock
   LOCKKEEPER_NODE   the node in ZooKeeper that holds it
 
-An outage of the servers does not end the wait: a run that has lost its session
-enters the queue again, at its end. A line on stderr says so when the outage
-begins, rarely while it lasts, and when it is over.
+An outage of the servers does not end the wait: a run that has lost its session enters the \
+queue again, at its end. A line on stderr says so when the outage begins, rarely while it \
+lasts, and when it is over.
 
-A run inside a run: if the inner one asks for the lock of the outer one, it ends
-with 64 and does not wait for itself. LOCKKEEPER_PATH and LOCKKEEPER_NODE tell.
+A run inside a run: if the inner one asks for the lock of the outer one, it ends with 64 and \
+does not wait for itself. LOCKKEEPER_PATH and LOCKKEEPER_NODE tell.
 
-The lock is lost when its lease runs out because no server answers, when the
-session expires, or when the lock's node is deleted. Then the command gets TERM,
-and after the grace time KILL.
+The lock is lost when its lease runs out because no server answers, when the session expires, \
+or when the lock's node is deleted. Then the command gets TERM, and after the grace time KILL.
 
-When no server answers, the command gets TERM so early that the default grace
-time ends with the lease: nobody else can have the lock by then. A longer
---grace lets the command overlap with the next holder. When the node was
-deleted, the next holder can start immediately.
+When no server answers, the command gets TERM so early that the default grace time ends with \
+the lease: nobody else can have the lock by then. A longer --grace lets the command overlap \
+with the next holder. When the node was deleted, the next holder can start immediately.
 
 Signals: lockkeeper passes TERM, HUP, INT, QUIT, USR1, USR2 on.
-  - USR1 and USR2 go to the command alone. The other signals, and those after a
-    lost lock, go to the command and to all that it has started, also to daemons
-    and to what has a process group of its own (timeout, setsid).
-  - In the foreground of a terminal, the command stays in the process group of
-    lockkeeper, and the terminal itself sends INT and QUIT to it, so Ctrl-C
-    arrives once.
-  - When somebody asks for the lock (lockkeeper set NODE __REVOKE__), the command
-    gets TERM, as if lockkeeper had got it, and lockkeeper queue shows that.
-  - TSTP outside a terminal stops the command and lockkeeper. After CONT the
-    command goes on if the lock is still held; otherwise it is ended.
-  - A signal that was ignored stays ignored, in the command, too. Only PIPE
-    always has its default action there.
+  - USR1 and USR2 go to the command alone. The other signals, and those after a lost lock, go \
+to the command and to all that it has started, also to daemons and to what has a process group \
+of its own (timeout, setsid).
+  - In the foreground of a terminal, the command stays in the process group of lockkeeper, and \
+the terminal itself sends INT and QUIT to it, so Ctrl-C arrives once.
+  - When somebody asks for the lock (lockkeeper set NODE __REVOKE__), the command gets TERM, as \
+if lockkeeper had got it, and lockkeeper queue shows that.
+  - TSTP outside a terminal stops the command and lockkeeper. After CONT the command goes on if \
+the lock is still held; otherwise it is ended.
+  - A signal that was ignored stays ignored, in the command, too. Only PIPE always has its \
+default action there.
 
-The lock is held until the command and all that it has started have ended, as
-with flock(1). A message says what the lock waits for. --no-wait-children
-releases the lock when the command itself ends, and names what runs on.
+The lock is held until the command and all that it has started have ended, as with flock(1). A \
+message says what the lock waits for. --no-wait-children releases the lock when the command \
+itself ends, and names what runs on.
 
-If lockkeeper itself is killed, its watchdog process kills the command and all
-that it has started. The lock becomes free when the session expires. If
-lockkeeper is stopped or hangs, the watchdog does so when the lease has ended,
-before the session can end; a --grace that is longer than its default comes on
-top. If the watchdog is killed, lockkeeper ends the command and gives the lock
-up: nobody would end the command in time if lockkeeper were killed, too.
+If lockkeeper itself is killed, its watchdog process kills the command and all that it has \
+started. The lock becomes free when the session expires. If lockkeeper is stopped or hangs, the \
+watchdog does so when the lease has ended, before the session can end; a --grace that is longer \
+than its default comes on top. If the watchdog is killed, lockkeeper ends the command and gives \
+the lock up: nobody would end the command in time if lockkeeper were killed, too.
 
-Only Linux shows what a command has started. On other systems all of this holds
-for the command and its process group.
+Only Linux shows what a command has started. On other systems all of this holds for the command \
+and its process group.
 
 Example:
   lockkeeper run --wait 5m /locks/backup -- ./backup.sh";

@@ -36,13 +36,13 @@ enum WireCommand {
 /// Print recorded messages, with all their fields
 #[derive(Args, Debug)]
 #[command(
-    after_help = "A recording has lines that begin with C> (bytes of the client) or S> (bytes of\n\
-        the server) and go on in hexadecimal, and comments that begin with #. The\n\
+    after_help = "A recording has lines that begin with C> (bytes of the client) or S> (bytes of \
+        the server) and go on in hexadecimal, and comments that begin with #. The \
         comment `server closes the connection (EOF)` begins a new connection.\n\n\
         tshark makes a recording of a connection in a capture of tcpdump:\n  \
         tshark -r FILE -qz follow,tcp,raw,0 | sed -n 's/^[0-9a-f]*$/C>&/p; s/^\\t/S>/p'\n\n\
         Passwords and credentials are shown.\n\n\
-        What cannot be decoded is shown as bytes, with the reason. The status is then 0,\n\
+        What cannot be decoded is shown as bytes, with the reason. The status is then 0, \
         too.\n\n\
         Example:\n  lockkeeper wire decode recording.hex"
 )]
@@ -58,7 +58,7 @@ struct DecodeArgs {
 /// Relay between clients and a server, and print each message
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Each connection to --listen is relayed to --connect. Passwords and the\n\
+    after_help = "Each connection to --listen is relayed to --connect. Passwords and the \
         credentials of identities are not printed.\n\n\
         Example:\n  lockkeeper wire spy --listen 127.0.0.1:2180 --connect 127.0.0.1:2181"
 )]

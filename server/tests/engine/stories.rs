@@ -244,7 +244,10 @@ impl Stage {
                 assert_eq!(lives, words[0] == "lives");
             }
             ["sessions", count] => {
-                assert_eq!(engine.live_sessions().count(), count.parse().unwrap());
+                assert_eq!(
+                    engine.live_sessions().count(),
+                    count.parse::<usize>().unwrap()
+                );
             }
             ["paths", paths @ ..] => assert_eq!(engine.paths(), paths),
             ["leader", "none"] => assert_eq!(engine.leader(), None),
@@ -264,10 +267,10 @@ impl Stage {
             ["note"] => self.noted = engine.last_zxid(),
             ["further"] => assert!(engine.last_zxid() > self.noted),
             ["down", ms] => {
-                self.world.now.instant += MS * ms.parse().unwrap();
+                self.world.now.instant += MS * ms.parse::<u32>().unwrap();
                 self.world.engine.restart(self.world.now);
             }
-            ["pass", ms] => self.world.pass(MS * ms.parse().unwrap()),
+            ["pass", ms] => self.world.pass(MS * ms.parse::<u32>().unwrap()),
             ["sound"] => engine.assert_sound(),
             other => panic!("{other:?}"),
         }
