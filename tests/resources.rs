@@ -24,7 +24,7 @@ use lockkeeper_test_support::{
     proxy::Proxy,
     waiting::{soon, until},
 };
-use tokio::process::Command;
+use tokio::{process::Command, runtime::Builder};
 
 /// What the holder is told: the server and the path.
 const HOLDER: &str = "LOCKKEEPER_TEST_HOLDER";
@@ -132,12 +132,16 @@ on_both_arms! {
         let pages = fs::read_to_string(format!("/proc/{}/statm", holder.id)).unwrap();
         let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
         holder.limit("as", &(pages * 4096 + (1 << 20)).to_string()).await;
-        let refused = holder.ask("connect").await;
-        assert!(refused.contains(NO_THREAD), "{refused}");
+        for how in ["connect", "connect in a runtime"] {
+            let refused = holder.ask(how).await;
+            assert!(refused.contains(NO_THREAD), "{how}: {refused}");
+        }
         tokio::time::sleep(2 * SESSION).await;
         assert_eq!(holder.ask("valid").await, "true");
         holder.limit("as", "unlimited").await;
-        assert_eq!(holder.ask("connect").await, "connected");
+        for how in ["connect", "connect in a runtime"] {
+            assert_eq!(holder.ask(how).await, "connected");
+        }
         holder.process.end().await;
     }
 }
@@ -164,10 +168,9 @@ fn child_of_the_tests() {
     let (server, path) = told.split_once(' ').unwrap();
     let log = Log::of_all_threads();
     let mut attempts = 0;
-    let connect = || {
-        let builder = Client::builder(server).unwrap().session_timeout(SESSION);
-        builder.connect().wait()
-    };
+    let builder = || Client::builder(server).unwrap().session_timeout(SESSION);
+    let connect = || builder().connect().wait();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let client = connect().unwrap();
     let mutex = Mutex::new(&client, path).unwrap();
     let mut guard = Arc::new(mutex.lock().wait().unwrap());
@@ -183,10 +186,13 @@ fn child_of_the_tests() {
                 attempts.to_string()
             }
             "ended" => last_valid(&guard).to_string(),
-            "connect" => match connect() {
-                Ok(_) => "connected".to_owned(),
-                Err(error) => error.to_string(),
-            },
+            how @ ("connect" | "connect in a runtime") => {
+                let connected = match how {
+                    "connect" => connect(),
+                    _ => runtime.block_on(builder().own_thread().connect()),
+                };
+                connected.map_or_else(|error| error.to_string(), |_| "connected".to_owned())
+            }
             _ => {
                 guard = Arc::new(mutex.lock().wait().unwrap());
                 "locked".to_owned()

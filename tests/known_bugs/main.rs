@@ -5,7 +5,8 @@
 //! listings, sessions that expire at an exact request.
 //!
 //! A file of this folder covers a row by tests whose names begin with `row_NN_`. The last column
-//! also names tests elsewhere, most of which make the same fault at any request of any kind of lock. The test `every_row_is_covered` compares this table with the code.
+//! also names tests elsewhere. Most of those make the same fault at any request of any kind of lock.
+//! The test `every_row_is_covered` compares this table with the code.
 //!
 //! | row | where | the bug | tests that show its absence, and remarks |
 //! |---|---|---|---|

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::runtime;
+use tokio::runtime::{self, Runtime};
 
 use super::{
     sync::os::{Condvar, Mutex, PoisonError, lock},
@@ -46,17 +46,31 @@ impl Drop for Ending {
     }
 }
 
+/// The runtime of the thread. Without a thread it is dropped where the client was made, perhaps in
+/// a runtime of the program, where nothing may block.
+struct Own(Option<Runtime>);
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 impl OwnThread {
     /// Runs the task of a client on a thread.
     pub(crate) fn spawn(task: Task) -> Result<Self, Error> {
         let no_thread = |error: io::Error| Error::from(ErrorKind::NoThread(Cause::from(&error)));
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(no_thread)?;
+        let own = Own(Some(runtime.map_err(no_thread)?));
         let end = Arc::<End>::default();
         let ending = Ending(end.clone());
         let work = move || {
             let _ending = ending;
-            runtime.block_on(task);
+            if let Some(runtime) = &own.0 {
+                runtime.block_on(task);
+            }
         };
         let builder = thread::Builder::new().name("lockkeeper".to_owned());
         let thread = builder.spawn(work).map_err(no_thread)?;

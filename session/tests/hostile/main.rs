@@ -10,8 +10,8 @@
 //! | `many` | is one of very many servers, and most of them are down |
 //! | `memory` | makes the client allocate memory, which the tests measure |
 //!
-//! Each file has a sample of what the state machine makes of each message
-//! (`session/src/machine/tests`): here is what only a whole client can show.
+//! How the state machine takes each message stands in `session/src/machine/tests`. Each file here has
+//! a sample of that, and beside it the behaviour that only a whole client can show.
 
 mod handshakes;
 mod many;

@@ -3,9 +3,9 @@
 //!
 //! A relay sees a message after it was sent and before it arrives, and a client cannot know when a
 //! server handled its request. So each instant is an interval, and a rule is broken only if every
-//! choice of instants breaks it. Each rule has one of these forms: one event is before another,
-//! which needs no clock; something happens within a time, beside `slack` and the time in which the
-//! test had stopped the server; something happens no sooner than after a time.
+//! choice of instants breaks it. There are three forms of a rule. One event is before another, which
+//! needs no clock. Something happens within a time; `slack`, and the time in which the test had
+//! stopped the server, do not count. Something happens no sooner than after a time.
 //!
 //! Not here: the rules (`rules`); how a record is made (`record`, `wire`).
 

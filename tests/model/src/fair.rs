@@ -1,10 +1,11 @@
 //! Circles: runs without an end, in which a contender never ends.
 //!
 //! Such a run is a livelock only if it is fair to everybody. So the graph of all states is kept, and
-//! its components are looked for: the largest sets of states in which a contender has not ended, and
-//! each of which can be reached from each. A run that never ends stays in one of them. A component is
-//! a livelock if for each party, below, it has a state in which this party has nothing to do, or a
-//! step of this party: a walk through all of them, for ever, passes nobody over ("weak fairness").
+//! its components are looked for. A component is a largest set of states in which a contender has
+//! not ended, and in which each state can be reached from each other. A run that never ends stays in
+//! one. For each party, below, a fair component has a step of this party, or a state in which this
+//! party has nothing to do. A walk through all of them, for ever, passes nobody over ("weak
+//! fairness"): the component is a livelock.
 //!
 //! Nobody is obliged to do what is not a step of a party: to fail, to come back, to become a reader.
 //!
