@@ -77,14 +77,14 @@ impl Semaphore {
                     listed => {
                         let watcher;
                         (leases, watcher) = listed?;
-                        patience.listed(self.client(), |node| leases.iter().any(|it| it == node));
+                        patience.listed(|node| leases.iter().any(|it| it == node));
                         changed = Some(watcher);
                         turn.listed(true);
                     }
                 },
                 Ok(Next::ReadLimit) => {
                     let limit;
-                    (limit, limit_changed) = self.limit.read(self.client(), &self.leases).await?;
+                    (limit, limit_changed) = self.limit.read(&self.leases).await?;
                     let own = nodes.iter().map(LockNode::name);
                     match turn.counted(leases.iter().map(String::as_str), own, limit) {
                         Ok(()) => {}
@@ -106,8 +106,7 @@ impl Semaphore {
                 Ok(Next::Wait) => {
                     if let Some(changed) = changed.take() {
                         let others: Vec<_> = leases.iter().map(String::as_str).collect();
-                        let ends =
-                            patience.ends(self.client(), &self.leases, Role::Counting, &others);
+                        let ends = patience.ends(&self.leases, Role::Counting, &others);
                         let changed = wait_for_change(&place, changed, limit_changed.take());
                         if let Either::Left(waited) = select(changed, ends).await {
                             waited?;
@@ -170,17 +169,16 @@ impl Semaphore {
         }
         let mut backoff = Backoff::default();
         let children = loop {
-            self.leases.count_listing();
-            match self.client().get_children(self.path()).await {
+            match self.leases.client.get_children(self.path()).await {
                 Err(error) if error.is_transient() => backoff.after(self.client(), &error).await,
                 Err(error) if error.is_no_node() => return Ok(()),
                 listed => break listed?,
             }
         };
         let children = children.iter().map(String::as_str);
-        other_kinds::refuse(self.client(), &self.leases, Kind::Semaphore, children).await?;
+        other_kinds::refuse(&self.leases, Kind::Semaphore, children).await?;
         let is_own = |lease: &str| own.iter().any(|node| node.name() == lease);
-        let agreed = self.limit.agree(self.client(), &self.leases, is_own);
+        let agreed = self.limit.agree(&self.leases, is_own);
         let written = agreed.await?;
         let directory = written.map_or(directory, |written| written.0);
         self.looked_at.store(directory, Ordering::Relaxed);
@@ -189,10 +187,8 @@ impl Semaphore {
 
     /// The leases now, and a watcher of their next change.
     async fn list_leases(&self) -> Result<(Vec<String>, Watcher), SessionError> {
-        self.leases.count_listing();
-        self.client()
-            .get_children_and_watch(&self.leases.parent)
-            .await
+        let client = &self.leases.client;
+        client.get_children_and_watch(&self.leases.parent).await
     }
 }
 

@@ -27,16 +27,11 @@ pub(super) enum Limit {
 impl Limit {
     /// Refuses more leases than the limit: they would never be granted. A shared limit is read for
     /// several leases only. For one lease the first waiter reads it anyway.
-    pub(super) async fn allow(
-        &self,
-        client: &Client,
-        asked: usize,
-        directory: &Directory,
-    ) -> Result<(), LockError> {
+    pub(super) async fn allow(&self, asked: usize, directory: &Directory) -> Result<(), LockError> {
         if asked == 1 && matches!(self, Self::Shared(_)) {
             return Ok(());
         }
-        match self.read(client, directory).await? {
+        match self.read(directory).await? {
             (limit, _) if asked > limit => Err(LockError::OverLimit { asked, limit }),
             _ => Ok(()),
         }
@@ -55,7 +50,6 @@ impl Limit {
     /// is that transaction. Data that are not ours say nothing, and stay.
     pub(super) async fn agree(
         &self,
-        client: &Client,
         leases: &Directory,
         is_own: impl Fn(&str) -> bool,
     ) -> Result<Option<Zxid>, LockError> {
@@ -64,7 +58,7 @@ impl Limit {
         };
         let mut backoff = Backoff::default();
         loop {
-            let error = match self.theirs(client, leases, &is_own).await {
+            let error = match self.theirs(leases, &is_own).await {
                 Ok(Theirs::Same) => return Ok(None),
                 Ok(Theirs::Written(zxid)) => return Ok(Some(zxid)),
                 Ok(Theirs::Other(theirs)) => {
@@ -79,10 +73,10 @@ impl Limit {
             match error.code() {
                 // Another client has changed the data meanwhile.
                 Some(ErrorCode::BAD_VERSION) => {
-                    backoff.begin(client);
+                    backoff.begin(&leases.client);
                     backoff.pause().await;
                 }
-                _ if error.is_transient() => backoff.after(client, &error).await,
+                _ if error.is_transient() => backoff.after(&leases.client, &error).await,
                 // The directory is gone, or this client may not read or write its data.
                 Some(_) => return Ok(None),
                 None => return Err(error.into()),
@@ -93,12 +87,10 @@ impl Limit {
     /// The limit of others who hold leases.
     async fn theirs(
         &self,
-        client: &Client,
         leases: &Directory,
         is_own: impl Fn(&str) -> bool,
     ) -> Result<Theirs, SessionError> {
-        let (path, ours) = (&*leases.parent, self.text());
-        leases.count_request();
+        let (client, path, ours) = (&leases.client, &*leases.parent, self.text());
         let node = client.get_data(path).await?;
         let data = node.data.unwrap_or_default();
         let theirs = data.strip_prefix(PREFIX).map(String::from_utf8_lossy);
@@ -106,13 +98,11 @@ impl Limit {
         if data == ours || theirs.is_none() && !data.is_empty() {
             return Ok(Theirs::Same);
         }
-        leases.count_listing();
         let names = client.get_children(path).await?;
         let is_other = |name: &String| Kind::Semaphore.contender(name).is_some() && !is_own(name);
         if names.iter().any(is_other) {
             return Ok(theirs.map_or(Theirs::Same, Theirs::Other));
         }
-        leases.count_request();
         let set = client.set_data(path, ours, node.stat.version).await?;
         Ok(Theirs::Written(set.mzxid))
     }
@@ -120,16 +110,14 @@ impl Limit {
     /// The limit now, and a watcher of its next change. A fixed limit has no watcher.
     pub(super) async fn read(
         &self,
-        client: &Client,
         directory: &Directory,
     ) -> Result<(usize, Option<Watcher>), LockError> {
         let path = match self {
             Self::Fixed(limit) => return Ok((*limit, None)),
             Self::Shared(path) => path,
         };
-        let mut backoff = Backoff::default();
+        let (client, mut backoff) = (&directory.client, Backoff::default());
         loop {
-            directory.count_request();
             match client.get_data_and_watch(path).await {
                 Err(error) if error.is_transient() => backoff.after(client, &error).await,
                 read => {

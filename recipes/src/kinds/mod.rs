@@ -67,7 +67,7 @@ macro_rules! settings {
             /// The same lock, and this meter counts what it does.
             #[must_use]
             pub fn with_meter(self, meter: &LockMeter) -> Self {
-                self.set(|directory| directory.counters = Some(meter.counters()))
+                self.set(|directory| directory.set_meter(meter))
             }
 
             /// The path of the lock.

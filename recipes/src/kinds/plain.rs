@@ -142,16 +142,15 @@ impl PlainMutex {
         attempt: &Attempt,
         mut contended: Option<&mut bool>,
     ) -> Result<Option<LockNode>, LockError> {
-        let (client, directory) = (&self.client, &self.directory);
+        let directory = &self.directory;
         if contended.is_none() {
-            directory.count_listing();
-            let children = children(client, self.path()).await?;
+            let children = children(&directory.client, self.path()).await?;
             if children.iter().any(|child| child == name::PLAIN) {
                 return Ok(None);
             }
-            other_kinds::refuse(client, directory, Kind::Plain, children.iter()).await?;
+            other_kinds::refuse(directory, Kind::Plain, children.iter()).await?;
         }
-        let new_node = || LockNode::new(client, directory.clone(), Kind::Plain);
+        let new_node = || LockNode::new(&self.client, directory.clone(), Kind::Plain);
         let (mut turn, mut node, mut rounds) =
             (PlainTurn::default(), new_node(), Rounds::default());
         let mut patience = Patience::default();
@@ -168,11 +167,11 @@ impl PlainMutex {
                     if !mem::replace(contended, true) {
                         attempt.contended();
                     }
-                    let ends = patience.ends(client, directory, Role::Watching, &[name::PLAIN]);
+                    let ends = patience.ends(directory, Role::Watching, &[name::PLAIN]);
                     if let Either::Left(waited) = select(self.wait_for_event(), ends).await {
                         waited?;
                     }
-                    rounds.pause(client).await;
+                    rounds.pause(&self.client).await;
                     node = new_node();
                     turn.event();
                 }
@@ -182,9 +181,8 @@ impl PlainMutex {
 
     /// Waits until the node of the other contender was deleted or changed, or its watch has ended.
     async fn wait_for_event(&self) -> Result<(), LockError> {
-        self.directory.count_request();
         // The watch begins at the reply that said that the node exists, so nothing is missed.
-        let group = self.client.raw().watch_group();
+        let group = self.directory.client.raw().watch_group();
         group.watch(&self.directory.server_path, vec![name::PLAIN.into()]);
         match group.next().await {
             Err(error) if error.is_session_expired() && !self.client.is_closed() => {}

@@ -142,7 +142,7 @@ impl Semaphore {
         }
         let leased = async {
             // Checked before it waits: with too high a count it would wait for ever.
-            self.limit.allow(self.client(), count, &self.leases).await?;
+            self.limit.allow(count, &self.leases).await?;
             let attempt = Attempt::new(&self.leases);
             let place = if waits {
                 Some(self.queue.turn(&attempt, &mut None).await?)
@@ -245,9 +245,8 @@ impl Semaphore {
     /// # Errors
     /// [`LockError::Session`] when a request fails, or the node of a shared limit does not exist.
     pub async fn available(&self) -> Result<usize, LockError> {
-        let (limit, _) = self.limit.read(self.client(), &self.leases).await?;
-        self.leases.count_listing();
-        let children = children(self.client(), &self.leases.parent).await?;
+        let (limit, _) = self.limit.read(&self.leases).await?;
+        let children = children(&self.leases.client, &self.leases.parent).await?;
         let taken = rank::leases(children.iter());
         Ok(limit.saturating_sub(taken))
     }

@@ -1,7 +1,8 @@
 //! What identifies a lock node before its name is known, the directory of its lock, and the requests
 //! about both.
 //!
-//! Each method that makes a request also counts it for [`LockMetrics`](crate::LockMetrics).
+//! The requests of a lock go through the client of its directory, which counts them for
+//! [`LockMetrics`](crate::LockMetrics).
 //!
 //! Not here: when they are sent (`life`), sending them (`task`).
 
@@ -13,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    Acls, CreateMode, ErrorCode, Request, Response, SessionId, Stat, Version, Zxid,
+    Acls, CreateMode, ErrorCode, OpCode, Request, Response, SessionId, Stat, Version, Zxid,
     multi::MultiRequest,
     path::{self, PathError},
     records::{
@@ -26,13 +27,16 @@ use lockkeeper_session::{Client, Clock, Effect, Error as SessionError, ErrorKind
 use super::life::{Failure, Node, Seen};
 use crate::{
     error::Loss,
-    metrics::Counters,
+    metrics::{Counters, LockMeter},
     order::name::{self, Kind, Protection},
 };
 
 /// A directory whose children are the nodes of contenders, and what these have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
+    /// A handle without a deadline, which does not keep the session open. The meter, if there is
+    /// one, counts its requests.
+    pub(crate) client: Client,
     /// The path of the lock, for errors and the log. Kept also while nothing listens to the log:
     /// whoever subscribes later must see which lock is lost.
     pub(crate) path: Arc<str>,
@@ -50,7 +54,7 @@ pub(crate) struct Directory {
     pub(crate) acl: Acls,
     pub(crate) clock: Clock,
     /// Those of the meter, if there is one.
-    pub(crate) counters: Option<Arc<Counters>>,
+    counters: Option<Arc<Counters>>,
 }
 
 impl Directory {
@@ -65,6 +69,7 @@ impl Directory {
         let path: Arc<str> = path.into();
         let parent = below.map_or(path.clone(), |below| path::join(&path, below).into());
         Ok(Arc::new(Self {
+            client: client.without_deadline().raw().downgrade(),
             path,
             kind,
             server_path: client.raw().server_path(&parent),
@@ -75,6 +80,18 @@ impl Directory {
             clock: client.raw().clock(),
             counters: None,
         }))
+    }
+
+    /// From now on, this meter counts.
+    pub(crate) fn set_meter(&mut self, meter: &LockMeter) {
+        let counters = meter.counters();
+        self.counters = Some(counters.clone());
+        self.client = self.client.raw().observed(move |op| {
+            counters.requests.add();
+            if matches!(op, OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2) {
+                counters.listings.add();
+            }
+        });
     }
 
     /// The path and the kind of the lock, for the log.
@@ -93,25 +110,12 @@ impl Directory {
         }
     }
 
-    /// Counts a request that another module makes.
-    pub(crate) fn count_request(&self) {
-        self.count(|it| it.requests.add());
-    }
-
-    /// Counts a listing that another module requests.
-    pub(crate) fn count_listing(&self) {
-        self.count_request();
-        self.count(|it| it.listings.add());
-    }
-
     pub(crate) fn list_request(&self) -> Request {
-        self.count_listing();
         let path = self.server_path.clone();
         Request::GetChildren(GetChildrenRequest { path, watch: false })
     }
 
     fn create_request(&self, name: &str, mode: CreateMode, data: Bytes) -> Request {
-        self.count_request();
         Request::Create2(self.create(path::join(&self.server_path, name), mode, data))
     }
 
@@ -129,7 +133,6 @@ impl Directory {
     pub(crate) fn make_requests(&self) -> Vec<Request> {
         let mut about = self.about.clone();
         let make = |level: &str| {
-            self.count_request();
             let (mode, data) = (CreateMode::Container, mem::take(&mut about));
             Request::CreateContainer(self.create(level.to_owned(), mode, data))
         };
@@ -139,7 +142,6 @@ impl Directory {
     }
 
     pub(crate) fn delete_request(&self, name: &str) -> Request {
-        self.count_request();
         Request::Delete(DeleteRequest {
             path: path::join(&self.server_path, name),
             version: Version::ANY,
@@ -172,7 +174,6 @@ pub(crate) type OwnNode = Node<Arc<str>, Tag>;
 /// What identifies a node of ours.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeIdentity {
-    pub(crate) client: Client,
     pub(crate) directory: Arc<Directory>,
     protection: Protection,
     /// How the node is named: a protection, the marker of this kind, and a number from the server.
@@ -184,27 +185,22 @@ pub(crate) struct NodeIdentity {
 }
 
 impl NodeIdentity {
-    pub(crate) fn new(client: &Client, directory: Arc<Directory>, kind: Kind) -> Self {
+    pub(crate) fn new(directory: Arc<Directory>, kind: Kind) -> Self {
         Self {
-            client: client.clone(),
+            protection: Protection::random(&directory.client),
             directory,
-            protection: Protection::random(client),
             kind,
             lists: kind != Kind::Plain,
         }
     }
 
-    /// The same identity, which does not keep the session open.
-    pub(crate) fn detached(&self) -> Self {
-        Self {
-            client: self.client.raw().downgrade(),
-            ..self.clone()
-        }
+    pub(crate) fn client(&self) -> &Client {
+        &self.directory.client
     }
 
     /// Takes a new protection, so that no late request of a former attempt can touch the new node.
     pub(crate) fn renew(&mut self) {
-        self.protection = Protection::random(&self.client);
+        self.protection = Protection::random(self.client());
     }
 
     /// Takes the identity of the reader's node that replaces this writer's.
@@ -292,14 +288,12 @@ impl NodeIdentity {
 
     /// Reads a node that may be ours.
     pub(crate) fn check_request(&self, name: &str) -> Request {
-        self.directory.count_request();
         let path = path::join(&self.directory.server_path, name);
         Request::GetData(GetDataRequest { path, watch: false })
     }
 
     /// Sets the data of our node.
     pub(crate) fn set_data_request(&self, name: &str, data: &Bytes, version: Version) -> Request {
-        self.directory.count_request();
         Request::SetData(SetDataRequest {
             path: path::join(&self.directory.server_path, name),
             data: Some(self.marked(data)),
@@ -316,9 +310,10 @@ impl NodeIdentity {
         known: Option<&OwnNode>,
     ) -> Option<Seen<Tag>> {
         let (data, stat) = (read.data.as_ref(), &read.stat);
-        let is_plausible = stat.czxid > Zxid::ZERO && stat.czxid <= self.client.raw().newest_zxid();
+        let is_plausible =
+            stat.czxid > Zxid::ZERO && stat.czxid <= self.client().raw().newest_zxid();
         is_plausible.then(|| Seen {
-            is_of_session: stat.ephemeral_owner == self.client.snapshot().session_id,
+            is_of_session: stat.ephemeral_owner == self.client().snapshot().session_id,
             is_marked: match known {
                 // Anybody may have replaced its data.
                 Some(node) => node.tag.czxid == stat.czxid,
@@ -332,7 +327,7 @@ impl NodeIdentity {
     pub(crate) fn failure(&self, error: &SessionError) -> Failure {
         match error.kind() {
             ErrorKind::SessionExpired | ErrorKind::Closed => {
-                Failure::SessionOver(if self.client.is_closed() {
+                Failure::SessionOver(if self.client().is_closed() {
                     Loss::Closed
                 } else {
                     Loss::Expired

@@ -34,6 +34,8 @@ const CONFLICTS: u32 = 8;
 /// A node of ours, or one that may be created.
 #[derive(Debug)]
 pub(crate) struct LockNode {
+    /// Keeps the session open.
+    client: Client,
     /// In a box: the node moves from the waiter to the guard.
     task: Box<NodeTask>,
     /// The watch on this node and, in a queue, on the nodes ahead. The own watch is kept until the
@@ -48,9 +50,10 @@ pub(crate) struct LockNode {
 impl LockNode {
     /// A node that is to be created.
     pub(crate) fn new(client: &Client, directory: Arc<Directory>, kind: Kind) -> Self {
-        let identity = NodeIdentity::new(client, directory, kind);
+        let identity = NodeIdentity::new(directory, kind);
         let life = NodeLife::new(identity.is_fixed());
         Self {
+            client: client.clone(),
             task: Box::new(NodeTask::new(identity, life)),
             watches: None,
             keeper: None,
@@ -123,8 +126,10 @@ impl LockNode {
         self.node().map(|node| node.tag.session_id)
     }
 
+    /// The handle that keeps the session open. The requests of the lock go through that of its
+    /// directory.
     pub(crate) fn client(&self) -> &Client {
-        &self.task.identity.client
+        &self.client
     }
 
     pub(crate) fn directory(&self) -> &Arc<Directory> {
@@ -144,12 +149,10 @@ impl LockNode {
         if names.is_empty() {
             return;
         }
-        let directory = self.task.identity.directory.clone();
-        directory.count_request();
-        let client = &self.task.identity.client;
+        let directory = &self.task.identity.directory;
         let watches = self
             .watches
-            .get_or_insert_with(|| client.raw().watch_group());
+            .get_or_insert_with(|| directory.client.raw().watch_group());
         watches.watch(&directory.server_path, names);
     }
 
@@ -195,7 +198,7 @@ impl LockNode {
 
     /// Keeps the lease of the session valid from now on.
     pub(crate) fn keep_lease(&mut self) {
-        let client = &self.task.identity.client;
+        let client = &self.client;
         self.keeper.get_or_insert_with(|| client.raw().keep_lease());
     }
 
@@ -239,8 +242,7 @@ impl LockNode {
     /// majority of them.
     pub(crate) async fn confirm(&self) -> Result<(), LockError> {
         let node = self.own()?;
-        let (client, path) = (self.client(), self.path());
-        self.directory().count_request();
+        let (client, path) = (&self.directory().client, self.path());
         let check = client.transaction().within(node.tag.session_id);
         match check.check(&path, Version::ANY).commit().await {
             Ok(_) => {}
@@ -253,7 +255,6 @@ impl LockNode {
         }
         if self.task.identity.is_fixed() {
             // Others use the same name.
-            self.directory().count_request();
             let stat = client.exists(&path).await?;
             if stat.is_none_or(|stat| stat.czxid != node.tag.czxid) {
                 return Err(self.lost_with(self.session_id()));
@@ -265,7 +266,7 @@ impl LockNode {
     /// Reads the data and the metadata of the node.
     pub(crate) async fn read(&self) -> Result<(Option<Bytes>, Stat), LockError> {
         let (node, identity) = (self.own()?, &self.task.identity);
-        let raw = identity.client.raw().within(node.tag.session_id);
+        let raw = identity.client().raw().within(node.tag.session_id);
         let request = identity.check_request(&node.name);
         let [read] = raw.submit_with_backpressure([request]).await;
         match read.await {
@@ -285,7 +286,7 @@ impl LockNode {
         is_held: impl Fn() -> bool + Sync,
     ) -> Result<(), LockError> {
         let (node, identity) = (self.own()?, &self.task.identity);
-        let raw = identity.client.raw().within(node.tag.session_id);
+        let raw = identity.client().raw().within(node.tag.session_id);
         let (mut backoff, mut conflicts) = (Backoff::default(), 0);
         loop {
             let version = if identity.is_fixed() {
@@ -307,7 +308,7 @@ impl LockNode {
                     if error.code() == Some(ErrorCode::BAD_VERSION) && conflicts < CONFLICTS =>
                 {
                     conflicts += 1;
-                    backoff.begin(&identity.client);
+                    backoff.begin(&self.client);
                     backoff.pause().await;
                 }
                 Err(error) => return Err(error.into()),
@@ -315,7 +316,6 @@ impl LockNode {
         }
         // The change has fired the watch on the node.
         if let Some(watches) = &self.watches {
-            self.directory().count_request();
             watches.watch(&self.directory().server_path, vec![node.name.clone()]);
         }
         Ok(())
@@ -399,7 +399,7 @@ impl LockNode {
         let node = self.node()?.clone();
         let mut life = NodeLife::live(node, self.task.identity.is_fixed());
         life.release();
-        let task = NodeTask::new(self.task.identity.detached(), life);
+        let task = NodeTask::new(self.task.identity.clone(), life);
         Some(task.clean_up(true))
     }
 }

@@ -43,10 +43,10 @@ pub(super) struct Look {
 impl Look {
     /// The look for this attempt, whose create was lost with its connection.
     pub(super) fn shared(identity: &NodeIdentity) -> Arc<Self> {
-        let raw = identity.client.raw();
+        let raw = identity.client().raw();
         let looks = raw.extension::<Looks>();
         let mut looks = looks.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let look = Self::next(&identity.client);
+        let look = Self::next(identity.client());
         let path = &identity.directory.server_path;
         // The connection of the create has ended, so it is an earlier one than that of the new
         // look.
@@ -67,7 +67,7 @@ impl Look {
 
     /// A look for this attempt only. It may be bound to a session.
     pub(super) fn alone(identity: &NodeIdentity, within: Option<SessionId>) -> Arc<Self> {
-        let look = Self::next(&identity.client);
+        let look = Self::next(identity.client());
         look.begin(identity, within);
         look
     }
@@ -84,8 +84,8 @@ impl Look {
     fn begin(self: &Arc<Self>, identity: &NodeIdentity, within: Option<SessionId>) {
         let barrier = identity.barrier_request();
         let list = identity.directory.list_request();
-        let (maker, client) = (Maker(self.clone()), identity.client.raw().downgrade());
-        identity.client.raw().run_in_background(async move {
+        let (maker, client) = (Maker(self.clone()), identity.client().clone());
+        identity.client().raw().run_in_background(async move {
             let raw = client.raw();
             let raw = within.map_or(raw, |session_id| raw.within(session_id));
             let [barrier, list] = raw.submit_with_backpressure([barrier, list]).await;

@@ -115,7 +115,7 @@ impl NodeTask {
                     // may be dropped between two of them. All are in the same write nevertheless.
                     // Levels that exist fail, which does no harm.
                     let levels = identity.directory.make_requests();
-                    let raw = identity.client.raw();
+                    let raw = identity.client().raw();
                     let levels = raw.submit_all_with_backpressure(levels).await;
                     self.trouble.get_or_insert_default().levels = levels;
                 }
@@ -275,7 +275,7 @@ impl NodeTask {
 
     fn begin_pause(&mut self) {
         let trouble = self.trouble.get_or_insert_default();
-        trouble.backoff.begin(&self.identity.client);
+        trouble.backoff.begin(self.identity.client());
     }
 
     fn failed(&mut self, error: SessionError) -> Failure {
@@ -318,16 +318,13 @@ impl NodeTask {
         error.on(path.as_deref().unwrap_or(directory)).into()
     }
 
-    /// Takes over what there is to do. It does not keep the client open.
+    /// Takes over what there is to do.
     pub(super) fn detach(&mut self) -> Self {
         let settled = NodeLife::new(self.identity.is_fixed());
         Self {
             pending: mem::take(&mut self.pending),
             trouble: self.trouble.take(),
-            ..Self::new(
-                self.identity.detached(),
-                mem::replace(&mut self.life, settled),
-            )
+            ..Self::new(self.identity.clone(), mem::replace(&mut self.life, settled))
         }
     }
 
@@ -345,7 +342,7 @@ impl NodeTask {
 /// In a later session the node is gone already, and a fixed name may belong to another contender by
 /// then.
 fn bound_to(identity: &NodeIdentity, session: Option<SessionId>) -> Raw<'_> {
-    let raw = identity.client.raw();
+    let raw = identity.client().raw();
     session.map_or(raw, |session| raw.within(session))
 }
 
@@ -380,7 +377,7 @@ mod tests {
 
     fn fresh(client: &Client) -> NodeIdentity {
         let directory = Directory::new(client, "/lock", None, Kind::Mutex).unwrap();
-        NodeIdentity::new(client, directory, Kind::Mutex)
+        NodeIdentity::new(directory, Kind::Mutex)
     }
 
     async fn identity(client: &Client) -> NodeIdentity {
@@ -474,7 +471,7 @@ mod tests {
         let other = Client::connect(&server.connect_string()).await.unwrap();
         let identity = identity(&ours).await;
         let mut of_other = identity.clone();
-        of_other.client = other.clone();
+        Arc::make_mut(&mut of_other.directory).client = other.clone();
         // The node of a create whose reply was lost, found behind a barrier.
         let find = async |identity: &NodeIdentity| {
             let mut task = lost(identity);

@@ -137,8 +137,7 @@ impl LockQueue {
 
     /// The same, if it is the turn of one who comes now.
     pub(crate) async fn try_turn(&self) -> Result<Option<LockNode>, LockError> {
-        self.directory.count_listing();
-        let children = children(&self.client, &self.directory.parent).await?;
+        let children = children(&self.directory.client, &self.directory.parent).await?;
         if rank::is_contended(self.kind, children.iter()) {
             return Ok(None);
         }

@@ -14,7 +14,6 @@ use lockkeeper_proto::{
     Request, Response, SessionId, path,
     records::{ExistsRequest, GetChildrenRequest},
 };
-use lockkeeper_session::Client;
 
 use crate::{
     backoff::Backoff,
@@ -32,7 +31,6 @@ use crate::{
 /// # Cancel safety
 /// It changes nothing.
 pub(crate) async fn refuse(
-    client: &Client,
     directory: &Directory,
     ours: Kind,
     children: impl IntoIterator<Item = &str>,
@@ -45,8 +43,8 @@ pub(crate) async fn refuse(
     if suspects.is_empty() {
         return Ok(());
     }
+    let client = &directory.client;
     let look = |(_, child): &(Kind, &str)| {
-        directory.count_request();
         let path = client
             .raw()
             .server_path(&path::join(&directory.path, child));

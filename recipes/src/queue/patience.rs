@@ -114,17 +114,11 @@ impl Patience {
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
-    pub(crate) async fn ends(
-        &mut self,
-        client: &Client,
-        directory: &Arc<Directory>,
-        role: Role,
-        ahead: &[&str],
-    ) {
+    pub(crate) async fn ends(&mut self, directory: &Arc<Directory>, role: Role, ahead: &[&str]) {
         loop {
-            self.pause(client).await;
+            self.pause(&directory.client).await;
             // In a box, as it is rare.
-            if Box::pin(self.asks(client, directory, role, ahead)).await {
+            if Box::pin(self.asks(directory, role, ahead)).await {
                 return;
             }
         }
@@ -148,23 +142,17 @@ impl Patience {
     /// The future may be dropped. Then it is still time to ask.
     pub(crate) async fn asks(
         &mut self,
-        client: &Client,
         directory: &Arc<Directory>,
         role: Role,
         ahead: &[&str],
     ) -> bool {
-        let has_reason = self.has_reason(client, directory, role, ahead).await;
+        let has_reason = self.has_reason(directory, role, ahead).await;
         self.pause = None;
         has_reason
     }
 
-    async fn has_reason(
-        &mut self,
-        client: &Client,
-        directory: &Arc<Directory>,
-        role: Role,
-        ahead: &[&str],
-    ) -> bool {
+    async fn has_reason(&mut self, directory: &Arc<Directory>, role: Role, ahead: &[&str]) -> bool {
+        let client = &directory.client;
         let place = self.place.get_or_insert_with(|| {
             let number = match role {
                 Role::Numbered(number) => u64::from(number.unsigned_abs()),
@@ -198,7 +186,6 @@ impl Patience {
             return false;
         }
         for node in ahead {
-            directory.count_request();
             let path = path::join(&directory.parent, node);
             let check = client.transaction().check(&path, Version::ANY);
             match check.commit().await {
@@ -211,9 +198,8 @@ impl Patience {
                             queue.missed
                         });
                         if role == Role::Watching {
-                            directory.count_request();
                             let shown = client.exists(&path).await;
-                            self.listed(client, |_| matches!(shown, Ok(Some(_))));
+                            self.listed(|_| matches!(shown, Ok(Some(_))));
                         }
                         return true;
                     }
@@ -231,13 +217,14 @@ impl Patience {
     }
 
     /// The queue was listed. If the server still shows the node that is gone, the client leaves it.
-    pub(crate) fn listed(&mut self, client: &Client, shows: impl Fn(&str) -> bool) {
+    pub(crate) fn listed(&mut self, shows: impl Fn(&str) -> bool) {
         let Some(place) = &mut self.place else {
             return;
         };
         let Some(gone) = place.gone.take().filter(|gone| shows(gone)) else {
             return;
         };
+        let client = &place.directory.client;
         let server = client.snapshot().server;
         client.raw().leave_server();
         let node = path::join(&place.directory.parent, &gone);

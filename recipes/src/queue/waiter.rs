@@ -161,7 +161,7 @@ impl Waiter {
         let (node, nearest) = (&self.node, self.turn.nearest().map(AsRef::as_ref));
         let role = Role::Numbered(name::number(node.name()).unwrap_or(0));
         let ahead = nearest.as_slice();
-        let asks = (self.patience).asks(node.client(), node.directory(), role, ahead);
+        let asks = (self.patience).asks(node.directory(), role, ahead);
         select(node.event(), asks).await
     }
 
@@ -232,13 +232,12 @@ impl Waiter {
             return Err(self.node.gone());
         };
         let shows = |node: &str| children.iter().any(|child| child == node);
-        self.patience.listed(self.node.client(), shows);
+        self.patience.listed(shows);
         match self.turn.listed(children.iter(), &own) {
             Ok(listed) => {
                 if !listed.suspects.is_empty() {
-                    let (client, directory) = (self.node.client(), self.node.directory());
                     let suspects = listed.suspects.iter().map(|name| &**name);
-                    let refuse = other_kinds::refuse(client, directory, self.kind, suspects);
+                    let refuse = other_kinds::refuse(self.node.directory(), self.kind, suspects);
                     // In a box, as it is rare.
                     Box::pin(refuse).await?;
                 }
@@ -293,7 +292,7 @@ impl Waiter {
     /// Looks which of the few that may be ahead of the nearest one are there. Returns whether the
     /// servers have said it of each.
     async fn looks_ahead(&self) -> bool {
-        let (client, directory) = (self.node.client(), self.node.directory());
+        let directory = self.node.directory();
         let is_present = self.connection().is_some_and(|now| self.turn.is_on(now));
         let member = self.node.member().filter(|_| is_present);
         let few = member.and_then(|member| Some((member, member.few_ahead(self.node.name())?)));
@@ -303,12 +302,12 @@ impl Waiter {
         // The last one is the nearest. Its deletion is reported.
         far.pop();
         let look = |node: &Arc<str>| {
-            directory.count_request();
             let path = path::join(&directory.server_path, node);
             Request::Exists(ExistsRequest { path, watch: false })
         };
         let requests = far.iter().map(look).collect();
-        let replies = client.raw().submit_all_with_backpressure(requests).await;
+        let raw = directory.client.raw();
+        let replies = raw.submit_all_with_backpressure(requests).await;
         for (reply, node) in replies.into_iter().zip(&far) {
             match reply.await {
                 Ok(Response::Exists(_)) => {}
@@ -327,10 +326,14 @@ impl Waiter {
     }
 
     async fn ask_for_listing(&mut self) -> PendingReply {
-        let client = self.node.client();
-        self.turn.asked(client.snapshot().connections);
-        let request = self.node.directory().list_request();
-        let [listing] = client.raw().submit_with_backpressure([request]).await;
+        let directory = self.node.directory();
+        self.turn.asked(directory.client.snapshot().connections);
+        let request = directory.list_request();
+        let [listing] = directory
+            .client
+            .raw()
+            .submit_with_backpressure([request])
+            .await;
         listing
     }
 

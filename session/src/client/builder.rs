@@ -310,7 +310,11 @@ impl Builder {
             Ok(thread) => (thread, None),
             Err(error) => (None, Some(error)),
         };
-        (Client::start(shared, thread, self.deadline), error)
+        let mut client = Client::start(shared, thread);
+        if let Some(deadline) = self.deadline {
+            client = client.with_deadline(deadline);
+        }
+        (client, error)
     }
 
     /// Like [`connect`](Self::connect), but `spawn` starts the client's task. For simulations,

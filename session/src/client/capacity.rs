@@ -159,10 +159,7 @@ impl Client {
     /// ```
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
-        Self {
-            deadline: Some(deadline),
-            ..self.clone()
-        }
+        self.in_manner(|it| it.deadline = Some(deadline))
     }
 
     /// Returns a handle on the same session without a deadline.
@@ -171,9 +168,9 @@ impl Client {
     /// requests in this way, whatever handle they were made from.
     #[must_use]
     pub fn without_deadline(&self) -> Self {
-        Self {
-            deadline: None,
-            ..self.clone()
+        match self.deadline() {
+            Some(_) => self.in_manner(|it| it.deadline = None),
+            None => self.clone(),
         }
     }
 
@@ -198,7 +195,7 @@ impl Client {
     {
         let mut attempt = Attempt {
             shared: &self.shared,
-            deadline: self.deadline,
+            deadline: self.deadline(),
             bytes,
             act: Some(act),
             options,

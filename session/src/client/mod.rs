@@ -51,7 +51,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{Request, Response, path};
+use lockkeeper_proto::{OpCode, Request, Response, path};
 
 pub use builder::Builder;
 pub use clock::Clock;
@@ -132,8 +132,16 @@ pub struct Client {
     shared: Arc<Shared>,
     /// `None` in clones that do not keep the session open.
     _handle: Option<Arc<Handle>>,
-    /// How this handle makes its requests.
+    /// `None` if there is nothing to say, as for most handles.
+    manner: Option<Arc<Manner>>,
+}
+
+/// How a handle makes its requests.
+#[derive(Clone, Default)]
+struct Manner {
     deadline: Option<Duration>,
+    /// Told of each request: see [`Raw::observed`].
+    observer: Option<Arc<dyn Fn(OpCode) + Send + Sync>>,
 }
 
 /// Closes the session when the last clone of the client is dropped.
@@ -172,7 +180,7 @@ impl Client {
         Ok(Builder::new(&servers.parse()?))
     }
 
-    fn start(shared: Arc<Shared>, thread: Option<OwnThread>, deadline: Option<Duration>) -> Self {
+    fn start(shared: Arc<Shared>, thread: Option<OwnThread>) -> Self {
         let handle = Handle {
             shared: shared.clone(),
             thread,
@@ -180,7 +188,7 @@ impl Client {
         Self {
             shared,
             _handle: Some(Arc::new(handle)),
-            deadline,
+            manner: None,
         }
     }
 
@@ -281,6 +289,25 @@ impl Client {
             let now = core.clock.now();
             core.machine.move_to_next_server(now);
         });
+    }
+
+    /// The same session, with requests in another manner.
+    fn in_manner(&self, set: impl FnOnce(&mut Manner)) -> Self {
+        let mut client = self.clone();
+        set(Arc::make_mut(client.manner.get_or_insert_default()));
+        client
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.manner.as_ref()?.deadline
+    }
+
+    /// A request of this handle is queued.
+    fn queues(&self, op: OpCode) {
+        let observer = self.manner.as_ref().and_then(|it| it.observer.as_ref());
+        if let Some(observer) = observer {
+            observer(op);
+        }
     }
 
     /// The server and the session of a reply, if no other connection was made since then.

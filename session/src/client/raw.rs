@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{Acls, Request, SessionId, WatcherType, Zxid};
+use lockkeeper_proto::{Acls, OpCode, Request, SessionId, WatcherType, Zxid};
 
 use super::{
     Client, Clock, PendingReply, capacity::options, shared::Core, sleep::Sleep, sync::BoxFuture,
@@ -76,8 +76,8 @@ impl Raw<'_> {
     pub fn submit<const N: usize>(self, requests: [Request; N]) -> [PendingReply; N] {
         self.client.shared.act(|core| {
             let now = core.clock.now();
-            let options = options(self.client.deadline, now);
-            requests.map(|request| core.submit(self.within, now, request.into(), options))
+            let options = options(self.client.deadline(), now);
+            requests.map(|request| self.queue(core, now, request.into(), options))
         })
     }
 
@@ -103,7 +103,7 @@ impl Raw<'_> {
         let requests = requests.map(Encoded::from);
         let bytes = requests.iter().map(Encoded::len).sum();
         self.client.when_capacity(bytes, move |core, now, options| {
-            requests.map(|request| core.submit(self.within, now, request, options))
+            requests.map(|request| self.queue(core, now, request, options))
         })
     }
 
@@ -122,7 +122,7 @@ impl Raw<'_> {
         let requests = requests.map(Encoded::from);
         let bytes = requests.iter().map(Encoded::len).sum();
         let submit = move |core: &mut Core, now: Instant, options: RequestOptions| {
-            let queued = || requests.map(|it| core.submit(self.within, now, it, options));
+            let queued = || requests.map(|it| self.queue(core, now, it, options));
             is_allowed().then(queued)
         };
         self.client.when_capacity(bytes, submit).await
@@ -149,6 +149,17 @@ impl Raw<'_> {
         Box::pin(self.submit_all(requests))
     }
 
+    fn queue(
+        self,
+        core: &mut Core,
+        now: Instant,
+        request: Encoded,
+        options: RequestOptions,
+    ) -> PendingReply {
+        self.client.queues(request.op());
+        core.submit(self.within, now, request, options)
+    }
+
     async fn submit_all(self, requests: Vec<Request>) -> Vec<PendingReply> {
         let mut replies = Vec::with_capacity(requests.len());
         let mut requests: VecDeque<_> = requests.into_iter().map(Encoded::from).collect();
@@ -162,7 +173,7 @@ impl Raw<'_> {
                 while requests.front().is_some_and(|next| fits(core, next))
                     && let Some(request) = requests.pop_front()
                 {
-                    replies.push(core.submit(self.within, now, request, options));
+                    replies.push(self.queue(core, now, request, options));
                 }
                 options
             };
@@ -230,8 +241,19 @@ impl Raw<'_> {
         Client {
             shared: self.client.shared.clone(),
             _handle: None,
-            deadline: self.client.deadline,
+            ..self.client.clone()
         }
+    }
+
+    /// Returns a clone of the client that tells `observer` the operation of each of its requests,
+    /// when the request is queued; of those that the client makes by itself only `setWatches`, for
+    /// each [`WatchGroup::watch`].
+    ///
+    /// The observer may be called under the lock of the client, so it must not use the client.
+    #[must_use]
+    pub fn observed(self, observer: impl Fn(OpCode) + Send + Sync + 'static) -> Client {
+        let observer = Arc::new(observer);
+        self.client.in_manner(|it| it.observer = Some(observer))
     }
 
     /// Whether both handles are clones of one client and so always share a session.
@@ -243,7 +265,7 @@ impl Raw<'_> {
     /// An empty group of watches, whose events come in the order in which the server sent them.
     #[must_use]
     pub fn watch_group(self) -> WatchGroup {
-        WatchGroup::new(self.client.shared.clone())
+        WatchGroup::new(self.downgrade())
     }
 
     /// The watches that the server should have: paths and types, in order. For tests.

@@ -5,11 +5,11 @@
 
 use std::{collections::VecDeque, fmt, future::poll_fn, sync::Arc};
 
-use lockkeeper_proto::{EventType, path};
+use lockkeeper_proto::{EventType, OpCode, path};
 
 use crate::{
     Error,
-    client::{shared::Shared, sync::mailbox::Mailbox},
+    client::{Client, sync::mailbox::Mailbox},
     machine::{Event, WatchId},
 };
 
@@ -24,14 +24,15 @@ use crate::{
 /// # Cancel safety
 /// Dropping the group ends all its watches.
 pub struct WatchGroup {
-    shared: Arc<Shared>,
+    /// It does not keep the session open.
+    client: Client,
     events: Arc<GroupEvents>,
 }
 
 impl WatchGroup {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self {
-            shared,
+            client,
             events: Arc::default(),
         }
     }
@@ -46,7 +47,8 @@ impl WatchGroup {
     ///
     /// The watches outlive reconnects and end with the session.
     pub fn watch(&self, directory: &str, names: Vec<Arc<str>>) {
-        self.shared.act(|core| {
+        self.client.queues(OpCode::SET_WATCHES);
+        self.client.shared.act(|core| {
             let paths = names.iter().map(|name| path::join(directory, name));
             let ids = core.watch_group(paths, &self.events);
             self.events.look(|events| {
@@ -64,7 +66,8 @@ impl WatchGroup {
             others.map(|(id, _)| id).collect()
         });
         if !given_up.is_empty() {
-            self.shared
+            self.client
+                .shared
                 .act(|core| given_up.into_iter().for_each(|id| core.cancel(id)));
         }
     }

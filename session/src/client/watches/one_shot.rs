@@ -149,7 +149,10 @@ impl Client {
     ) -> (PendingReply, Result<Watcher, Error>) {
         let request = Encoded::from(request);
         let bytes = request.len();
-        let submit = |core: &mut Core, now, options| core.reply_and_watch(now, request, options);
+        let submit = |core: &mut Core, now, options| {
+            self.queues(request.op());
+            core.reply_and_watch(now, request, options)
+        };
         let (reply, watch) = self.when_capacity(bytes, submit).await;
         let watcher = watch
             .map(|(id, events)| Watcher::new(self.shared.clone(), id, events))

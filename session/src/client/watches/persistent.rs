@@ -119,7 +119,10 @@ impl Client {
             mode,
         }));
         let bytes = request.len();
-        let add = |core: &mut Core, now, options| core.add_watch(now, request, options, events);
+        let add = |core: &mut Core, now, options| {
+            self.queues(request.op());
+            core.add_watch(now, request, options, events)
+        };
         let (reply, listener) = self.when_capacity(bytes, add).await;
         // Made before the reply is awaited, so that dropping this future also drops the watcher.
         let watcher = listener
