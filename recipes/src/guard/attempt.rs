@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    node::{identity::Directory, lock_node::LockNode},
+    node::{directory::Directory, lock_node::BoxedNode},
 };
 
 /// An attempt to get a lock. If it is dropped before the grant, it counts as given up.
@@ -56,14 +56,14 @@ impl Attempt {
     }
 
     /// The guard of a node whose turn has come.
-    pub(crate) fn guard(self, node: LockNode) -> Result<Guard, LockError> {
+    pub(crate) fn guard(self, node: BoxedNode) -> Result<Guard, LockError> {
         Guard::new(node, |token| self.granted(token))
     }
 
     /// The result of this attempt. Without a node it was a try, and another contender has the lock.
     pub(crate) fn ended(
         self,
-        node: Result<Option<LockNode>, LockError>,
+        node: Result<Option<BoxedNode>, LockError>,
     ) -> Result<Option<Guard>, LockError> {
         let directory = self.directory.clone();
         let guard = match node {

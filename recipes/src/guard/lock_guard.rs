@@ -29,7 +29,10 @@ use super::{
 };
 use crate::{
     error::{LockError, Loss},
-    node::{identity::Directory, lock_node::LockNode},
+    node::{
+        directory::Directory,
+        lock_node::{BoxedNode, LockNode},
+    },
     order::{name, rank},
 };
 
@@ -185,14 +188,14 @@ impl Hold {
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
     hold: Arc<Hold>,
-    node: LockNode,
+    node: BoxedNode,
     session_id: SessionId,
 }
 
 impl Guard {
     /// The guard of a contender that was granted the lock.
     pub(super) fn new(
-        mut node: LockNode,
+        mut node: BoxedNode,
         granted: impl FnOnce(FencingToken) -> Hold,
     ) -> Result<Self, LockError> {
         node.keep_lease();

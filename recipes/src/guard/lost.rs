@@ -12,7 +12,7 @@ use lockkeeper_session::{
     sync::select::{Either, select},
 };
 
-use crate::{backoff::Rounds, error::Loss, node::lock_node::session_loss};
+use crate::{backoff::Rounds, error::Loss, node::session_loss};
 
 /// How late a holder hears of the end of its lease, at most, after the computer has slept.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);

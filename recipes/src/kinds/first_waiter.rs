@@ -7,7 +7,7 @@ use std::{pin::pin, sync::atomic::Ordering};
 
 use lockkeeper_proto::{Response, records::GetChildren2Response};
 use lockkeeper_session::{
-    Error as SessionError, Watcher,
+    Watcher,
     sync::select::{Either, select},
 };
 
@@ -19,7 +19,10 @@ use crate::{
     backoff::{Backoff, Rounds},
     error::{LockError, Loss},
     guard::{Attempt, Guard, lost},
-    node::{life::Facts, lock_node::LockNode},
+    node::{
+        life::Facts,
+        lock_node::{BoxedNode, LockNode},
+    },
     order::name::Kind,
     queue::{
         other_kinds,
@@ -33,94 +36,38 @@ impl Semaphore {
     /// meanwhile.
     pub(super) async fn lease(
         &self,
-        mut place: LockNode,
+        mut place: BoxedNode,
         count: usize,
         attempt: Attempt,
         waits: bool,
     ) -> Result<Option<Vec<Guard>>, LockError> {
         place.keep_lease();
-        let (mut nodes, first) = self.create_leases(count).await?;
+        let (nodes, first) = self.create_leases(count).await?;
         self.look_around(first.as_ref(), &nodes).await?;
-        let mut sessions = nodes.iter().map(LockNode::session_id);
+        let mut sessions = nodes.iter().map(|node| node.session_id());
         if !sessions.all(|session| session == place.session_id()) {
             // The place in the queue has gone with its session, and another waiter may be the first
             // one by now.
             return Err(LockError::lost(Loss::Expired));
         }
-        let (mut turn, mut leases, mut changed) = (LeaseTurn::default(), Vec::new(), None);
-        if let Some(first) = first {
-            leases = first.children.into();
-            turn.listed(false);
-        }
-        let (mut limit_changed, mut backoff) = (None, Backoff::default());
-        let (mut rounds, mut patience) = (Rounds::default(), Patience::default());
+        let mut leases = Leases::new(self, nodes, first);
         loop {
-            // They all belong to one session.
-            let facts = nodes.first_mut().map_or(Facts::NONE, LockNode::facts);
-            match turn.next(&facts) {
-                Err(loss) => return Err(gone(&mut nodes, &leases).unwrap_or(LockError::lost(loss))),
-                Ok(Next::Grant) => break,
-                Ok(Next::Renew) => {
-                    for node in &mut nodes {
-                        node.renew_lease().await?;
-                    }
-                }
-                Ok(Next::List) => match self.list_leases().await {
-                    Err(error) if error.is_transient() => {
-                        backoff.after(self.client(), &error).await;
-                    }
-                    // An operator deleted the directory. Our leases are gone with it.
-                    Err(error) if error.is_no_node() => {
-                        leases.clear();
-                        turn.listed(false);
-                    }
-                    listed => {
-                        let watcher;
-                        (leases, watcher) = listed?;
-                        patience.listed(|node| leases.iter().any(|it| it == node));
-                        changed = Some(watcher);
-                        turn.listed(true);
-                    }
-                },
-                Ok(Next::ReadLimit) => {
-                    let limit;
-                    (limit, limit_changed) = self.limit.read(&self.leases).await?;
-                    let own = nodes.iter().map(LockNode::name);
-                    match turn.counted(leases.iter().map(String::as_str), own, limit) {
-                        Ok(()) => {}
-                        Err(Out::OverLimit) => {
-                            return Err(LockError::OverLimit {
-                                asked: count,
-                                limit,
-                            });
-                        }
-                        Err(Out::Lost(loss)) => {
-                            return Err(gone(&mut nodes, &leases).unwrap_or(LockError::lost(loss)));
-                        }
-                    }
-                }
-                Ok(Next::Wait) if !waits => {
+            match leases.next()? {
+                Next::Grant => break,
+                Next::Renew => leases.renew().await?,
+                Next::List => leases.list().await?,
+                Next::ReadLimit => leases.read_limit().await?,
+                Next::Wait if !waits => {
                     attempt.refused();
                     return Ok(None);
                 }
-                Ok(Next::Wait) => {
-                    if let Some(changed) = changed.take() {
-                        let others: Vec<_> = leases.iter().map(String::as_str).collect();
-                        let ends = patience.ends(&self.leases, Role::Counting, &others);
-                        let changed = wait_for_change(&place, changed, limit_changed.take());
-                        if let Either::Left(waited) = select(changed, ends).await {
-                            waited?;
-                        }
-                    }
-                    rounds.pause(self.client()).await;
-                    turn.changed();
-                }
+                Next::Wait => leases.wait(&place).await?,
             }
         }
-        drop((changed, limit_changed, place));
+        drop(place);
         let mut attempts = vec![attempt];
-        attempts.resize_with(nodes.len(), || Attempt::new(&self.leases));
-        let granted = nodes.into_iter().zip(attempts);
+        attempts.resize_with(count, || Attempt::new(&self.leases));
+        let granted = leases.nodes.into_iter().zip(attempts);
         let guards = granted.map(|(node, attempt)| attempt.guard(node));
         guards.collect::<Result<_, _>>().map(Some)
     }
@@ -130,7 +77,7 @@ impl Semaphore {
     async fn create_leases(
         &self,
         count: usize,
-    ) -> Result<(Vec<LockNode>, Option<GetChildren2Response>), LockError> {
+    ) -> Result<(Vec<BoxedNode>, Option<GetChildren2Response>), LockError> {
         let mut nodes = Vec::new();
         for _ in 0..count {
             let mut node = LockNode::new(self.client(), self.leases.clone(), Kind::Semaphore);
@@ -161,7 +108,7 @@ impl Semaphore {
     async fn look_around(
         &self,
         leases: Option<&GetChildren2Response>,
-        own: &[LockNode],
+        own: &[BoxedNode],
     ) -> Result<(), LockError> {
         let directory = leases.map_or(0, |leases| leases.stat.mzxid.0);
         if directory != 0 && self.looked_at.load(Ordering::Relaxed) == directory {
@@ -184,11 +131,120 @@ impl Semaphore {
         self.looked_at.store(directory, Ordering::Relaxed);
         Ok(())
     }
+}
 
-    /// The leases now, and a watcher of their next change.
-    async fn list_leases(&self) -> Result<(Vec<String>, Watcher), SessionError> {
-        let client = &self.leases.client;
-        client.get_children_and_watch(&self.leases.parent).await
+/// The leases of the first waiter, and what it knows of those of others.
+struct Leases<'a> {
+    semaphore: &'a Semaphore,
+    /// They all belong to one session.
+    nodes: Vec<BoxedNode>,
+    turn: LeaseTurn,
+    /// The names of all leases, as last listed.
+    listed: Vec<String>,
+    /// Ends when they change.
+    changed: Option<Watcher>,
+    limit_changed: Option<Watcher>,
+    backoff: Backoff,
+    rounds: Rounds,
+    patience: Patience,
+}
+
+impl<'a> Leases<'a> {
+    fn new(
+        semaphore: &'a Semaphore,
+        nodes: Vec<BoxedNode>,
+        first: Option<GetChildren2Response>,
+    ) -> Self {
+        let mut turn = LeaseTurn::default();
+        if first.is_some() {
+            turn.listed(false);
+        }
+        Self {
+            semaphore,
+            nodes,
+            turn,
+            listed: first.map_or(Vec::new(), |first| first.children.into()),
+            changed: None,
+            limit_changed: None,
+            backoff: Backoff::default(),
+            rounds: Rounds::default(),
+            patience: Patience::default(),
+        }
+    }
+
+    fn next(&mut self) -> Result<Next, LockError> {
+        let first = self.nodes.first_mut();
+        let facts = first.map_or(Facts::NONE, |node| node.facts());
+        self.turn.next(&facts).map_err(|loss| self.lost(loss))
+    }
+
+    async fn renew(&mut self) -> Result<(), LockError> {
+        for node in &mut self.nodes {
+            node.renew_lease().await?;
+        }
+        Ok(())
+    }
+
+    /// Lists the leases, with a watch.
+    async fn list(&mut self) -> Result<(), LockError> {
+        let directory = &self.semaphore.leases;
+        let list = directory.client.get_children_and_watch(&directory.parent);
+        match list.await {
+            Err(error) if error.is_transient() => {
+                self.backoff.after(&directory.client, &error).await;
+            }
+            // An operator deleted the directory. Our leases are gone with it.
+            Err(error) if error.is_no_node() => {
+                self.listed.clear();
+                self.turn.listed(false);
+            }
+            list => {
+                let (listed, changed) = list?;
+                self.patience
+                    .listed(|node| listed.iter().any(|it| it == node));
+                (self.listed, self.changed) = (listed, Some(changed));
+                self.turn.listed(true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the limit, and counts the leases that were listed.
+    async fn read_limit(&mut self) -> Result<(), LockError> {
+        let Semaphore { limit, leases, .. } = self.semaphore;
+        let (limit, changed) = limit.read(leases).await?;
+        self.limit_changed = changed;
+        let own = self.nodes.iter().map(|node| node.name());
+        let listed = self.listed.iter().map(String::as_str);
+        let asked = self.nodes.len();
+        (self.turn.counted(listed, own, limit)).map_err(|out| match out {
+            Out::OverLimit => LockError::OverLimit { asked, limit },
+            Out::Lost(loss) => self.lost(loss),
+        })
+    }
+
+    /// Waits for a reason to list them again.
+    async fn wait(&mut self, place: &LockNode) -> Result<(), LockError> {
+        if let Some(changed) = self.changed.take() {
+            let others: Vec<_> = self.listed.iter().map(String::as_str).collect();
+            let directory = &self.semaphore.leases;
+            let ends = self.patience.ends(directory, Role::Counting, &others);
+            let changed = wait_for_change(place, changed, self.limit_changed.take());
+            if let Either::Left(waited) = select(changed, ends).await {
+                waited?;
+            }
+        }
+        self.rounds.pause(self.semaphore.client()).await;
+        self.turn.changed();
+        Ok(())
+    }
+
+    /// Forgets the first lease that is gone. Returns the error for the caller. The other leases are
+    /// deleted when they are dropped.
+    fn lost(&mut self, loss: Loss) -> LockError {
+        let gone = missing(&self.nodes, |name| self.listed.iter().any(|it| it == name));
+        let gone = gone.and_then(|gone| self.nodes.get_mut(gone));
+        gone.map_or(LockError::lost(loss), |node| node.gone())
     }
 }
 
@@ -226,20 +282,13 @@ async fn wait_for_change(
     }
 }
 
-/// Forgets the first lease whose session is over or whose node this listing does not show. Returns
-/// the error for the caller. The other leases are deleted when they are dropped.
-fn gone(nodes: &mut [LockNode], listed: &[String]) -> Option<LockError> {
-    let gone = missing(nodes, |name| listed.iter().any(|lease| lease == name))?;
-    nodes.get_mut(gone).map(LockNode::gone)
-}
-
 /// Whether this listing shows a node.
 fn shown_by(list: &GetChildren2Response) -> impl Fn(&str) -> bool {
     |name| list.children.iter().any(|lease| lease == name)
 }
 
 /// The first lease whose session is over or whose node this listing does not show.
-fn missing(nodes: &[LockNode], shows: impl Fn(&str) -> bool) -> Option<usize> {
-    let is_missing = |node: &LockNode| node.session_loss().is_some() || !shows(node.name());
-    nodes.iter().position(is_missing)
+fn missing(nodes: &[BoxedNode], shows: impl Fn(&str) -> bool) -> Option<usize> {
+    let mut nodes = nodes.iter();
+    nodes.position(|node| node.session_loss().is_some() || !shows(node.name()))
 }

@@ -16,7 +16,10 @@ use crate::{
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
-    node::{identity::Directory, lock_node::LockNode},
+    node::{
+        directory::Directory,
+        lock_node::{BoxedNode, LockNode},
+    },
     order::name::{self, Kind},
     queue::{
         other_kinds,
@@ -141,7 +144,7 @@ impl PlainMutex {
         &self,
         attempt: &Attempt,
         mut contended: Option<&mut bool>,
-    ) -> Result<Option<LockNode>, LockError> {
+    ) -> Result<Option<BoxedNode>, LockError> {
         let directory = &self.directory;
         if contended.is_none() {
             let children = children(&directory.client, self.path()).await?;

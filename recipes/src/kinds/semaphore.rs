@@ -20,7 +20,7 @@ use crate::{
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
-    node::identity::Directory,
+    node::directory::Directory,
     order::{
         name::{self, Kind},
         rank,

@@ -12,7 +12,7 @@ use crate::{
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
-    node::{identity::Directory, lock_node::LockNode},
+    node::{directory::Directory, lock_node::BoxedNode},
     order::{
         crowd::{Crowd, Crowds},
         name::Kind,
@@ -120,7 +120,7 @@ impl LockQueue {
         })
     }
 
-    fn guard(&self, node: LockNode, attempt: Attempt) -> Result<Guard, LockError> {
+    fn guard(&self, node: BoxedNode, attempt: Attempt) -> Result<Guard, LockError> {
         attempt
             .guard(node)
             .map_err(|error| error.at(&self.directory.path))
@@ -131,12 +131,12 @@ impl LockQueue {
         &self,
         attempt: &Attempt,
         ahead: &mut Option<usize>,
-    ) -> Result<LockNode, LockError> {
+    ) -> Result<BoxedNode, LockError> {
         self.enter(attempt).await?.turn(ahead).await
     }
 
     /// The same, if it is the turn of one who comes now.
-    pub(crate) async fn try_turn(&self) -> Result<Option<LockNode>, LockError> {
+    pub(crate) async fn try_turn(&self) -> Result<Option<BoxedNode>, LockError> {
         let children = children(&self.directory.client, &self.directory.parent).await?;
         if rank::is_contended(self.kind, children.iter()) {
             return Ok(None);
@@ -178,7 +178,7 @@ pub(crate) enum Finish<G> {
 }
 
 type Then<G> =
-    Box<dyn FnOnce(LockNode, Attempt) -> BoxFuture<'static, Result<G, LockError>> + Send + Sync>;
+    Box<dyn FnOnce(BoxedNode, Attempt) -> BoxFuture<'static, Result<G, LockError>> + Send + Sync>;
 
 /// A place in the queue of a lock. Dropping it leaves the queue.
 #[must_use = "dropping the ticket leaves the queue"]

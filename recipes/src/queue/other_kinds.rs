@@ -18,7 +18,7 @@ use lockkeeper_proto::{
 use crate::{
     backoff::Backoff,
     error::LockError,
-    node::identity::Directory,
+    node::directory::Directory,
     order::{
         name::{self, Kind},
         rank,

@@ -18,7 +18,10 @@ use super::{
 use crate::{
     backoff::{Backoff, Rounds},
     error::LockError,
-    node::{identity::Directory, lock_node::LockNode},
+    node::{
+        directory::Directory,
+        lock_node::{BoxedNode, LockNode},
+    },
     order::{
         crowd::Crowd,
         name::{self, Kind},
@@ -28,7 +31,7 @@ use crate::{
 /// A contender in a queue. Dropping it leaves the queue.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    pub(crate) node: LockNode,
+    pub(crate) node: BoxedNode,
     turn: Turn<Arc<str>>,
     kind: Kind,
     /// How many contenders were ahead in the last listing; 0 when the lock is granted.
@@ -106,7 +109,7 @@ impl Waiter {
     }
 
     /// Waits for its turn, and notes how many contenders are ahead whenever it knows.
-    pub(crate) async fn turn(mut self, ahead: &mut Option<usize>) -> Result<LockNode, LockError> {
+    pub(crate) async fn turn(mut self, ahead: &mut Option<usize>) -> Result<BoxedNode, LockError> {
         loop {
             while let Some(event) = self.node.try_event() {
                 self.event(event)?;

@@ -1,7 +1,10 @@
 //! Sends the requests that a node's life needs, hands it the replies, and goes on without a caller
 //! if it must.
 //!
-//! Not here: what to send (`life`), who owns the node (`lock_node`).
+//! Not here: what to send (`life`), what the owner of the node asks for (`owner`), who that is
+//! (`lock_node`).
+
+pub(super) mod owner;
 
 use std::{mem, sync::Arc};
 
@@ -9,6 +12,7 @@ use lockkeeper_proto::{Response, SessionId, path};
 use lockkeeper_session::{Error as SessionError, ErrorKind, PendingReply, Raw, sync::BoxFuture};
 
 use super::{
+    directory::Directory,
     identity::{NodeIdentity, Tag, created_node},
     life::{Answer, Ask, Failure, Next, NodeLife},
     look::{Found, Look},
@@ -16,7 +20,7 @@ use super::{
 use crate::{
     backoff::Backoff,
     error::{LockError, Loss},
-    order::crowd::Member,
+    order::name::Kind,
 };
 
 /// What a node's life waits for.
@@ -32,14 +36,14 @@ enum Pending {
 
 /// A node's life, and the requests that it has under way.
 #[derive(Debug)]
-pub(super) struct NodeTask {
-    pub(super) identity: NodeIdentity,
-    pub(super) life: NodeLife<Arc<str>, Tag>,
+pub(crate) struct NodeTask {
+    identity: NodeIdentity,
+    life: NodeLife<Arc<str>, Tag>,
     pending: Pending,
-    /// The listing behind the create.
-    pub(super) listing: Option<PendingReply>,
-    /// The node's part in the crowd of contenders of this client.
-    pub(super) member: Option<Member>,
+    /// Whether a listing goes out behind the create.
+    lists: bool,
+    /// This listing.
+    listing: Option<PendingReply>,
     trouble: Option<Box<Trouble>>,
     /// The first delete counts as a clean-up: nobody has known of the node.
     counts_clean_up: bool,
@@ -64,13 +68,20 @@ struct Trouble {
 }
 
 impl NodeTask {
-    pub(super) fn new(identity: NodeIdentity, life: NodeLife<Arc<str>, Tag>) -> Self {
+    /// A node that is to be created.
+    pub(super) fn to_create(directory: Arc<Directory>, kind: Kind) -> Self {
+        let identity = NodeIdentity::new(directory, kind);
+        let life = NodeLife::new(identity.is_fixed());
+        Self::new(identity, life)
+    }
+
+    fn new(identity: NodeIdentity, life: NodeLife<Arc<str>, Tag>) -> Self {
         Self {
+            lists: !identity.is_fixed(),
             identity,
             life,
             pending: Pending::Nothing,
             listing: None,
-            member: None,
             trouble: None,
             counts_clean_up: false,
         }
@@ -80,7 +91,7 @@ impl NodeTask {
     ///
     /// # Cancel safety
     /// What is known of the node is kept.
-    pub(super) fn settle(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
+    fn settle(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
         Box::pin(async move {
             loop {
                 match self.life.next() {
@@ -102,7 +113,7 @@ impl NodeTask {
     }
 
     /// Sends a request, as soon as there is capacity for it.
-    pub(super) async fn send(&mut self, ask: Ask<Arc<str>, Tag>) {
+    async fn send(&mut self, ask: Ask<Arc<str>, Tag>) {
         let identity = &mut self.identity;
         let (mut list, mut within) = (None, None);
         let request = match ask {
@@ -119,7 +130,7 @@ impl NodeTask {
                     let levels = raw.submit_all_with_backpressure(levels).await;
                     self.trouble.get_or_insert_default().levels = levels;
                 }
-                list = identity.lists.then(|| identity.list_request());
+                list = self.lists.then(|| identity.list_request());
                 identity.create_request()
             }
             Ask::Replace(writer) => {
@@ -169,21 +180,6 @@ impl NodeTask {
         };
         (self.pending, self.listing) = (Pending::Reply(reply), listing);
         self.life.sent();
-    }
-
-    /// Sends the delete at once. It takes from the reserve of request capacity, since a `Drop`
-    /// cannot wait.
-    pub(super) fn send_delete_now(&mut self) {
-        let trouble = self.trouble.as_ref();
-        if trouble.is_some_and(|trouble| trouble.backoff.is_due()) {
-            return;
-        }
-        if let Next::Send(Ask::Delete(node)) = self.life.next() {
-            let raw = bound_to(&self.identity, Some(node.tag.session_id));
-            let [reply] = raw.submit([self.identity.directory.delete_request(&node.name)]);
-            self.pending = Pending::Reply(reply);
-            self.life.sent();
-        }
     }
 
     /// Waits for a reply, and hands it to the node's life.
@@ -287,25 +283,6 @@ impl NodeTask {
         failure
     }
 
-    /// A server refused to delete the node, or to say where it is. The client repeats the request
-    /// while the session lives.
-    pub(super) fn note_stuck(&mut self, error: &LockError) {
-        if mem::replace(&mut self.trouble().is_stuck, true) {
-            return;
-        }
-        let directory = &self.identity.directory;
-        let name = self.life.node().map_or("", |node| &*node.name);
-        directory.count(|it| it.not_deleted.add());
-        let path: &str = &directory.parent;
-        tracing::warn!(path, name, %error, "node not deleted, trying again while the session lives");
-    }
-
-    /// The error of a delete whose reply was lost.
-    pub(super) fn take_lost_delete(&mut self) -> LockError {
-        let lost = self.trouble().lost_delete.take();
-        lost.map_or(LockError::lost(Loss::Deleted), LockError::Session)
-    }
-
     /// What the caller is told of a failure.
     fn report(&mut self, failure: Failure) -> LockError {
         let error = match (failure, self.trouble().error.take()) {
@@ -316,25 +293,6 @@ impl NodeTask {
         let (directory, node) = (&self.identity.directory.parent, self.life.node());
         let path = node.map(|node| path::join(directory, &node.name));
         error.on(path.as_deref().unwrap_or(directory)).into()
-    }
-
-    /// Takes over what there is to do.
-    pub(super) fn detach(&mut self) -> Self {
-        let settled = NodeLife::new(self.identity.is_fixed());
-        Self {
-            pending: mem::take(&mut self.pending),
-            trouble: self.trouble.take(),
-            ..Self::new(self.identity.clone(), mem::replace(&mut self.life, settled))
-        }
-    }
-
-    /// Goes on without a caller, until nothing is left of the node. `was_known` says that the
-    /// caller knew of the node.
-    pub(super) async fn clean_up(mut self, was_known: bool) {
-        self.counts_clean_up = !was_known;
-        while let Err(error) = self.settle().await {
-            self.note_stuck(&error);
-        }
     }
 }
 
@@ -356,7 +314,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        node::identity::{Directory, OwnNode},
+        node::{directory::Directory, identity::OwnNode},
         order::name::Kind,
     };
 
