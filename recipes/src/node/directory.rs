@@ -14,11 +14,12 @@ use std::{
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    Acls, CreateMode, OpCode, Request, Version,
+    Acls, CreateMode, OpCode, Request, SessionId, Version,
+    multi::MultiRequest,
     path::{self, PathError},
-    records::{CreateRequest, DeleteRequest, GetChildrenRequest},
+    records::{CheckVersionRequest, CreateRequest, DeleteRequest, GetChildrenRequest},
 };
-use lockkeeper_session::{Client, Clock};
+use lockkeeper_session::{Client, Clock, Error as SessionError};
 
 use crate::{
     metrics::{Counters, LockMeter},
@@ -133,6 +134,24 @@ impl Directory {
         let mut levels: Vec<_> = path::levels(&self.server_path).map(make).collect();
         levels.reverse();
         levels
+    }
+
+    /// Asks the leader whether a node is there, by a transaction that only checks it; within this
+    /// session, if there is one.
+    pub(crate) async fn check(
+        &self,
+        name: &str,
+        within: Option<SessionId>,
+    ) -> Result<(), SessionError> {
+        let check = Request::Check(CheckVersionRequest {
+            path: path::join(&self.server_path, name),
+            version: Version::ANY,
+        });
+        let raw = self.client.raw();
+        let raw = within.map_or(raw, |session| raw.within(session));
+        let request = Request::Multi(MultiRequest { ops: vec![check] });
+        let [checked] = raw.submit_with_backpressure([request]).await;
+        checked.await.map(drop)
     }
 
     pub(crate) fn delete_request(&self, name: &str) -> Request {

@@ -18,7 +18,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use lockkeeper_proto::{ErrorCode, Version, path};
+use lockkeeper_proto::{ErrorCode, path};
 use lockkeeper_session::{Client, Sleep};
 
 use crate::{error::Obstacle, node::directory::Directory};
@@ -187,8 +187,7 @@ impl Patience {
         }
         for node in ahead {
             let path = path::join(&directory.parent, node);
-            let check = client.transaction().check(&path, Version::ANY);
-            match check.commit().await {
+            match directory.check(node, None).await {
                 Err(error) => match error.code() {
                     Some(ErrorCode::NO_NODE) => {
                         place.gone = Some((*node).to_owned());
@@ -210,7 +209,7 @@ impl Patience {
                     // No server answers: the next question comes in its time.
                     _ => {}
                 },
-                Ok(_) => place.queue(|queue| queue.obstacle = None),
+                Ok(()) => place.queue(|queue| queue.obstacle = None),
             }
         }
         false

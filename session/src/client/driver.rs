@@ -261,7 +261,14 @@ impl Driver {
 
     /// Does what there is to do, for a limited number of turns.
     pub(crate) fn run(&mut self, cx: &mut Context<'_>) -> Run {
-        let _in_span = self.span.clone().entered();
+        // Taken out, as to clone it would cost each request something.
+        let span = mem::replace(&mut self.span, tracing::Span::none());
+        let run = span.in_scope(|| self.turns(cx));
+        self.span = span;
+        run
+    }
+
+    fn turns(&mut self, cx: &mut Context<'_>) -> Run {
         for _ in 0..TURNS_PER_RUN {
             let full = self.read(cx);
             let now = self.clock.now();

@@ -74,7 +74,7 @@ pub use watches::{
     watcher::Watcher,
 };
 
-use crate::{ConnectStringError, Error, Lost, Metrics, Peer, Snapshot};
+use crate::{ConnectStringError, Error, Lost, Metrics, Peer, Snapshot, machine::Encoded};
 use own_thread::OwnThread;
 use shared::Shared;
 
@@ -302,8 +302,14 @@ impl Client {
         self.manner.as_ref()?.deadline
     }
 
-    /// A request of this handle is queued.
-    fn queues(&self, op: OpCode) {
+    /// Encodes a request of this handle.
+    fn encode(&self, request: Request) -> Encoded {
+        self.makes(request.op());
+        request.into()
+    }
+
+    /// This handle makes a request.
+    fn makes(&self, op: OpCode) {
         let observer = self.manner.as_ref().and_then(|it| it.observer.as_ref());
         if let Some(observer) = observer {
             observer(op);

@@ -74,10 +74,11 @@ impl Raw<'_> {
     /// request fails with [`TooManyRequests`](crate::ErrorKind::TooManyRequests). If you can wait,
     /// call [`submit_with_backpressure`](Self::submit_with_backpressure).
     pub fn submit<const N: usize>(self, requests: [Request; N]) -> [PendingReply; N] {
+        let requests = requests.map(|request| self.client.encode(request));
         self.client.shared.act(|core| {
             let now = core.clock.now();
             let options = options(self.client.deadline(), now);
-            requests.map(|request| self.queue(core, now, request.into(), options))
+            requests.map(|request| core.submit(self.within, now, request, options))
         })
     }
 
@@ -100,10 +101,10 @@ impl Raw<'_> {
         self,
         requests: [Request; N],
     ) -> impl Future<Output = [PendingReply; N]> + Send {
-        let requests = requests.map(Encoded::from);
+        let requests = requests.map(|request| self.client.encode(request));
         let bytes = requests.iter().map(Encoded::len).sum();
         self.client.when_capacity(bytes, move |core, now, options| {
-            requests.map(|request| self.queue(core, now, request, options))
+            requests.map(|request| core.submit(self.within, now, request, options))
         })
     }
 
@@ -119,10 +120,10 @@ impl Raw<'_> {
         requests: [Request; N],
         is_allowed: impl FnOnce() -> bool + Send + Unpin,
     ) -> Option<[PendingReply; N]> {
-        let requests = requests.map(Encoded::from);
+        let requests = requests.map(|request| self.client.encode(request));
         let bytes = requests.iter().map(Encoded::len).sum();
         let submit = move |core: &mut Core, now: Instant, options: RequestOptions| {
-            let queued = || requests.map(|it| self.queue(core, now, it, options));
+            let queued = || requests.map(|it| core.submit(self.within, now, it, options));
             is_allowed().then(queued)
         };
         self.client.when_capacity(bytes, submit).await
@@ -149,20 +150,10 @@ impl Raw<'_> {
         Box::pin(self.submit_all(requests))
     }
 
-    fn queue(
-        self,
-        core: &mut Core,
-        now: Instant,
-        request: Encoded,
-        options: RequestOptions,
-    ) -> PendingReply {
-        self.client.queues(request.op());
-        core.submit(self.within, now, request, options)
-    }
-
     async fn submit_all(self, requests: Vec<Request>) -> Vec<PendingReply> {
         let mut replies = Vec::with_capacity(requests.len());
-        let mut requests: VecDeque<_> = requests.into_iter().map(Encoded::from).collect();
+        let requests = requests.into_iter().map(|it| self.client.encode(it));
+        let mut requests: VecDeque<_> = requests.collect();
         let mut first_options = None;
         while let Some(first) = requests.front() {
             let bytes = first.len();
@@ -173,7 +164,7 @@ impl Raw<'_> {
                 while requests.front().is_some_and(|next| fits(core, next))
                     && let Some(request) = requests.pop_front()
                 {
-                    replies.push(self.queue(core, now, request, options));
+                    replies.push(core.submit(self.within, now, request, options));
                 }
                 options
             };
@@ -246,10 +237,8 @@ impl Raw<'_> {
     }
 
     /// Returns a clone of the client that tells `observer` the operation of each of its requests,
-    /// when the request is queued; of those that the client makes by itself only `setWatches`, for
+    /// when the request is made; of those that the client makes by itself only `setWatches`, for
     /// each [`WatchGroup::watch`].
-    ///
-    /// The observer may be called under the lock of the client, so it must not use the client.
     #[must_use]
     pub fn observed(self, observer: impl Fn(OpCode) + Send + Sync + 'static) -> Client {
         let observer = Arc::new(observer);

@@ -88,10 +88,9 @@ impl NodeTask {
     /// majority of them.
     pub(crate) async fn confirm(&self) -> Result<(), LockError> {
         let node = self.own()?;
-        let (client, path) = (self.identity.client(), self.path());
-        let check = client.transaction().within(node.tag.session_id);
-        match check.check(&path, Version::ANY).commit().await {
-            Ok(_) => {}
+        let session = Some(node.tag.session_id);
+        match self.directory().check(&node.name, session).await {
+            Ok(()) => {}
             Err(error) if error.is_no_node() => return Err(self.lost()),
             // It is there, and we may not read it.
             Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {}
@@ -99,7 +98,7 @@ impl NodeTask {
         }
         if self.identity.is_fixed() {
             // Others use the same name.
-            let stat = client.exists(&path).await?;
+            let stat = self.identity.client().exists(&self.path()).await?;
             if stat.is_none_or(|stat| stat.czxid != node.tag.czxid) {
                 return Err(self.lost());
             }

@@ -126,6 +126,9 @@ impl Splitter {
         if let Some(error) = self.end {
             return Err(Cause::Frame(error));
         }
+        if stream.is_empty() {
+            return Ok(None);
+        }
         if self.skip > 0 {
             let skipped = self.skip.min(stream.len());
             stream.advance(skipped);

@@ -47,7 +47,7 @@ impl WatchGroup {
     ///
     /// The watches outlive reconnects and end with the session.
     pub fn watch(&self, directory: &str, names: Vec<Arc<str>>) {
-        self.client.queues(OpCode::SET_WATCHES);
+        self.client.makes(OpCode::SET_WATCHES);
         self.client.shared.act(|core| {
             let paths = names.iter().map(|name| path::join(directory, name));
             let ids = core.watch_group(paths, &self.events);

@@ -7,12 +7,12 @@ use lockkeeper_proto::{
     records::{ExistsRequest, GetChildrenRequest, GetDataRequest, GetDataResponse},
 };
 
+use crate::Error;
 use crate::client::{
     Client, PendingReply, Watcher,
     operations::reply::{record_of, stat_if_there},
     shared::{Core, driver_gone},
 };
-use crate::{Error, machine::Encoded};
 
 impl Client {
     /// Like [`exists`](Self::exists), and watches the node.
@@ -147,12 +147,9 @@ impl Client {
         &self,
         request: Request,
     ) -> (PendingReply, Result<Watcher, Error>) {
-        let request = Encoded::from(request);
+        let request = self.encode(request);
         let bytes = request.len();
-        let submit = |core: &mut Core, now, options| {
-            self.queues(request.op());
-            core.reply_and_watch(now, request, options)
-        };
+        let submit = |core: &mut Core, now, options| core.reply_and_watch(now, request, options);
         let (reply, watch) = self.when_capacity(bytes, submit).await;
         let watcher = watch
             .map(|(id, events)| Watcher::new(self.shared.clone(), id, events))
