@@ -5,6 +5,7 @@ mod support;
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
 };
@@ -131,6 +132,56 @@ fn a_limit_of_connections_that_is_nearly_reached_or_small_is_told() {
     };
     let told = doctor(&speaker(roomy)).ends(69);
     assert!(!told.stdout.contains("from one address"), "{told:?}");
+}
+
+/// Of a reply that is cut, the whole lines count.
+#[test]
+fn a_limit_is_told_also_if_not_all_connections_are_read() {
+    let crowd = |word: &[u8; 4]| match word {
+        b"conf" => "maxClientCnxns=1000\n",
+        b"cons" => " /10.0.0.1:46528[1](queued=0)\n".repeat(5_000).leak(),
+        _ => "",
+    };
+    let lines = 64 * 1024 / " /10.0.0.1:46528[1](queued=0)\n".len();
+    doctor(&speaker(crowd)).ends(69).shows(&format!(
+        "it accepts 1000 connections from one address; 10.0.0.1 has at least {lines}\n"
+    ));
+}
+
+#[test]
+fn local_sessions_are_told() {
+    let says = |word: &[u8; 4]| match word {
+        b"mntr" => "zk_global_sessions\t1\nzk_local_sessions\t2\n",
+        _ => "",
+    };
+    doctor(&speaker(says))
+        .ends(69)
+        .shows("it has local sessions (2), in which no lock can live\n  look that localSessions");
+}
+
+/// Each of the leader, of a follower that has other data, and of one that lagged at the first question.
+#[test]
+fn a_server_that_has_more_or_fewer_nodes_than_its_leader_is_told() {
+    static ASKED: AtomicBool = AtomicBool::new(false);
+    let leader = speaker(|word| match word {
+        b"mntr" => "zk_znode_count\t9\nzk_ephemerals_count\t2\n",
+        _ => "Mode: leader\n",
+    });
+    let other = speaker(|word| match word {
+        b"mntr" => "zk_znode_count\t9\nzk_ephemerals_count\t3\n",
+        _ => "Mode: follower\n",
+    });
+    let late = speaker(|word| match word {
+        b"mntr" if ASKED.swap(true, Ordering::Relaxed) => {
+            "zk_znode_count\t9\nzk_ephemerals_count\t2\n"
+        }
+        b"mntr" => "zk_znode_count\t8\nzk_ephemerals_count\t2\n",
+        _ => "Mode: follower\n",
+    });
+    let note =
+        format!("{other}: it has 3 ephemeral nodes, and its leader {leader} has 2\n  compare");
+    let told = doctor(&format!("{leader},{other},{late}")).ends(69);
+    told.shows(&format!("notes: 1\n- {note}"));
 }
 
 #[test]
