@@ -10,7 +10,9 @@ use std::{
     time::Duration,
 };
 
+use lockkeeper::{Client, CreateMode};
 use lockkeeper_server::{Cluster, Server};
+use lockkeeper_test_support::servers::{Members, ensemble};
 use serde_json::Value;
 use support::{Arm, Ended, LIMIT, Running, ended, lockkeeper, objects};
 use tokio::runtime::Runtime;
@@ -260,4 +262,61 @@ fn the_doctor_waits_until_nothing_is_wrong() {
         ended.stdout.ends_with("\n\nno problem found\n"),
         "{ended:?}"
     );
+}
+
+/// A follower lags behind the leader in each moment of a busy ensemble, which is no reason for a note.
+#[test]
+#[ignore = "needs three real ZooKeepers: tests/run.sh"]
+fn needs_ensemble_real_servers_are_sound_until_one_is_missing() {
+    let mut ensemble = ensemble(Members::Fixed);
+    let servers = ensemble.as_mut().unwrap();
+    let all = servers.connect_string();
+    let runtime = Runtime::new().unwrap();
+    let connected = Client::builder(&all).unwrap().connect();
+    let client = runtime.block_on(connected).unwrap();
+    let busy = runtime.spawn({
+        let client = client.clone();
+        async move {
+            let created = client.create_all("/busy/directory", "", CreateMode::Persistent);
+            created.await.unwrap();
+            for number in 0.. {
+                let node = format!("/busy/directory/{number}");
+                client
+                    .create(&node, "", CreateMode::Ephemeral)
+                    .await
+                    .unwrap();
+            }
+        }
+    });
+    for _ in 0..3 {
+        let mut doctor = lockkeeper(&["doctor", "--json", "--connect", &all]);
+        let report = objects(&ended(&mut doctor).ends(0).stdout).remove(0);
+        let of = |key: &str| report[key].as_array().unwrap().clone();
+        assert_eq!(of("problems"), [] as [Value; 0], "{report}");
+        let answers = of("servers");
+        let mut modes: Vec<_> = answers.iter().map(|it| it["mode"].as_str()).collect();
+        modes.sort_unstable();
+        assert_eq!(modes, [Some("follower"), Some("follower"), Some("leader")]);
+        for note in of("notes") {
+            let answer = answers.iter().find(|it| it["server"] == note["server"]);
+            let (answer, what) = (answer.unwrap(), note["what"].as_str().unwrap());
+            let version = answer["version"].as_str().unwrap();
+            let is_true = if what.contains("ZOOKEEPER-4785") {
+                ["3.8.0-", "3.8.1-", "3.8.2-", "3.8.3-", "3.9.0-", "3.9.1-"]
+                    .iter()
+                    .any(|it| version.starts_with(it))
+            } else {
+                what.contains("digest mismatches") && answer["digest_mismatches"].as_u64() > Some(0)
+            };
+            assert!(is_true, "{note}: {report}");
+        }
+    }
+    busy.abort();
+    runtime.block_on(client.close());
+    let follower = servers.followers()[0];
+    servers.shut_down(follower);
+    servers.wait_until_serving(2);
+    let problem = format!("problems: 1\n- {}: ", servers.address(follower));
+    let cure = "\n  start the server, or correct the port\n";
+    doctor(&all).ends(1).shows(&problem).shows(cure);
 }

@@ -193,21 +193,16 @@ fn a_command_runs_once_in_a_period(arm: &Arm) {
 
 /// A chroot with a typing error has locks of its own, which exclude nobody.
 fn a_chroot_that_a_run_creates_is_told(arm: &Arm) {
-    let chroot = arm.path();
-    let connect = format!("{}{chroot}", arm.connect);
-    let run = || {
-        ended(&mut lockkeeper(&[
-            "run",
-            "--connect",
-            &connect,
-            "/l",
-            "--",
-            "true",
-        ]))
-    };
-    let told = format!("lockkeeper: the chroot {chroot} does not exist; creating it\n");
-    assert_eq!(run().ends(0).stderr, told);
-    run().ends(0).silently();
+    for options in [&[][..], &["-q"]] {
+        let chroot = arm.path();
+        let connect = format!("{}{chroot}", arm.connect);
+        let start = ["run", "--connect", &connect];
+        let arguments = [&start, options, &["/l", "--", "true"]].concat();
+        let run = || ended(&mut lockkeeper(&arguments)).ends(0);
+        let told = format!("lockkeeper: the chroot {chroot} does not exist; creating it\n");
+        assert_eq!(run().stderr, told, "{options:?}");
+        run().silently();
+    }
 }
 
 #[test]
