@@ -17,7 +17,7 @@ use lockkeeper::{
 };
 use lockkeeper_server::When;
 use rustix::process::Signal;
-use support::{Arm, Files, Manager, Running, ended, lockkeeper, wait_for};
+use support::{Arm, Files, Manager, Running, contained, ended, lockkeeper, wait_for};
 
 on_both_arms!(
     a_conflict_has_the_status_that_the_user_wants,
@@ -203,6 +203,29 @@ fn a_chroot_that_a_run_creates_is_told(arm: &Arm) {
         assert_eq!(run().stderr, told, "{options:?}");
         run().silently();
     }
+}
+
+/// As from the crontabs of two machines. Both have seen that the command did not run yet, before they wait for the lock.
+#[test]
+fn of_two_starts_at_the_same_moment_one_runs_the_command() {
+    contained(|| {
+        let arm = Arm::embedded();
+        for round in 0..6 {
+            let path = arm.path();
+            let guard = (round % 2 == 0).then(|| arm.hold(&path));
+            let start = || arm.start(&["-q", "--once-per", "365d"], &path, "echo ran");
+            let both = [start(), start()];
+            if let Some(guard) = guard {
+                arm.until_nodes(&path, 3);
+                arm.release(guard);
+            }
+            let mut ended = both.map(|it| it.end().silently());
+            ended.sort_by_key(|it| it.status);
+            let [one, other] = ended;
+            one.is(0, "ran\n");
+            other.is(80, "");
+        }
+    });
 }
 
 #[test]
