@@ -52,7 +52,7 @@ pub(crate) fn of_signal(signal: i32) -> u8 {
 /// How much the program says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
-    /// Nothing, except bad usage.
+    /// Nothing, except bad usage, and a lock that may exclude nobody.
     Quiet,
     /// What the user should know.
     Usual,

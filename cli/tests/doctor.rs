@@ -5,11 +5,14 @@ mod support;
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
 };
 
+use lockkeeper::{Client, CreateMode};
 use lockkeeper_server::{Cluster, Server};
+use lockkeeper_test_support::servers::{Members, ensemble};
 use serde_json::Value;
 use support::{Arm, Ended, LIMIT, Running, ended, lockkeeper, objects};
 use tokio::runtime::Runtime;
@@ -133,6 +136,56 @@ fn a_limit_of_connections_that_is_nearly_reached_or_small_is_told() {
     assert!(!told.stdout.contains("from one address"), "{told:?}");
 }
 
+/// Of a reply that is cut, the whole lines count.
+#[test]
+fn a_limit_is_told_also_if_not_all_connections_are_read() {
+    let crowd = |word: &[u8; 4]| match word {
+        b"conf" => "maxClientCnxns=1000\n",
+        b"cons" => " /10.0.0.1:46528[1](queued=0)\n".repeat(5_000).leak(),
+        _ => "",
+    };
+    let lines = 64 * 1024 / " /10.0.0.1:46528[1](queued=0)\n".len();
+    doctor(&speaker(crowd)).ends(69).shows(&format!(
+        "it accepts 1000 connections from one address; 10.0.0.1 has at least {lines}\n"
+    ));
+}
+
+#[test]
+fn local_sessions_are_told() {
+    let says = |word: &[u8; 4]| match word {
+        b"mntr" => "zk_global_sessions\t1\nzk_local_sessions\t2\n",
+        _ => "",
+    };
+    doctor(&speaker(says))
+        .ends(69)
+        .shows("it has local sessions (2), in which no lock can live\n  look that localSessions");
+}
+
+/// Each of the leader, of a follower that has other data, and of one that lagged at the first question.
+#[test]
+fn a_server_that_has_more_or_fewer_nodes_than_its_leader_is_told() {
+    static ASKED: AtomicBool = AtomicBool::new(false);
+    let leader = speaker(|word| match word {
+        b"mntr" => "zk_znode_count\t9\nzk_ephemerals_count\t2\n",
+        _ => "Mode: leader\n",
+    });
+    let other = speaker(|word| match word {
+        b"mntr" => "zk_znode_count\t9\nzk_ephemerals_count\t3\n",
+        _ => "Mode: follower\n",
+    });
+    let late = speaker(|word| match word {
+        b"mntr" if ASKED.swap(true, Ordering::Relaxed) => {
+            "zk_znode_count\t9\nzk_ephemerals_count\t2\n"
+        }
+        b"mntr" => "zk_znode_count\t8\nzk_ephemerals_count\t2\n",
+        _ => "Mode: follower\n",
+    });
+    let note =
+        format!("{other}: it has 3 ephemeral nodes, and its leader {leader} has 2\n  compare");
+    let told = doctor(&format!("{leader},{other},{late}")).ends(69);
+    told.shows(&format!("notes: 1\n- {note}"));
+}
+
 #[test]
 fn a_server_that_enforces_an_identity_is_told() {
     let runtime = Runtime::new().unwrap();
@@ -209,4 +262,61 @@ fn the_doctor_waits_until_nothing_is_wrong() {
         ended.stdout.ends_with("\n\nno problem found\n"),
         "{ended:?}"
     );
+}
+
+/// A follower lags behind the leader in each moment of a busy ensemble, which is no reason for a note.
+#[test]
+#[ignore = "needs three real ZooKeepers: tests/run.sh"]
+fn needs_ensemble_real_servers_are_sound_until_one_is_missing() {
+    let mut ensemble = ensemble(Members::Fixed);
+    let servers = ensemble.as_mut().unwrap();
+    let all = servers.connect_string();
+    let runtime = Runtime::new().unwrap();
+    let connected = Client::builder(&all).unwrap().connect();
+    let client = runtime.block_on(connected).unwrap();
+    let busy = runtime.spawn({
+        let client = client.clone();
+        async move {
+            let created = client.create_all("/busy/directory", "", CreateMode::Persistent);
+            created.await.unwrap();
+            for number in 0.. {
+                let node = format!("/busy/directory/{number}");
+                client
+                    .create(&node, "", CreateMode::Ephemeral)
+                    .await
+                    .unwrap();
+            }
+        }
+    });
+    for _ in 0..3 {
+        let mut doctor = lockkeeper(&["doctor", "--json", "--connect", &all]);
+        let report = objects(&ended(&mut doctor).ends(0).stdout).remove(0);
+        let of = |key: &str| report[key].as_array().unwrap().clone();
+        assert_eq!(of("problems"), [] as [Value; 0], "{report}");
+        let answers = of("servers");
+        let mut modes: Vec<_> = answers.iter().map(|it| it["mode"].as_str()).collect();
+        modes.sort_unstable();
+        assert_eq!(modes, [Some("follower"), Some("follower"), Some("leader")]);
+        for note in of("notes") {
+            let answer = answers.iter().find(|it| it["server"] == note["server"]);
+            let (answer, what) = (answer.unwrap(), note["what"].as_str().unwrap());
+            let version = answer["version"].as_str().unwrap();
+            let is_true = if what.contains("ZOOKEEPER-4785") {
+                ["3.8.0-", "3.8.1-", "3.8.2-", "3.8.3-", "3.9.0-", "3.9.1-"]
+                    .iter()
+                    .any(|it| version.starts_with(it))
+            } else {
+                what.contains("digest mismatches") && answer["digest_mismatches"].as_u64() > Some(0)
+            };
+            assert!(is_true, "{note}: {report}");
+        }
+    }
+    busy.abort();
+    runtime.block_on(client.close());
+    let follower = servers.followers()[0];
+    servers.shut_down(follower);
+    servers.wait_until_serving(2);
+    let problem = format!("problems: 1\n- {}: ", servers.address(follower));
+    let cure = "\n  start the server, or correct the port\n";
+    doctor(&all).ends(1).shows(&problem).shows(cure);
 }

@@ -17,7 +17,7 @@ use lockkeeper::{
 };
 use lockkeeper_server::When;
 use rustix::process::Signal;
-use support::{Arm, Files, Manager, Running, ended, lockkeeper, wait_for};
+use support::{Arm, Files, Manager, Running, contained, ended, lockkeeper, wait_for};
 
 on_both_arms!(
     a_conflict_has_the_status_that_the_user_wants,
@@ -193,21 +193,39 @@ fn a_command_runs_once_in_a_period(arm: &Arm) {
 
 /// A chroot with a typing error has locks of its own, which exclude nobody.
 fn a_chroot_that_a_run_creates_is_told(arm: &Arm) {
-    let chroot = arm.path();
-    let connect = format!("{}{chroot}", arm.connect);
-    let run = || {
-        ended(&mut lockkeeper(&[
-            "run",
-            "--connect",
-            &connect,
-            "/l",
-            "--",
-            "true",
-        ]))
-    };
-    let told = format!("lockkeeper: the chroot {chroot} does not exist; creating it\n");
-    assert_eq!(run().ends(0).stderr, told);
-    run().ends(0).silently();
+    for options in [&[][..], &["-q"]] {
+        let chroot = arm.path();
+        let connect = format!("{}{chroot}", arm.connect);
+        let start = ["run", "--connect", &connect];
+        let arguments = [&start, options, &["/l", "--", "true"]].concat();
+        let run = || ended(&mut lockkeeper(&arguments)).ends(0);
+        let told = format!("lockkeeper: the chroot {chroot} does not exist; creating it\n");
+        assert_eq!(run().stderr, told, "{options:?}");
+        run().silently();
+    }
+}
+
+/// As from the crontabs of two machines. Both have seen that the command did not run yet, before they wait for the lock.
+#[test]
+fn of_two_starts_at_the_same_moment_one_runs_the_command() {
+    contained(|| {
+        let arm = Arm::embedded();
+        for round in 0..6 {
+            let path = arm.path();
+            let guard = (round % 2 == 0).then(|| arm.hold(&path));
+            let start = || arm.start(&["-q", "--once-per", "365d"], &path, "echo ran");
+            let both = [start(), start()];
+            if let Some(guard) = guard {
+                arm.until_nodes(&path, 3);
+                arm.release(guard);
+            }
+            let mut ended = both.map(|it| it.end().silently());
+            ended.sort_by_key(|it| it.status);
+            let [one, other] = ended;
+            one.is(0, "ran\n");
+            other.is(80, "");
+        }
+    });
 }
 
 #[test]

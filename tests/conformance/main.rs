@@ -56,13 +56,14 @@ mod runner;
 mod script;
 mod words;
 
-/// Makes three tests of each script: `name::embedded`, `name::cluster` and `name::real`.
+/// Makes three tests of each script: `name::embedded`, `name::cluster` and `name::real`. `WHY` beside the
+/// scripts says why a lock needs their answers.
 macro_rules! conformance {
     ($($(#[$attribute:meta])* $name:ident: $script:expr;)*) => {
         $crate::support::on_both_arms! {$(
             $(#[$attribute])*
             async fn $name(ensemble: &crate::support::Ensemble) {
-                crate::runner::check(ensemble, $script).await;
+                crate::runner::check(ensemble, WHY, $script).await;
             }
         )*}
     };

@@ -53,9 +53,10 @@ async fn answers_alike(other: Arm, seeds: Range<u64>, malformed: bool) {
             println!("seed {seed}");
             let rng = Rng::from_seed(seed);
             let drawn = Draw(rng, malformed).script();
+            let who = ["the embedded server answered", "the other one"];
             let expected = runner::happened(&embedded, &drawn).await;
             let happened = runner::happened(other, &drawn).await;
-            script::compare(&expected.join("\n"), &happened);
+            script::compare(who, &expected.join("\n"), &happened);
             other.part_done();
         }
     })

@@ -26,15 +26,21 @@ use super::{
     words::Words,
 };
 
-/// Runs a script. Panics with the whole transcript if it differs from the script.
-pub(crate) async fn check(ensemble: &Ensemble, script: &str) {
-    script::compare(script, &happened(ensemble, script).await);
+/// Who answers what is expected, and what happens.
+const WHO: [&str; 2] = ["ZooKeeper answers", "this server answered"];
+
+/// Runs a script. Panics with the whole transcript if it differs from the script. Of a test that
+/// fails, the output begins with why a lock needs the answers.
+pub(crate) async fn check(ensemble: &Ensemble, why: &str, script: &str) {
+    println!("{why}");
+    script::compare(WHO, script, &happened(ensemble, script).await);
 }
 
 /// As [`check`], on a server where only `login` may create the root of the case.
-pub(crate) async fn check_as(ensemble: &Ensemble, login: &str, script: &str) {
+pub(crate) async fn check_as(ensemble: &Ensemble, login: &str, why: &str, script: &str) {
+    println!("{why}");
     let runner = Runner::new(ensemble, Some(login)).await;
-    script::compare(script, &runner.run_all(script).await);
+    script::compare(WHO, script, &runner.run_all(script).await);
 }
 
 /// Runs a script and returns the transcript: the script's own lines and what the server sent.

@@ -64,7 +64,7 @@ pub(crate) fn parse(script: &str) -> Vec<Step> {
 }
 
 /// Panics with the whole transcript unless it equals the script.
-pub(crate) fn compare(script: &str, happened: &[String]) {
+pub(crate) fn compare(who: [&str; 2], script: &str, happened: &[String]) {
     let expected: Vec<_> = lines(script).collect();
     if expected == happened {
         return;
@@ -76,9 +76,11 @@ pub(crate) fn compare(script: &str, happened: &[String]) {
         .count();
     let show = |line: Option<&str>| line.unwrap_or("(the end)").to_owned();
     panic!(
-        "line {} should be\n    {}\nbut is\n    {}\n\nAll that happened:\n    {}\n",
+        "line {}: {}\n    {}\n{}\n    {}\n\nAll that happened:\n    {}\n",
         same + 1,
+        who[0],
         show(expected.get(same).copied()),
+        who[1],
         show(happened.get(same).map(String::as_str)),
         happened.join("\n    "),
     );

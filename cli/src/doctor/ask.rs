@@ -1,6 +1,6 @@
 //! What the servers answer: by their four-letter words, and to clients that know only one server each.
 
-use std::{collections::BTreeMap, process, time::Duration};
+use std::{collections::BTreeMap, iter::zip, process, str::FromStr, time::Duration};
 
 use futures::future::{join_all, try_join_all};
 use lockkeeper::{
@@ -28,6 +28,9 @@ const NOT_SERVING: &str = "not currently serving requests";
 /// What a server with `enforce.auth.enabled` or `sessionRequireClientSASLAuth` means by its error. The client's own error has the
 /// same words.
 pub(super) const ENFORCED: &str = "the server answers only authenticated clients";
+/// What to do about local sessions.
+pub(super) const UPGRADE: &str =
+    "look that localSessionsUpgradingEnabled=true is set: a session needs it for a lock";
 /// The longest answer to a word that is read.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
@@ -44,9 +47,15 @@ pub(super) struct Answer {
     pub(super) digest_mismatches: Option<u64>,
     /// How many connections it accepts from one address; 0 for any number. From `conf`, as rare as `mntr`.
     pub(super) max_client_connections: Option<usize>,
-    /// The address that has the most connections, and their number. From `cons`.
+    /// The address that has the most connections, their number, and whether it may have more. From `cons`.
     #[serde(skip)]
-    pub(super) busiest: Option<(String, usize)>,
+    pub(super) busiest: Option<(String, usize, bool)>,
+    /// The numbers of its nodes and of the ephemeral ones, each time that they were asked for. From `mntr`.
+    #[serde(skip)]
+    pub(super) sizes: [Vec<u64>; 2],
+    /// How many sessions only this server knows. From `mntr`; no word tells whether `localSessionsEnabled` is set.
+    #[serde(skip)]
+    pub(super) local_sessions: u64,
     /// Why there was no session.
     pub(super) error: Option<String>,
     pub(super) round_trip_ms: Option<f64>,
@@ -70,6 +79,30 @@ pub(super) struct Answer {
     /// The configuration of the ensemble; empty from a server that runs alone, or is older than 3.5.
     #[serde(skip)]
     pub(super) config: String,
+}
+
+impl Answer {
+    fn read_counters(&mut self, mntr: &str) {
+        self.digest_mismatches = counter(mntr, "zk_digest_mismatches_count\t");
+        self.local_sessions = counter(mntr, "zk_local_sessions\t").unwrap_or(0);
+        for (sizes, key) in zip(
+            &mut self.sizes,
+            ["zk_znode_count\t", "zk_ephemerals_count\t"],
+        ) {
+            match counter(mntr, key) {
+                Some(count) => sizes.push(count),
+                None => sizes.clear(),
+            }
+        }
+    }
+}
+
+/// Asks each server for its counters again.
+pub(super) async fn count_again(answers: &mut [Answer], of: &[Endpoint], within: Duration) {
+    join_all(zip(answers, of).map(async |(answer, endpoint)| {
+        answer.read_counters(&said(endpoint, "mntr", within).await);
+    }))
+    .await;
 }
 
 /// Asks one server. The client is the open session with it.
@@ -115,10 +148,8 @@ pub(super) async fn server(
     let version = after(&srvr, "Zookeeper version: ");
     answer.version = version.and_then(|text| Some(text.split(',').next()?.to_owned()));
     answer.mode = after(&srvr, "Mode: ");
-    let mismatches = after(&mntr, "zk_digest_mismatches_count\t");
-    answer.digest_mismatches = mismatches.and_then(|text| text.parse().ok());
-    let limit = after(&conf, "maxClientCnxns=");
-    answer.max_client_connections = limit.and_then(|text| text.parse().ok());
+    answer.read_counters(&mntr);
+    answer.max_client_connections = counter(&conf, "maxClientCnxns=");
     answer.busiest = busiest(&listed);
     (answer, client)
 }
@@ -167,14 +198,21 @@ fn why(error: &Error) -> String {
     }
 }
 
-/// The server's answer to a four-letter word; empty if it has none in time.
+/// The server's answer to a four-letter word; empty if it has none in time. A long answer is cut behind a whole line, whose end
+/// is left out.
 async fn said(endpoint: &Endpoint, word: &str, within: Duration) -> String {
     let ask = async {
         let mut stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
         stream.write_all(word.as_bytes()).await?;
         let mut answer = Vec::new();
         stream.take(LONGEST_ANSWER).read_to_end(&mut answer).await?;
-        Ok::<_, std::io::Error>(text::harmless_lines(&String::from_utf8_lossy(&answer)))
+        let is_cut = u64::try_from(answer.len()) == Ok(LONGEST_ANSWER);
+        if let Some(end) = answer.iter().rposition(|it| is_cut && *it == b'\n') {
+            answer.truncate(end);
+        }
+        let mut answer = text::harmless_lines(&String::from_utf8_lossy(&answer));
+        answer.truncate(answer.len() - usize::from(is_cut));
+        Ok::<_, std::io::Error>(answer)
     };
     match timeout(within, ask).await {
         Ok(Ok(answer)) => answer,
@@ -188,8 +226,13 @@ fn after(answer: &str, start: &str) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
+/// The number behind this at the begin of a line.
+fn counter<T: FromStr>(answer: &str, start: &str) -> Option<T> {
+    after(answer, start)?.parse().ok()
+}
+
 /// By lines such as ` /10.0.0.1:46528[1](queued=0,recved=1,sent=1)`.
-fn busiest(cons: &str) -> Option<(String, usize)> {
+fn busiest(cons: &str) -> Option<(String, usize, bool)> {
     let mut counts = BTreeMap::new();
     for line in cons.lines() {
         if let Some((client, _)) = line.trim_start().split_once('(')
@@ -199,7 +242,7 @@ fn busiest(cons: &str) -> Option<(String, usize)> {
         }
     }
     let (address, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-    Some((address.to_owned(), count))
+    Some((address.to_owned(), count, !cons.ends_with('\n')))
 }
 
 /// Notes what the server does in a session.
@@ -263,6 +306,7 @@ async fn examine(
     let error = created.err();
     let cure = match error.as_ref().and_then(Error::code) {
         Some(ErrorCode::THROTTLED_OP) => "wait, for example with --wait 1m",
+        Some(ErrorCode::EPHEMERAL_ON_LOCAL_SESSION) => UPGRADE,
         _ => "give an identity that may, or a chroot, or --no-write",
     };
     refused("no node was created below /", cure, error);

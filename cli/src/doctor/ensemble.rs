@@ -24,6 +24,30 @@ fn modes_exclude(one: &Answer, other: &Answer) -> bool {
     }
 }
 
+/// What to do about a server whose data may differ.
+pub(super) const COMPARE: &str = "compare what ls -R shows on each server; stop one that differs, and let it copy the data of the leader";
+
+/// The servers that have more or fewer nodes than their leader, whenever both were asked. A server that lags by less than the pause
+/// between two questions has caught up at the second one with what the leader had at the first.
+pub(super) fn sizes(answers: &[Answer]) -> Vec<Problem> {
+    let is_leader = |it: &&Answer| it.mode.as_deref() == Some("leader");
+    let leader = answers.iter().find(is_leader);
+    let leader = leader.filter(|_| answers.iter().all(|it| !it.sizes[0].is_empty()));
+    let mut notes = Vec::new();
+    for (kind, name) in ["nodes", "ephemeral nodes"].iter().enumerate() {
+        for (answer, leader) in answers.iter().zip(leader.iter().cycle()) {
+            let (own, other) = (&answer.sizes[kind], &leader.sizes[kind]);
+            if own.iter().max() < other.iter().min() || own.iter().min() > other.iter().max() {
+                let [own, other] = [own, other].map(|it| it.last().copied().unwrap_or_default());
+                let leader = &leader.server;
+                let what = format!("it has {own} {name}, and its leader {leader} has {other}");
+                notes.push(Problem::new(answer, true, what, COMPARE));
+            }
+        }
+    }
+    notes
+}
+
 /// What is wrong between the servers that were asked, and the voting members by the ensemble's configuration.
 ///
 /// The configuration may have other addresses than the ones that clients use. So a server is called no member only if all the
@@ -136,6 +160,50 @@ mod tests {
         ];
         let told = all.each_ref().map(|it| strangers(it, &all));
         assert_eq!(told, [vec!["c"], vec![], vec!["a"]]);
+    }
+
+    #[test]
+    fn a_server_with_other_counts_than_its_leader_is_told_unless_it_may_only_lag() {
+        let all = |sizes: [[&[u64]; 2]; 2]| {
+            let mut all = [
+                server("a", "leader", None, &[]),
+                server("b", "follower", None, &[]),
+            ];
+            for (answer, sizes) in all.iter_mut().zip(sizes) {
+                answer.sizes = sizes.map(<[u64]>::to_vec);
+            }
+            all
+        };
+        let told = |of_leader, own| {
+            let notes = sizes(&all([[of_leader, &[1, 1]], [own, &[1, 1]]])).into_iter();
+            let told = notes.map(|it| format!("{} {}: {}", it.is_note, it.server, it.what));
+            told.collect::<Vec<_>>()
+        };
+        for (of_leader, own, counts) in [
+            (&[7][..], &[5][..], Some((5, 7))),
+            (&[7, 7], &[5, 5], Some((5, 7))),
+            (&[7, 8], &[9, 10], Some((10, 8))),
+            (&[7, 7], &[7, 7], None),
+            (&[7, 7], &[5, 7], None),
+            // It lags by less than a pause.
+            (&[7, 9], &[5, 8], None),
+            (&[7, 5], &[5, 7], None),
+            (&[], &[5], None),
+        ] {
+            let note = counts.map(|(own, other)| {
+                format!("true b: it has {own} nodes, and its leader a has {other}")
+            });
+            assert_eq!(
+                told(of_leader, own),
+                Vec::from_iter(note),
+                "{of_leader:?} {own:?}"
+            );
+        }
+        let mut ephemerals = all([[&[7, 7], &[1, 1]], [&[7, 7], &[2, 2]]]);
+        let note = "it has 2 ephemeral nodes, and its leader a has 1";
+        assert_eq!(sizes(&ephemerals)[0].what, note);
+        ephemerals[0].mode = None;
+        assert_eq!(sizes(&ephemerals), [], "no leader is known");
     }
 
     fn told(config: &str, servers: &[&str]) -> Vec<(String, bool)> {

@@ -28,7 +28,7 @@ use crate::{
 use ask::Answer;
 use report::Problem;
 
-/// Between two examinations.
+/// Between two examinations, and two questions for numbers of nodes.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Examine the servers, and say what is wrong and what to do
@@ -42,8 +42,9 @@ const PAUSE: Duration = Duration::from_millis(500);
         through the others. Otherwise two clients can hold one lock at once. With --no-write \
         only the modes are compared, which the servers tell on ports without encryption.\n\n\
         Whether --connect names the voting members of the ensemble, and whether their number \
-        is odd. Whether the data of a server differ from those of its leader, if it answers \
-        the word mntr, and whether its version has known flaws. Whether an address has nearly \
+        is odd. Whether the data of a server or the number of its nodes differ from those of \
+        its leader, and whether it has local sessions, if it answers the word mntr. Whether \
+        its version has known flaws. Whether an address has nearly \
         all the connections that the server accepts from it, if it answers conf and cons.\n\n\
         With --wait, only the last examination is printed, and its result is the exit status.\n\n\
         A note says what could be better. It does not change the exit status.\n\n\
@@ -105,6 +106,10 @@ async fn examine(args: &DoctorArgs) -> Result<(Vec<Answer>, Vec<Problem>), Failu
     }
     let (mut answers, clients): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().unzip();
     ask::compare(&mut answers, clients).await;
+    if !ensemble::sizes(&answers).is_empty() {
+        sleep(PAUSE).await;
+        ask::count_again(&mut answers, servers.endpoints(), args.timeout).await;
+    }
     let problems = problems::of(&answers, args.servers.is_encrypted());
     Ok((answers, problems))
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
-    ask::{Answer, ENFORCED},
+    ask::{Answer, ENFORCED, UPGRADE},
     ensemble,
     report::Problem,
 };
@@ -45,14 +45,24 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
                 format!(
                     "its data may differ from those of its leader (digest mismatches: {count})"
                 ),
-                "compare what ls -R shows on each server; stop one that differs, and let it copy the data of the leader",
+                ensemble::COMPARE,
+            );
+        }
+        if let count @ 1.. = answer.local_sessions {
+            tell(
+                true,
+                format!("it has local sessions ({count}), in which no lock can live"),
+                UPGRADE,
             );
         }
         if let Some(limit @ 1..) = answer.max_client_connections {
             let busiest = answer.busiest.as_ref();
-            let is_near = busiest.is_some_and(|(_, count)| count * 5 >= limit * 4);
+            let is_near = busiest.is_some_and(|(_, count, _)| count * 5 >= limit * 4);
             if is_near || limit <= FEW_CONNECTIONS {
-                let most = busiest.map(|(address, count)| format!("; {address} has {count}"));
+                let most = busiest.map(|(address, count, may_be_more)| {
+                    let least = if *may_be_more { "at least " } else { "" };
+                    format!("; {address} has {least}{count}")
+                });
                 let most = most.unwrap_or_default();
                 tell(
                     true,
@@ -85,6 +95,7 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
     let is_one = |it: &Answer| ensemble::strangers(it, answers).is_empty();
     if answers.iter().all(is_one) {
         problems.extend(ensemble::membership(answers));
+        problems.extend(ensemble::sizes(answers));
     }
     problems
 }

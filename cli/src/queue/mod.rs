@@ -15,7 +15,7 @@ mod json;
 mod table;
 
 use clap::Args;
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _};
 use lockkeeper::{
     Client,
     locks::{QueueEntry, inspect},
@@ -90,17 +90,20 @@ async fn follow(
 ) -> Result<(), Failure> {
     // The watch comes before the first listing, so that no change between the two is missed.
     let watcher = client.add_watch(&args.path, AddWatchMode::PERSISTENT_RECURSIVE);
-    // One listing is enough for all events that have arrived meanwhile.
-    let mut events = watcher.await?.ready_chunks(AT_ONCE);
+    let mut changes = changes_of(watcher.await?);
     loop {
         print(args, client, seen).await?;
-        let Some(events) = events.next().await else {
+        let Some(change) = changes.next().await else {
             return Ok(());
         };
-        for event in events {
-            event?;
-        }
+        change?;
     }
+}
+
+/// One listing is enough for all events that have arrived meanwhile.
+fn changes_of<T, E>(events: impl Stream<Item = Result<T, E>>) -> impl Stream<Item = Result<(), E>> {
+    let chunks = events.ready_chunks(AT_ONCE);
+    chunks.map(|chunk| chunk.into_iter().try_for_each(|event| event.map(drop)))
 }
 
 /// Prints the queue, or what has changed since it was `seen`.
@@ -126,4 +129,26 @@ async fn print(
     })?;
     *seen = Some(now);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt as _, stream};
+
+    use super::*;
+
+    /// The end of the watch was taken for one of many events, and the command ended with success.
+    #[test]
+    fn the_end_behind_many_events_is_not_lost() {
+        for count in [0, 2, AT_ONCE, AT_ONCE + 1] {
+            let events = stream::iter(vec![Ok(()); count]).chain(stream::iter([Err("the end")]));
+            let mut changes = changes_of(events.chain(stream::pending()));
+            let mut next = || changes.next().now_or_never();
+            if count >= AT_ONCE {
+                assert_eq!(next(), Some(Some(Ok(()))), "{count}");
+            }
+            assert_eq!(next(), Some(Some(Err("the end"))), "{count}");
+            assert_eq!(next(), None, "{count}");
+        }
+    }
 }

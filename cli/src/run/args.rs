@@ -65,7 +65,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Say nothing, also when the lock is not acquired or lost: only the exit status tells
+    /// Say nothing, also when the lock is not acquired or lost: the exit status tells. Only bad usage and a new chroot are told
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 

@@ -190,11 +190,12 @@ impl Run {
                 "{path}: this command runs under that lock already, and would wait for itself"
             ));
         }
-        // The lock's directories are created with the chroot, and one with a typing error has locks of its own.
+        // The lock's directories are created with the chroot, and one with a typing error has locks of its own. No status tells.
         if let Some(chroot) = self.args.servers.servers()?.chroot()
             && client.exists("/").await?.is_none()
         {
-            say!("the chroot {chroot} does not exist; creating it");
+            let what = format_args!("the chroot {chroot} does not exist; creating it");
+            exit::print_at(exit::Level::Quiet, what);
         }
         access::prepare(client, &self.args).await?;
         if let Some(once) = once {

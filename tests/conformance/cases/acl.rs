@@ -4,6 +4,8 @@
 
 use crate::conformance;
 
+const WHY: &str = "Without its ACL, a stranger could delete a lock node and so take the lock.";
+
 conformance! {
     reading_needs_read: r#"
         a> create $/x data=secret acl=world:anyone:wcda

@@ -4,6 +4,9 @@
 
 use crate::conformance;
 
+const WHY: &str =
+    "A list that is stored otherwise locks the owner of a lock out, or lets others in.";
+
 conformance! {
     an_acl_must_not_be_missing_or_empty: r#"
         a> create $/x acl=none

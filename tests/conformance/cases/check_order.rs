@@ -4,6 +4,8 @@
 
 use crate::conformance;
 
+const WHY: &str = "By the error a client creates what is missing, tries again, or gives up.";
+
 conformance! {
     a_create_checks_the_flags_first: r#"
         a> create a mode=9 acl=none

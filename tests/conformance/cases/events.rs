@@ -11,6 +11,9 @@
 
 use crate::conformance;
 
+const WHY: &str =
+    "A waiter sleeps until an event says that the node ahead is gone: without it, forever.";
+
 /// Makes a case of what happens before the watches are set, and what happens then. The watches are
 /// all but `m`.
 macro_rules! watched {

@@ -3,6 +3,9 @@
 
 use crate::conformance;
 
+const WHY: &str =
+    "Sequence numbers are the order of the queue; an ephemeral node frees a dead client's lock.";
+
 conformance! {
     a_number_counts_all_children_ever_created: r#"
         a> create $/s- mode=sequential

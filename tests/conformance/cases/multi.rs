@@ -2,6 +2,9 @@
 
 use crate::conformance;
 
+const WHY: &str =
+    "A write under a lock goes with a check of the lock node, and must fail if the node is gone.";
+
 conformance! {
     a_transaction_does_everything: r#"
         a> create $/x

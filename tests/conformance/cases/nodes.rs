@@ -2,6 +2,9 @@
 
 use crate::conformance;
 
+const WHY: &str =
+    "Creating a node enters the queue, listing shows the turn, and deleting releases the lock.";
+
 conformance! {
     a_create_answers_with_the_path: r#"
         a> create $/x data=hello

@@ -5,6 +5,9 @@
 
 use crate::conformance;
 
+const WHY: &str =
+    "Clients with one path must meet at one node, and a path with a mistake must be refused.";
+
 conformance! {
     a_path_starts_with_a_slash: r#"
         a> create ""

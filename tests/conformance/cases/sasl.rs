@@ -9,6 +9,8 @@ use crate::{
     support::{self, Ensemble},
 };
 
+const WHY: &str = "Who may enter a lock depends on who the server believes a client to be.";
+
 const USERS: &[(&str, &str)] = &[
     ("alice", "open sesame"),
     ("ren\u{e9}", "gar\u{e7}on"),
@@ -59,7 +61,7 @@ async fn run(scripts: &[(&str, &str)], servers: String, server: Option<lockkeepe
     let ensemble = Ensemble::of(servers, server, client).await;
     for (name, script) in scripts {
         println!("{name}");
-        check_as(&ensemble, LOGIN, script).await;
+        check_as(&ensemble, LOGIN, WHY, script).await;
     }
 }
 

@@ -2,6 +2,8 @@
 
 use crate::conformance;
 
+const WHY: &str = "A lock ends with its session: one that ends early gives the lock to two, one that stays to nobody.";
+
 conformance! {
     a_session_begins_with_a_handshake: r#"
         a> connect timeout=10000

@@ -5,6 +5,8 @@
 
 use crate::conformance;
 
+const WHY: &str = "A waiter that reconnects must hear of what it missed, or it waits forever.";
+
 conformance! {
     changed_data_give_an_event: r#"
         a> create $/same

@@ -2,6 +2,9 @@
 
 use crate::conformance;
 
+const WHY: &str =
+    "The czxid is the fencing token, the owner tells whose a node is, and versions guard writes.";
+
 conformance! {
     a_fresh_node_shows_its_transaction_three_times: r#"
         a> create2 $/x data=hello

@@ -11,6 +11,9 @@
 
 use crate::conformance;
 
+const WHY: &str =
+    "A waiter watches the node ahead: a watch that is lost or elsewhere does not wake it.";
+
 conformance! {
     only_exists_sets_a_watch_on_a_missing_node: r#"
         a> getData $/x watch

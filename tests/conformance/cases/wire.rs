@@ -2,6 +2,9 @@
 
 use crate::conformance;
 
+const WHY: &str =
+    "A reply that a client pairs with another request could grant a lock that nobody has.";
+
 conformance! {
     a_reply_has_the_xid_of_its_request: r#"
         a> exists $ xid=5
