@@ -4,17 +4,16 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
-    Acl, Request, Version, Xid,
-    connect::{ConnectRequest, ConnectResponse},
+    Acl, Request, SessionId, Version, Xid, Zxid,
+    connect::{ConnectRequest, ConnectResponse, PASSWORD_LEN},
     frame,
     header::{ReplyHeader, RequestHeader},
     jute::{Decode, Encode, Reader, Writer},
     multi::MultiRequest,
     records::{CheckVersionRequest, CreateRequest, Empty, ExistsRequest, SetDataRequest},
 };
-use lockkeeper_test_support::peer::new_session;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
@@ -46,7 +45,14 @@ impl Client {
     ) -> Option<Self> {
         let mut client = Self {
             recorder: recorder.clone(),
-            session: new_session(timeout.as_millis().try_into().expect("short")),
+            session: ConnectRequest {
+                protocol_version: 0,
+                last_zxid_seen: Zxid::ZERO,
+                timeout_ms: timeout.as_millis().try_into().expect("short"),
+                session_id: SessionId::NONE,
+                password: Some(Bytes::from_static(&[0; PASSWORD_LEN])),
+                read_only: Some(false),
+            },
             next_xid: 1,
             of: Of::Client(0),
             wire: None,

@@ -49,7 +49,7 @@ const SLACK: Duration = Duration::from_secs(1);
 /// What each ensemble must show: the facts; a leader without a majority (alone); a link on which
 /// what the leader says is lost (down), or what the follower says (up); writes at such servers (cut).
 const FACTS: [&str; 12] = [
-    "F1", "F2", "F3", "F4", "F5", "F5 alone", "F5 down", "F5 up", "F6", "F7", "F7 cut", "F8",
+    "F1", "F2", "F3", "F4", "F5", "F5 down", "F5 alone", "F5 up", "F6", "F7", "F7 cut", "F8",
 ];
 
 /// From a leader's decision to a message that shows it, which another thread sends.

@@ -78,12 +78,9 @@ fn read(record: &mut Record, at: u64, client: usize, xid: i32) {
 /// A follower serves, and answers pings every half tick. `told` are times and sessions.
 fn link(record: &mut Record, at: u64, of: Of, leader: usize, to: u64, told: &[(u64, i64)]) {
     let new_leader = What::NewLeader(i64::try_from(leader).unwrap());
-    for what in [
-        What::Linked(0, leader),
-        new_leader,
-        What::Ping,
-        What::UpToDate,
-    ] {
+    let linked = What::Linked(0, leader);
+    record.push((ms(at.saturating_sub(1)), of, linked));
+    for what in [new_leader, What::Ping, What::UpToDate] {
         record.push((ms(at), of, what));
     }
     for now in (at + 50..to).step_by(100) {
@@ -98,15 +95,8 @@ fn link(record: &mut Record, at: u64, of: Of, leader: usize, to: u64, told: &[(u
 /// follower gives up at 2955, and the leader at 3050. The next leader begins at 3000.
 fn good(fact: &str) -> Record {
     let mut it = Record::new();
-    let told = [
-        (30, A),
-        (35, B),
-        (111, A),
-        (311, A),
-        (521, A),
-        (711, B),
-        (1311, B),
-    ];
+    let told = [(30, A), (35, B), (111, A), (311, A), (521, A)];
+    let told = [&told[..], &[(711, B), (1311, B)]].concat();
     link(&mut it, 0, FIRST, 1, 1950, &told);
     asked(&mut it, 20, zxid(1, 1), Asked(A, 0, CREATE_SESSION));
     asked(&mut it, 25, zxid(1, 2), Asked(B, 0, CREATE_SESSION));
@@ -145,6 +135,12 @@ fn good(fact: &str) -> Record {
     it.push((ms(2955), CLIENTS[1], What::Lost));
     it.push((ms(3050), CLIENTS[3], What::Lost));
     link(&mut it, 3000, SECOND, 2, 4300, &[]);
+    if fact == "F5 alone" {
+        // The former leader had ended it alone. Nobody knows when.
+        let end = Asked(B, 0, CLOSE_SESSION);
+        it.push((ms(2999), SECOND, What::Proposal(zxid(1, 40), end, ms(0))));
+        it.push((ms(2999), SECOND, What::Commit(zxid(1, 40))));
+    }
     for (at, counter, session) in [(4200, 1, B), (4205, 2, C), (4210, 3, D)] {
         commit(
             &mut it,

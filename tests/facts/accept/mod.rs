@@ -100,6 +100,8 @@ struct Request {
 #[derive(Debug)]
 struct Proposal {
     first: Place,
+    /// A leader that was alone had made it before, and it is first seen when a new one begins.
+    is_replayed: bool,
     asked: Asked,
     timeout: Duration,
     acked: Option<Place>,
@@ -182,6 +184,7 @@ impl World {
                 link.unacked.insert(zxid, now.at);
                 self.proposals.entry(zxid).or_insert(Proposal {
                     first: now,
+                    is_replayed: link.epoch.is_none(),
                     asked,
                     timeout,
                     acked: None,

@@ -75,9 +75,10 @@ impl World {
         let made = made.filter(|(_, it)| it.acked.is_some());
         let made = made.map(|(zxid, it)| (it.asked.0, (zxid >> 32, it)));
         let made: BTreeMap<_, _> = made.collect();
-        let mut ends: HashMap<i64, (i64, Place)> = HashMap::new();
+        let mut ends = HashMap::new();
         for (zxid, it) in self.of_sessions(CLOSE_SESSION) {
-            ends.entry(it.asked.0).or_insert((zxid >> 32, it.first));
+            let seen = (!it.is_replayed).then_some(it.first);
+            ends.entry(it.asked.0).or_insert((zxid >> 32, seen));
         }
         for (session, (made, creation)) in made {
             let (about, timeout) = (Of::Session(session), creation.timeout);
@@ -93,7 +94,8 @@ impl World {
                     told.push((begin.at, handled.unwrap_or(begin.at), handled, true));
                 }
                 let end = ends.get(&session).filter(|end| end.0 == epoch);
-                let until = end.map_or(self.end_of(epoch), |it| it.1.at);
+                let seen = end.and_then(|it| it.1);
+                let until = seen.map_or(self.end_of(epoch), |it| it.at);
                 let before = told.iter().filter(|it| it.0 <= until).map(|it| it.1);
                 // If a leader fails before it has answered a handshake of its own client, no client
                 // knows the session. The leader was told of it before it proposed to make it.
@@ -104,11 +106,13 @@ impl World {
                 let fact = if is_written { "F3" } else { "F1" };
                 let is_soon = self.within(leader, latest, timeout + 2 * TICK, until);
                 let how = format!("it lived until {until:?}, told at {latest:?}");
-                self.demand((fact, about), is_soon, end.map_or(begin, |it| it.1), &how);
-                let Some(&(_, end)) = end else { continue };
-                if is_asked {
-                    break;
-                }
+                self.demand((fact, about), is_soon, seen.unwrap_or(begin), &how);
+                let Some(end) = seen.filter(|_| !is_asked) else {
+                    if end.is_some() {
+                        break;
+                    }
+                    continue;
+                };
                 let is_new = |at: &Duration| *at < end.at && *at + timeout > end.at;
                 if written.iter().any(is_new) {
                     self.looked_at("F3");
