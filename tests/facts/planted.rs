@@ -17,12 +17,9 @@ const SECOND: Of = Of::Link(2);
 
 /// Clients and sessions. The first leader ends `A`, and leaves the others to the second leader. It
 /// is the server of `C`, and fails before it answers the handshake, and of `D`.
-const CLIENTS: [Of; 4] = [
-    Of::Client(10),
-    Of::Client(11),
-    Of::Client(12),
-    Of::Client(13),
-];
+const fn client(number: usize) -> Of {
+    Of::Client(10 + number)
+}
 const A: i64 = 100;
 const B: i64 = 101;
 const C: i64 = 102;
@@ -59,20 +56,20 @@ fn commit(record: &mut Record, at: u64, zxid: i64, asked: Asked) {
 
 /// A request that becomes a transaction, and its answer after 7 ms.
 fn asked(record: &mut Record, at: u64, zxid: i64, asked: Asked) {
-    let client = CLIENTS[usize::try_from(asked.0 - A).unwrap()];
+    let of = client(usize::try_from(asked.0 - A).unwrap());
     let (sent, answer) = match asked.2 {
         CREATE_SESSION => (What::Connect(0, 0), What::Connected(asked.0)),
         _ => (What::Sent(asked.1, Sent::Write), What::Answered(asked.1)),
     };
-    record.push((ms(at), client, sent));
+    record.push((ms(at), of, sent));
     record.push((ms(at + 1), FIRST, What::Request(asked)));
     commit(record, at + 2, zxid, asked);
-    record.push((ms(at + 7), client, answer));
+    record.push((ms(at + 7), of, answer));
 }
 
-fn read(record: &mut Record, at: u64, client: usize, xid: i32) {
-    record.push((ms(at), CLIENTS[client], What::Sent(xid, Sent::Touch)));
-    record.push((ms(at + 1), CLIENTS[client], What::Answered(xid)));
+fn read(record: &mut Record, at: u64, number: usize, xid: i32) {
+    record.push((ms(at), client(number), What::Sent(xid, Sent::Touch)));
+    record.push((ms(at + 1), client(number), What::Answered(xid)));
 }
 
 /// A follower serves, and answers pings every half tick. `told` are times and sessions.
@@ -106,12 +103,12 @@ fn good(fact: &str) -> Record {
     // It shows that what was told before it was handled.
     asked(&mut it, 710, zxid(1, 20), Asked(B, 9, 5));
     read(&mut it, 1310, 1, 1);
-    it.push((ms(1400), CLIENTS[3], What::Connect(1, 0)));
+    it.push((ms(1400), client(3), What::Connect(1, 0)));
     commit(&mut it, 1402, zxid(1, 25), Asked(D, 0, CREATE_SESSION));
-    it.push((ms(1408), CLIENTS[3], What::Connected(D)));
-    it.push((ms(1790), CLIENTS[0], What::Left));
+    it.push((ms(1408), client(3), What::Connected(D)));
+    it.push((ms(1790), client(0), What::Left));
     commit(&mut it, 1800, zxid(1, 30), Asked(A, 0, CLOSE_SESSION));
-    it.push((ms(1920), CLIENTS[2], What::Connect(1, 0)));
+    it.push((ms(1920), client(2), What::Connect(1, 0)));
     commit(&mut it, 1921, zxid(1, 31), Asked(C, 0, CREATE_SESSION));
     read(&mut it, 1930, 1, 2);
     let (server, lost) = match fact {
@@ -132,8 +129,8 @@ fn good(fact: &str) -> Record {
     }
     read(&mut it, 1970, 1, 3);
     read(&mut it, 1970, 3, 3);
-    it.push((ms(2955), CLIENTS[1], What::Lost));
-    it.push((ms(3050), CLIENTS[3], What::Lost));
+    it.push((ms(2955), client(1), What::Lost));
+    it.push((ms(3050), client(3), What::Lost));
     link(&mut it, 3000, SECOND, 2, 4300, &[]);
     if fact == "F5 alone" {
         // The former leader had ended it alone. Nobody knows when.
@@ -189,24 +186,24 @@ const DEVIATIONS: [(&str, &str, Those, Change); 28] = [
         To(|it| if let What::Proposal(zxid, ..) | What::Ack(zxid) | What::Commit(zxid) = it { *zxid += 100; })),
     ("F5", "a follower that is cut off gives up at once", |_, _, it| *it == What::Lost, At(2100)),
     ("F5", "a follower that is cut off goes on", |_, _, it| *it == What::Lost, At(3600)),
-    ("F5", "a follower that is cut off does not answer", |_, of, it| of == CLIENTS[1] && *it == What::Answered(3), Gone),
+    ("F5", "a follower that is cut off does not answer", |_, of, it| of == client(1) && *it == What::Answered(3), Gone),
     ("F5 down", "a follower that does not hear its leader gives up at once", |_, _, it| *it == What::Lost, At(2100)),
     ("F5 down", "such a follower goes on", |_, _, it| *it == What::Lost, At(3600)),
-    ("F5 down", "such a follower does not answer", |_, of, it| of == CLIENTS[1] && *it == What::Answered(3), Gone),
+    ("F5 down", "such a follower does not answer", |_, of, it| of == client(1) && *it == What::Answered(3), Gone),
     ("F5 alone", "a leader without a majority gives up at once", |_, _, it| *it == What::Lost, At(2100)),
     ("F5 alone", "such a leader goes on", |_, _, it| *it == What::Lost, At(3600)),
-    ("F5 alone", "such a leader does not answer", |_, of, it| of == CLIENTS[3] && *it == What::Answered(3), Gone),
+    ("F5 alone", "such a leader does not answer", |_, of, it| of == client(3) && *it == What::Answered(3), Gone),
     ("F5 up", "a leader drops a follower at once that it does not hear", |_, _, it| *it == What::Lost, At(2100)),
     ("F5 up", "a leader keeps such a follower", |_, _, it| *it == What::Lost, At(3600)),
-    ("F5 up", "such a follower does not answer", |_, of, it| of == CLIENTS[1] && *it == What::Answered(3), Gone),
+    ("F5 up", "such a follower does not answer", |_, of, it| of == client(1) && *it == What::Answered(3), Gone),
     ("F6", "a new leader ends a session of the former one", |_, _, it| ends(it, B), At(3600)),
     ("F6", "a former leader goes on", |_, _, it| *it == What::Ack(zxid(1, 30)), At(3500)),
     ("F7", "a write is answered before a majority has it", |_, _, it| *it == What::Ack(zxid_of_write()), At(318)),
     ("F7", "a write is answered that was not proposed", |_, _, it| matches!(it, What::Proposal(_, Asked(_, 3, _), _)), Gone),
     ("F7 cut", "a leader without a majority answers a write",
-        |_, of, it| of == CLIENTS[3] && matches!(it, What::Sent(..)), To(|it| *it = What::Sent(3, Sent::Write))),
+        |_, of, it| of == client(3) && matches!(it, What::Sent(..)), To(|it| *it = What::Sent(3, Sent::Write))),
     ("F8", "a session is answered before a majority has it", |_, _, it| *it == What::Connected(A), At(21)),
-    ("F8", "a client of a former leader is answered", |_, of, it| of == CLIENTS[1] && *it == What::Answered(3), At(3501)),
+    ("F8", "a client of a former leader is answered", |_, of, it| of == client(1) && *it == What::Answered(3), At(3501)),
 ];
 
 /// The first write of `A`.
