@@ -30,8 +30,11 @@ pub(crate) struct Client {
     session: ConnectRequest,
     next_xid: i32,
     of: Of,
-    wire: Option<(OwnedWriteHalf, JoinHandle<()>)>,
+    wire: Option<Wire>,
 }
+
+/// What sends, and what notes the answers.
+type Wire = (OwnedWriteHalf, JoinHandle<()>);
 
 impl Client {
     /// Makes a session. `None` if the server does not, or not soon.
@@ -40,21 +43,19 @@ impl Client {
         server: (usize, SocketAddr),
         timeout: Duration,
     ) -> Option<Self> {
-        let session = ConnectRequest {
-            protocol_version: 0,
-            last_zxid_seen: Zxid::ZERO,
-            timeout_ms: timeout.as_millis().try_into().expect("short"),
-            session_id: SessionId::NONE,
-            password: Some(Bytes::from_static(&[0; PASSWORD_LEN])),
-            read_only: Some(false),
-        };
-        let (recorder, of, wire) = (recorder.clone(), Of::Client(0), None);
         let mut client = Self {
-            recorder,
-            session,
+            recorder: recorder.clone(),
+            session: ConnectRequest {
+                protocol_version: 0,
+                last_zxid_seen: Zxid::ZERO,
+                timeout_ms: timeout.as_millis().try_into().expect("short"),
+                session_id: SessionId::NONE,
+                password: Some(Bytes::from_static(&[0; PASSWORD_LEN])),
+                read_only: Some(false),
+            },
             next_xid: 1,
-            of,
-            wire,
+            of: Of::Client(0),
+            wire: None,
         };
         client.connect(server).await.then_some(client)
     }
@@ -67,17 +68,14 @@ impl Client {
         self.wire.is_some()
     }
 
-    async fn handshake(
-        &mut self,
-        (server, address): (usize, SocketAddr),
-    ) -> Option<(OwnedWriteHalf, JoinHandle<()>)> {
+    async fn handshake(&mut self, (server, address): (usize, SocketAddr)) -> Option<Wire> {
         let stream = TcpStream::connect(address).await.ok()?;
         stream.set_nodelay(true).ok()?;
         let (mut reader, mut writer) = stream.into_split();
         let (recorder, of) = (self.recorder.clone(), Of::Client(self.recorder.number()));
         self.of = of;
         let session = self.session.session_id.0;
-        recorder.note(of, What::Connect { server, session });
+        recorder.note(of, What::Connect(server, session));
         write(&mut writer, |out| self.session.encode(out)).await?;
         let answer = read::<ConnectResponse>(&mut reader).await;
         let Some(answer) = answer.filter(|it| it.timeout_ms > 0) else {
@@ -96,9 +94,8 @@ impl Client {
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        self.wire
-            .as_ref()
-            .is_none_or(|(_, reader)| reader.is_finished())
+        let wire = self.wire.as_ref();
+        wire.is_none_or(|(_, reader)| reader.is_finished())
     }
 
     /// Sends a request. There are three kinds of writes; `choice` is one of them.

@@ -5,8 +5,6 @@
 
 use std::{
     borrow::Cow,
-    collections::BTreeSet,
-    fmt::Write as _,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -49,21 +47,16 @@ impl Asked {
     /// Finds the proposal of a request. The first write of a session and its creation may have the
     /// same number.
     pub(crate) fn key(self) -> (i64, i32, bool) {
-        (
-            self.0,
-            self.1,
-            [CREATE_SESSION, CLOSE_SESSION].contains(&self.2),
-        )
+        let is_of_session = [CREATE_SESSION, CLOSE_SESSION].contains(&self.2);
+        (self.0, self.1, is_of_session)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     // Links.
-    Linked {
-        follower: usize,
-        leader: usize,
-    },
+    /// A follower connects to its leader.
+    Linked(usize, usize),
     Unlinked,
     /// With its epoch.
     NewLeader(i64),
@@ -78,10 +71,8 @@ pub(crate) enum What {
     Ack(i64),
     Commit(i64),
     // Clients.
-    Connect {
-        server: usize,
-        session: i64,
-    },
+    /// To a server, and the session to resume, or 0.
+    Connect(usize, i64),
     Connected(i64),
     Sent(i32, Sent),
     Answered(i32),
@@ -92,52 +83,13 @@ pub(crate) enum What {
     // What the test does to servers.
     Stopped,
     GoesOn,
-    Cut,
+    /// From its leader, or as a leader from all others: both directions, or the one that is lost.
+    Cut(Option<Direction>),
     Killed,
 }
 
 /// When, since the beginning of the record.
 pub(crate) type Record = Vec<(Duration, Of, What)>;
-
-/// The part of a record that concerns a session or a link, for whoever judges a rejection.
-pub(crate) fn part(record: &Record, about: Of) -> String {
-    let is_named = |what: &What| match (about, what) {
-        (Of::Session(id), What::Touches(all, _)) => all.contains(&id),
-        (
-            Of::Session(id),
-            What::Request(Asked(it, ..))
-            | What::Proposal(_, Asked(it, ..), _)
-            | What::Connected(it)
-            | What::Resumed(it, _)
-            | What::Connect { session: it, .. },
-        ) => *it == id,
-        _ => false,
-    };
-    let (mut clients, mut transactions) = (BTreeSet::new(), BTreeSet::new());
-    for (_, of, what) in record.iter().filter(|(.., what)| is_named(what)) {
-        if let What::Proposal(zxid, ..) = what {
-            transactions.insert(*zxid);
-        } else if let Of::Client(_) = of {
-            clients.insert(*of);
-        }
-    }
-    let mut lines = String::new();
-    for (number, (at, of, what)) in record.iter().enumerate() {
-        let is_shown = *of == about
-            || clients.contains(of)
-            || is_named(what)
-            || matches!(what, What::Ack(zxid) | What::Commit(zxid) if transactions.contains(zxid))
-            || matches!(
-                what,
-                What::Linked { .. } | What::Unlinked | What::NewLeader(_)
-            )
-            || matches!(of, Of::Server(_));
-        if is_shown {
-            writeln!(lines, "{number:6} {at:>14.6?} {of:x?} {what:x?}").expect("a string");
-        }
-    }
-    lines
-}
 
 #[derive(Debug)]
 pub(crate) struct Recorder {
@@ -180,21 +132,19 @@ pub(crate) struct Link {
     recorder: Arc<Recorder>,
     of: Of,
     follower: usize,
-    up: Stream,
-    down: Stream,
+    /// Up and down.
+    streams: [Stream; 2],
 }
 
 impl Link {
     pub(crate) fn new(recorder: &Arc<Recorder>, follower: usize, leader: usize) -> Self {
         let (recorder, of) = (recorder.clone(), Of::Link(recorder.number()));
-        recorder.note(of, What::Linked { follower, leader });
-        let (up, down) = Default::default();
+        recorder.note(of, What::Linked(follower, leader));
         Self {
             recorder,
             of,
             follower,
-            up,
-            down,
+            streams: Default::default(),
         }
     }
 }
@@ -202,9 +152,8 @@ impl Link {
 impl Tap for Link {
     fn pass<'a>(&mut self, direction: Direction, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let is_up = direction == Direction::ToServer;
-        let stream = if is_up { &mut self.up } else { &mut self.down };
         let mut on = Vec::new();
-        for (bytes, mut what) in stream.read(is_up, bytes) {
+        for (bytes, mut what) in self.streams[usize::from(!is_up)].read(is_up, bytes) {
             let mut is_lost = false;
             if let Some(What::Touches(_, is_withheld)) = &mut what {
                 is_lost = self.recorder.withholds[self.follower].load(Ordering::Relaxed);

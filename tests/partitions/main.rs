@@ -20,7 +20,7 @@
 use lockkeeper_test_support as support;
 use lockkeeper_test_support::{contention, proxy, servers};
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -28,12 +28,9 @@ use lockkeeper::{Client, Guard, client::LeasePolicy};
 use tokio::{sync::oneshot, time::sleep};
 
 use contention::{Contention, Kind, SESSION_TIMEOUT};
-use proxy::{Direction, Proxy};
-use servers::{COUNT, Members, Servers, TICK_MS};
-use support::{
-    real_server::free_ports,
-    waiting::{LONG, soon},
-};
+use proxy::{Direction, Proxy, relayed};
+use servers::{COUNT, Servers, TICK_MS};
+use support::waiting::{LONG, soon};
 
 /// The session timeouts that are tried, in ticks. Servers grant two or more.
 const TICKS: [u32; 3] = [2, 3, 5];
@@ -68,23 +65,7 @@ struct Ensemble {
 
 impl Ensemble {
     async fn start() -> Self {
-        let ports = free_ports(3 * COUNT);
-        let mut proxies = Vec::new();
-        let mut relays = [[[0; 2]; COUNT]; COUNT];
-        for relays in &mut relays {
-            let mut row = Vec::new();
-            for (to, relay) in relays.iter_mut().enumerate() {
-                let targets = [ports[3 * to + 1], ports[3 * to + 2]];
-                let proxy = Proxy::to(&targets.map(|port| ([127, 0, 0, 1], port).into())).await;
-                relay.copy_from_slice(proxy.ports());
-                row.push(proxy);
-            }
-            proxies.push(row);
-        }
-        let mut servers = Servers::at(&ports, Members::Relayed(relays));
-        for number in 0..COUNT {
-            servers.start(number);
-        }
+        let (servers, proxies) = relayed(|_, _| Arc::new(|_| Box::new(()))).await;
         Self {
             servers,
             proxies,

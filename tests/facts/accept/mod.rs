@@ -17,36 +17,31 @@ use std::{
     time::Duration,
 };
 
+use lockkeeper_test_support::proxy::Direction;
+
 use crate::{
     record::{Asked, Of, Record, Sent, What},
-    wire::{CLOSE_SESSION, CREATE_SESSION},
+    wire::CLOSE_SESSION,
 };
 
-/// What servers are told, and how late they and the test may be.
-#[derive(Clone, Copy, Debug)]
+/// How late servers and the test may be.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Settings {
-    pub(crate) tick: Duration,
-    pub(crate) sync_ticks: u32,
     pub(crate) slack: Duration,
-    /// From a leader's decision to end a session to its proposal.
-    pub(crate) to_proposal: Duration,
+    /// From a leader's decision to a message that shows it, which another thread sends.
+    pub(crate) to_message: Duration,
 }
 
 /// Servers count whole milliseconds.
 const ROUNDING: Duration = Duration::from_millis(2);
 
-/// How a record breaks a fact.
-#[derive(Debug)]
-pub(crate) struct Broken {
-    pub(crate) fact: &'static str,
-    pub(crate) about: Of,
-    pub(crate) how: String,
-}
+/// A fact, and in what it is looked at.
+type Rule = (&'static str, Of);
 
 /// What is wrong with a record, and how often each fact was looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    pub(crate) broken: Vec<Broken>,
+    pub(crate) broken: Vec<(Rule, String)>,
     pub(crate) checked: BTreeMap<&'static str, usize>,
 }
 
@@ -67,22 +62,17 @@ struct Link {
     serves: Option<Place>,
     /// From here on nothing is demanded: the link was closed or cut.
     end: Place,
-    /// When its leader was last heard.
+    /// When its leader was last heard, and its follower.
     heard: Duration,
-    rounds: Vec<Round>,
+    spoke: Duration,
+    pings: Vec<Place>,
+    /// The answer to each ping, in their order; whether the relay lost it.
+    answers: Vec<(Place, bool, Vec<i64>)>,
     requests: Vec<(Place, Asked)>,
+    /// Proposals that the follower has not acknowledged.
+    unacked: BTreeMap<i64, Duration>,
     commits: HashMap<i64, Place>,
     resumed: Vec<(Place, i64)>,
-}
-
-/// A ping, and the answer to it.
-#[derive(Debug)]
-struct Round {
-    ping: Place,
-    answer: Option<Place>,
-    /// Whether the relay lost the answer.
-    is_withheld: bool,
-    sessions: Vec<i64>,
 }
 
 #[derive(Debug, Default)]
@@ -110,12 +100,14 @@ struct Request {
 #[derive(Debug)]
 struct Proposal {
     first: Place,
+    /// A leader that was alone had made it before, and it is first seen when a new one begins.
+    is_replayed: bool,
     asked: Asked,
     timeout: Duration,
     acked: Option<Place>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct World {
     settings: Settings,
     end: Place,
@@ -126,30 +118,21 @@ struct World {
     /// When each leader sent its first message as such, and when the first follower served.
     epochs: BTreeMap<i64, (usize, Place, Option<Place>)>,
     stops: Vec<(usize, Duration, Duration)>,
-    cuts: Vec<(usize, Place)>,
+    cuts: Vec<(usize, Place, Option<Direction>)>,
     verdict: RefCell<Verdict>,
 }
 
 /// Looks for everything that is wrong with a record.
 pub(crate) fn accept(record: &Record, settings: Settings) -> Verdict {
-    let place = |number: usize, at: &Duration| Place { number, at: *at };
     let mut world = World {
         settings,
-        end: record
-            .last()
-            .map_or(Place::default(), |last| place(record.len(), &last.0)),
-        links: BTreeMap::new(),
-        clients: BTreeMap::new(),
-        proposals: BTreeMap::new(),
-        by_request: HashMap::new(),
-        epochs: BTreeMap::new(),
-        stops: Vec::new(),
-        cuts: Vec::new(),
-        verdict: RefCell::default(),
+        ..World::default()
     };
-    for (number, (at, of, what)) in record.iter().enumerate() {
-        let now = place(number, at);
-        match *of {
+    let (number, last) = (record.len(), record.last());
+    world.end = last.map_or(Place::default(), |&(at, ..)| Place { number, at });
+    for (number, &(at, of, ref what)) in record.iter().enumerate() {
+        let now = Place { number, at };
+        match of {
             Of::Link(number) => world.note_link(now, number, what),
             Of::Client(number) => world.note_client(now, number, what),
             Of::Server(server) => world.note_server(now, server, what),
@@ -167,14 +150,13 @@ pub(crate) fn accept(record: &Record, settings: Settings) -> Verdict {
 impl World {
     fn note_link(&mut self, now: Place, number: usize, what: &What) {
         let link = self.links.entry(number).or_default();
-        if !matches!(
-            what,
-            What::Touches(..) | What::Request(_) | What::Ack(_) | What::Unlinked
-        ) {
-            link.heard = now.at;
+        match what {
+            What::Touches(..) | What::Request(_) | What::Ack(_) => link.spoke = now.at,
+            What::Unlinked => {}
+            _ => link.heard = now.at,
         }
         match *what {
-            What::Linked { follower, leader } => {
+            What::Linked(follower, leader) => {
                 (link.follower, link.leader) = (follower, leader);
                 (link.made, link.end) = (now, self.end);
             }
@@ -190,32 +172,19 @@ impl World {
             }
             // A follower that does not serve yet reads pings, and does not answer them.
             What::Ping if link.serves.is_none() => {}
-            What::Ping => link.rounds.push(Round {
-                ping: now,
-                answer: None,
-                is_withheld: false,
-                sessions: Vec::new(),
-            }),
+            What::Ping => link.pings.push(now),
             What::Touches(ref sessions, is_withheld) => {
-                let mut rounds = link.rounds.iter_mut();
-                let round = rounds.find(|round| round.answer.is_none());
-                let is_asked = round.is_some();
-                if let Some(round) = round {
-                    (round.answer, round.is_withheld) = (Some(now), is_withheld);
-                    round.sessions.clone_from(sessions);
-                }
-                self.demand(
-                    "F2",
-                    Of::Link(number),
-                    is_asked,
-                    "an answer to no ping",
-                    now,
-                );
+                link.answers.push((now, is_withheld, sessions.clone()));
+                let is_asked = link.answers.len() <= link.pings.len();
+                let f2 = ("F2", Of::Link(number));
+                self.demand(f2, is_asked, now, "an answer to no ping");
             }
             What::Request(asked) => link.requests.push((now, asked)),
             What::Proposal(zxid, asked, timeout) => {
+                link.unacked.insert(zxid, now.at);
                 self.proposals.entry(zxid).or_insert(Proposal {
                     first: now,
+                    is_replayed: link.epoch.is_none(),
                     asked,
                     timeout,
                     acked: None,
@@ -223,13 +192,12 @@ impl World {
                 self.by_request.entry(asked.key()).or_insert(zxid);
             }
             What::Ack(zxid) => {
+                link.unacked.retain(|it, _| *it > zxid);
                 if let Some(proposal) = self.proposals.get_mut(&zxid) {
                     proposal.acked.get_or_insert(now);
                 }
             }
-            What::Commit(zxid) => {
-                link.commits.insert(zxid, now);
-            }
+            What::Commit(zxid) => drop(link.commits.insert(zxid, now)),
             What::Resumed(session, true) => link.resumed.push((now, session)),
             What::Resumed(_, false) => {}
             _ => unreachable!("{what:?} on a link"),
@@ -239,7 +207,7 @@ impl World {
     fn note_client(&mut self, now: Place, number: usize, what: &What) {
         let client = self.clients.entry(number).or_default();
         match *what {
-            What::Connect { server, session } => {
+            What::Connect(server, session) => {
                 (client.server, client.session, client.made) = (server, session, now);
                 client.is_new = session == 0;
             }
@@ -270,26 +238,22 @@ impl World {
                 let mut stops = self.stops.iter_mut().rev();
                 stops.find(|it| it.0 == server).expect("it stopped").2 = now.at;
             }
-            What::Cut => self.cuts.push((server, now)),
+            What::Cut(lost) => self.cuts.push((server, now, *lost)),
             _ => {}
         }
-        if matches!(what, What::Cut | What::Killed) {
-            let mut links = self.links.values_mut();
-            let its = links
-                .by_ref()
-                .filter(|it| it.follower == server || it.leader == server);
-            its.for_each(|link| link.end = link.end.min(now));
+        for link in self.links.values_mut() {
+            let is_its = [link.follower, link.leader].contains(&server);
+            if is_its && matches!(what, What::Cut(_) | What::Killed) {
+                link.end = link.end.min(now);
+            }
         }
     }
 
     /// A fact demands that something is so.
-    fn demand(&self, fact: &'static str, about: Of, is_so: bool, how: &str, at: Place) {
+    fn demand(&self, rule: Rule, is_so: bool, at: Place, how: &str) {
         if !is_so {
             let how = format!("{how}: event {} at {:?}", at.number, at.at);
-            self.verdict
-                .borrow_mut()
-                .broken
-                .push(Broken { fact, about, how });
+            self.verdict.borrow_mut().broken.push((rule, how));
         }
     }
 
@@ -302,6 +266,11 @@ impl World {
         let of_server = self.stops.iter().filter(|stop| stop.0 == server);
         let stopped = of_server.map(|stop| stop.2.min(until).saturating_sub(stop.1.max(from)));
         until <= from + limit + self.settings.slack + stopped.sum::<Duration>()
+    }
+
+    /// The same for what it has to do at once.
+    fn soon(&self, server: usize, from: Duration, until: Duration) -> bool {
+        self.within(server, from, Duration::ZERO, until.max(from))
     }
 
     /// The link over which a server served at this place.
@@ -321,10 +290,8 @@ impl World {
     /// The last place at which a leader was seen to lead.
     fn end_of(&self, epoch: i64) -> Duration {
         let links = self.links.values().filter(|link| link.epoch == Some(epoch));
-        links
-            .map(|link| link.end.at.min(link.heard))
-            .max()
-            .unwrap_or_default()
+        let ends = links.map(|link| link.end.at.min(link.heard));
+        ends.max().unwrap_or_default()
     }
 
     fn proposal(&self, asked: Asked) -> Option<(i64, &Proposal)> {
@@ -332,9 +299,18 @@ impl World {
         Some((zxid, &self.proposals[&zxid]))
     }
 
-    /// The proposals that make or end sessions.
+    fn clients_of(&self, server: usize) -> impl Iterator<Item = &Client> {
+        let all = self.clients.values();
+        all.filter(move |it| it.server == server)
+    }
+
+    fn closes_of(&self, session: i64) -> impl Iterator<Item = (i64, &Proposal)> {
+        let all = self.of_sessions(CLOSE_SESSION);
+        all.filter(move |(_, it)| it.asked.0 == session)
+    }
+
+    /// The proposals that make sessions, or that end them.
     fn of_sessions(&self, kind: i32) -> impl Iterator<Item = (i64, &Proposal)> {
-        debug_assert!([CREATE_SESSION, CLOSE_SESSION].contains(&kind));
         let each = self.proposals.iter().map(|(zxid, it)| (*zxid, it));
         each.filter(move |(_, it)| it.asked.2 == kind)
     }

@@ -9,6 +9,10 @@ use std::{
     sync::Arc,
 };
 
+use crate::{
+    real_server::free_ports,
+    servers::{COUNT, Members, Servers},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -142,6 +146,27 @@ impl Proxy {
     }
 }
 
+/// Three servers that were started, and the proxies through which each reaches the others:
+/// `[from][to]`.
+pub async fn relayed(taps: impl Fn(usize, usize) -> Taps) -> (Servers, Vec<Vec<Proxy>>) {
+    let ports = free_ports(3 * COUNT);
+    let (mut proxies, mut relays) = (Vec::new(), [[[0; 2]; COUNT]; COUNT]);
+    for (from, relays) in relays.iter_mut().enumerate() {
+        let mut row = Vec::new();
+        for (to, relay) in relays.iter_mut().enumerate() {
+            let targets = [ports[3 * to + 1], ports[3 * to + 2]];
+            let targets = targets.map(|port| (Ipv4Addr::LOCALHOST, port).into());
+            let proxy = Proxy::tapped(&targets, taps(from, to)).await;
+            relay.copy_from_slice(proxy.ports());
+            row.push(proxy);
+        }
+        proxies.push(row);
+    }
+    let mut servers = Servers::at(&ports, Members::Relayed(relays));
+    (0..COUNT).for_each(|number| servers.start(number));
+    (servers, proxies)
+}
+
 /// Runs one connection.
 async fn wire(
     mut client: TcpStream,
@@ -183,20 +208,29 @@ async fn wire(
                 },
             }
         };
-        swallow(&mut client, Some(&mut upstream), passes, &mut resets).await;
+        swallow(
+            &mut client,
+            Some(&mut upstream),
+            passes,
+            &mut resets,
+            &mut *tap,
+        )
+        .await;
     } else {
-        swallow(&mut client, None, None, &mut resets).await;
+        swallow(&mut client, None, None, &mut resets, &mut *tap).await;
     }
 }
 
 /// Keeps a connection open and reads everything that comes, until the client closes it. In the
-/// direction `passes`, it passes the bytes on.
+/// direction `passes`, it passes on the bytes, and that a side has closed the connection.
 async fn swallow(
     client: &mut TcpStream,
     mut upstream: Option<&mut TcpStream>,
     passes: Option<Direction>,
     resets: &mut watch::Receiver<u64>,
+    tap: &mut dyn Tap,
 ) {
+    use Direction::{FromServer, ToServer};
     let (mut up, mut down) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {
         let from_server = async {
@@ -207,15 +241,18 @@ async fn swallow(
         };
         tokio::select! {
             read = client.read(&mut up) => match read {
-                Ok(count @ 1..) => if passes == Some(Direction::ToServer) && let Some(upstream) = &mut upstream {
-                    let _ = upstream.write_all(&up[..count]).await;
+                Ok(count @ 1..) => if passes == Some(ToServer) && let Some(upstream) = &mut upstream {
+                    let _ = upstream.write_all(&tap.pass(ToServer, &up[..count])).await;
                 },
                 _ => return,
             },
-            count = from_server => if count == 0 {
-                upstream = None;
-            } else if passes == Some(Direction::FromServer) {
-                let _ = client.write_all(&down[..count]).await;
+            count = from_server => match (count, passes) {
+                (0, Some(FromServer)) => return,
+                (0, _) => upstream = None,
+                (_, Some(FromServer)) => {
+                    let _ = client.write_all(&tap.pass(FromServer, &down[..count])).await;
+                }
+                _ => {}
             },
             _ = resets.changed() => return,
         }
