@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    node::{directory::Directory, lock_node::BoxedNode},
+    node::{identity::Directory, lock_node::BoxedNode},
 };
 
 /// An attempt to get a lock. If it is dropped before the grant, it counts as given up.

@@ -30,7 +30,7 @@ use super::{
 use crate::{
     error::{LockError, Loss},
     node::{
-        directory::Directory,
+        identity::Directory,
         lock_node::{BoxedNode, LockNode},
     },
     order::{name, rank},

@@ -17,7 +17,7 @@ use crate::{
     guard::{Attempt, Guard},
     inspect::children,
     node::{
-        directory::Directory,
+        identity::Directory,
         lock_node::{BoxedNode, LockNode},
     },
     order::name::{self, Kind},

@@ -20,7 +20,7 @@ use crate::{
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
-    node::directory::Directory,
+    node::identity::Directory,
     order::{
         name::{self, Kind},
         rank,

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use lockkeeper_proto::{EventType, SessionId};
 use lockkeeper_session::{Client, Error as SessionError, GroupEvent, LeaseKeeper, WatchGroup};
 
-use super::{directory::Directory, life::Facts, task::NodeTask};
+use super::{identity::Directory, life::Facts, task::NodeTask};
 use crate::{
     backoff::Backoff,
     error::LockError,

@@ -3,14 +3,12 @@
 //! | file | what |
 //! |---|---|
 //! | `life` | what to do next about a node, as a pure state machine |
-//! | `directory` | the directory of a lock, and the requests about it |
-//! | `identity` | what identifies a node before its name is known, and the requests about it |
+//! | `identity` | what identifies a node before its name is known, its directory, and the requests about both |
 //! | `look` | the look for nodes whose creates were lost, shared by the attempts of a client |
 //! | `task` | identity and life of a node: what its owner asks of it, sending the requests, and going on without an owner |
 //! | `lock_node` | the owner: watches, the lease, and what happens when the owner goes |
 
-pub(crate) mod directory;
-mod identity;
+pub(crate) mod identity;
 pub mod life;
 pub(crate) mod lock_node;
 mod look;

@@ -12,7 +12,7 @@ use crate::{
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
-    node::{directory::Directory, lock_node::BoxedNode},
+    node::{identity::Directory, lock_node::BoxedNode},
     order::{
         crowd::{Crowd, Crowds},
         name::Kind,

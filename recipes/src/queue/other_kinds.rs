@@ -18,7 +18,7 @@ use lockkeeper_proto::{
 use crate::{
     backoff::Backoff,
     error::LockError,
-    node::directory::Directory,
+    node::identity::Directory,
     order::{
         name::{self, Kind},
         rank,

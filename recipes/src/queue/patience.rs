@@ -21,7 +21,7 @@ use std::{
 use lockkeeper_proto::{ErrorCode, path};
 use lockkeeper_session::{Client, Sleep};
 
-use crate::{error::Obstacle, node::directory::Directory};
+use crate::{error::Obstacle, node::identity::Directory};
 
 /// The queues in which contenders of a client have waited for long, by their paths.
 #[derive(Debug, Default)]

@@ -19,7 +19,7 @@ use crate::{
     backoff::{Backoff, Rounds},
     error::LockError,
     node::{
-        directory::Directory,
+        identity::Directory,
         lock_node::{BoxedNode, LockNode},
     },
     order::{

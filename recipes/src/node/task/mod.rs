@@ -12,8 +12,7 @@ use lockkeeper_proto::{Response, SessionId, path};
 use lockkeeper_session::{Error as SessionError, ErrorKind, PendingReply, Raw, sync::BoxFuture};
 
 use super::{
-    directory::Directory,
-    identity::{NodeIdentity, Tag, created_node},
+    identity::{Directory, NodeIdentity, Tag, created_node},
     life::{Answer, Ask, Failure, Next, NodeLife},
     look::{Found, Look},
 };
@@ -313,10 +312,7 @@ mod tests {
     use lockkeeper_session::Client;
 
     use super::*;
-    use crate::{
-        node::{directory::Directory, identity::OwnNode},
-        order::name::Kind,
-    };
+    use crate::{node::identity::OwnNode, order::name::Kind};
 
     impl NodeTask {
         /// Goes on until the node is there, or a request like this comes next.

@@ -13,8 +13,7 @@ use crate::{
     backoff::Backoff,
     error::{LockError, Loss},
     node::{
-        directory::Directory,
-        identity::OwnNode,
+        identity::{Directory, OwnNode},
         life::{Answer, Ask, End, Failure, Next, NodeLife},
     },
 };
