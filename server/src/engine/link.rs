@@ -21,7 +21,7 @@ use super::asked::Asked;
 
 /// A direction of the link between a follower and its leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub(super) enum Direction {
     /// From the follower to the leader.
     ToLeader,
     /// From the leader to the follower.
@@ -38,16 +38,13 @@ pub(super) enum Upward {
 
 /// The link of one follower.
 #[derive(Debug, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "the flags are independent")]
 pub(super) struct Link {
     pub(super) to_leader_cut: bool,
     pub(super) from_leader_cut: bool,
     /// What has not reached the leader, oldest first.
     pub(super) waiting: VecDeque<Upward>,
-    /// Whether the server was the leader, and does not know better.
+    /// Whether the server takes itself for the leader, and no majority follows.
     pub(super) leads: bool,
-    /// Whether the other servers have elected a new leader since the cut.
-    pub(super) is_deposed: bool,
 }
 
 impl Link {

@@ -1,12 +1,11 @@
 //! What happens between a leader and its followers: writes and news of sessions go up, transactions
 //! come down, leaders and servers fail.
 //!
-//! The leader keeps the sessions and ends them by its own clock. When all servers restart, or a
-//! leader is deposed, every session gets its whole timeout again.
+//! The leader keeps the sessions and ends them by its own clock. A new leader gives every session
+//! its whole timeout again.
 //!
-//! A server whose link is cut takes no part in the election of a new leader ([`Engine::depose`]).
-//! If that server was the leader itself ([`Engine::lead_alone`]), it goes on until it gives up: it
-//! resumes sessions by itself and answers `sync`. Its writes are never committed.
+//! A former leader that is cut off goes on until it gives up: it resumes sessions by itself and
+//! answers `sync`. Its writes are never committed.
 //!
 //! Source: `Learner`, `LearnerHandler`, `Leader.lead`, `Leader.processSync`, `PrepRequestProcessor`
 //! (`SESSION_MOVED`), `FinalRequestProcessor` (it closes the connection then).
@@ -23,27 +22,10 @@ use super::{
     basics::{ConnId, Now, ServerId},
     commit::{Commit, Deed, answer_to},
     connection::Connection,
-    followers::Followers,
     link::{Direction, Upward},
-    relay::Relay,
 };
 
 impl Engine {
-    /// From now on, the first `count` servers are followers, and clients are connected to them. A
-    /// transaction travels to each follower for at most `longest`. Call this before the first
-    /// connection.
-    pub fn set_followers(&mut self, count: u32, longest: Duration) {
-        let followers = Followers::new(count, longest, &self.state.live);
-        self.state.followers = Some(followers);
-    }
-
-    /// From now on, the activity of a session counts only at the end of each interval; with `None`
-    /// it counts at once.
-    pub fn set_relay(&mut self, interval: Option<Duration>, now: Now) {
-        self.report_heard(None, now);
-        self.relay = interval.map(|interval| Relay::new(interval, now.instant));
-    }
-
     /// The last transaction of the leader.
     #[must_use]
     pub fn last_zxid(&self) -> Zxid {
@@ -51,59 +33,28 @@ impl Engine {
     }
 
     /// A server fails: its connections are cut, and the activity that it had not reported is lost.
-    pub fn fail_server(&mut self, server: ServerId) {
+    pub(super) fn fail_server(&mut self, server: ServerId) {
         self.cut_all(Some(server));
         if let Some(relay) = &mut self.relay {
             relay.take(|by| by == server);
         }
-        self.state.fail(server);
-    }
-
-    /// A server has lost its majority and serves nobody, or has one again. Its connections are cut,
-    /// and the activity that it had not reported is lost. Not for followers.
-    pub fn set_alone(&mut self, server: ServerId, is_alone: bool) {
-        self.fail_server(server);
-        if is_alone && self.state.followers.is_none() {
-            self.state.alone.insert(server);
+        if let Some(follower) = self.state.follower_mut(server) {
+            follower.fail();
         }
     }
 
-    /// All servers were down until now: all connections are cut, and every live session gets its
-    /// whole timeout again.
-    pub fn restart(&mut self, now: Now) {
-        self.cut_all(None);
-        self.state.restart();
-        self.begin_term(now);
-    }
-
-    /// A leader begins.
-    fn begin_term(&mut self, now: Now) {
-        self.sessions.touch_all(now.instant);
-        if let Some(relay) = &mut self.relay {
-            relay.take(|_| true);
-            relay.begin(now.instant);
-        }
-    }
-
-    /// Cuts one direction of the link between a follower and its leader.
-    pub fn cut_link(&mut self, server: ServerId, direction: Direction) {
-        if let Some(link) = self.state.link_mut(server) {
-            link.set_cut(direction, true);
-        }
-    }
-
-    /// Mends it: what waits arrives. A server whose leader was deposed meanwhile gives up, and
-    /// follows the new one.
-    pub fn mend_link(&mut self, server: ServerId, direction: Direction, now: Now) {
-        if self.state.link(server).is_some_and(|link| link.is_deposed) {
-            self.fail_server(server);
-        }
-        let Some(link) = self.state.link_mut(server) else {
+    /// Cuts one direction of the link between a follower and its leader, or mends it: then what
+    /// waits arrives.
+    pub(super) fn set_cut(&mut self, server: ServerId, way: Direction, is_cut: bool, now: Now) {
+        let link = self.state.link_mut(server);
+        let Some(link) = link.filter(|link| link.has_cut(way) != is_cut) else {
             return;
         };
-        link.leads = false;
-        link.set_cut(direction, false);
-        match direction {
+        link.set_cut(way, is_cut);
+        if is_cut {
+            return;
+        }
+        match way {
             Direction::ToLeader => {
                 for upward in std::mem::take(&mut link.waiting) {
                     self.arrives_late(server, upward, now);
@@ -115,32 +66,12 @@ impl Engine {
         self.resume_input(now);
     }
 
-    /// A server was the leader when its link was cut, and goes on as one.
-    pub fn lead_alone(&mut self, server: ServerId) {
-        if let Some(link) = self.state.link_mut(server) {
-            link.leads = true;
-        }
-    }
-
-    /// The leader is deposed. Transactions that no follower has learned are lost, except those up
-    /// to `kept`.
-    ///
-    /// The connections of the servers that elect the next leader are cut, as real followers do
-    /// then. The next leader gives every session its whole timeout again. A server whose link is
-    /// cut goes on as it is until its link is mended. If all are cut, there is no election.
-    ///
-    /// Returns how many transactions were lost.
-    pub fn depose(&mut self, kept: Zxid, now: Now) -> usize {
-        let Some(followers) = &mut self.state.followers else {
-            self.restart(now);
-            return 0;
-        };
-        let Some((voters, lost)) = followers.elect(&mut self.state.live, kept, now) else {
-            return 0;
-        };
-        for server in voters {
-            self.cut_all(Some(server));
-        }
+    /// A leader begins, and gives every session its whole timeout. Transactions that no member has
+    /// learned are lost.
+    pub(super) fn begin_term(&mut self, now: Now) {
+        let live = &mut self.state.live;
+        let followers = self.state.followers.as_mut();
+        let lost = followers.map_or(Vec::new(), |all| all.elect(live, now));
         for commit in lost.iter().rev() {
             let (session, _) = commit.asked;
             match commit.deed {
@@ -149,8 +80,14 @@ impl Engine {
                 _ => {}
             }
         }
-        self.begin_term(now);
-        lost.len()
+        let lost = u64::try_from(lost.len()).unwrap_or(u64::MAX);
+        let sum = &mut self.connections.counters.lost;
+        *sum = sum.saturating_add(lost);
+        self.sessions.touch_all(now.instant);
+        if let Some(relay) = &mut self.relay {
+            relay.take(|_| true);
+            relay.begin(now.instant);
+        }
     }
 
     /// The end of this session was lost with the leader.
