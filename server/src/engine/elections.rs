@@ -13,7 +13,7 @@ use super::{
     Engine,
     basics::{Now, ServerId},
     ensemble::{Ensemble, Role, Step},
-    followers::Followers,
+    followers::{Follower, Followers},
     relay::Relay,
     tree::CONFIG_PATH,
 };
@@ -153,6 +153,7 @@ impl Engine {
                 self.members(|ensemble| ensemble.follow(winner, voters));
                 self.wire(now);
                 self.begin_term(now);
+                self.arrive(now);
                 tracing::debug!(leader = winner.0, "elected a leader");
             }
         }
@@ -175,19 +176,23 @@ impl Engine {
 
     /// Cuts and mends the links to the leader as the links between the members are.
     fn wire(&mut self, now: Now) {
-        let Some(ensemble) = &self.state.ensemble else {
+        let (Some(ensemble), Some(followers)) = (&self.state.ensemble, &mut self.state.followers)
+        else {
             return;
         };
         let is_in_sync = ensemble.is_in_sync();
-        if let Some(followers) = &mut self.state.followers {
-            followers.commits = ensemble.leader.is_none() || is_in_sync;
-            for (server, follower) in &mut followers.all {
-                let is_followed = is_in_sync && ensemble.leader == Some(*server);
-                follower.link.leads = ensemble.leads(*server) && !is_followed;
-            }
+        followers.commits = ensemble.leader.is_none() || is_in_sync;
+        for (server, Follower { link, .. }) in &mut followers.all {
+            let is_followed = is_in_sync && ensemble.leader == Some(*server);
+            link.leads = ensemble.leads(*server) && !is_followed;
+            (link.to_leader_cut, link.from_leader_cut) = ensemble.cuts_of(*server);
         }
-        for (server, direction, is_cut) in ensemble.wiring() {
-            self.set_cut(server, direction, is_cut, now);
+        let all: Vec<_> = followers.all.keys().copied().collect();
+        for server in all {
+            self.arrive_late(server, now);
         }
+        // The pings of the leader are ahead of its transactions.
+        self.report_heard(now);
+        self.resume_input(now);
     }
 }

@@ -29,14 +29,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
+use lockkeeper_proto::{OpCode, SessionId, Xid, Zxid};
 
 use super::{
     asked::Asked,
-    basics::{Now, ServerId, after},
-    commit::{Commit, Deed},
+    basics::{ServerId, after},
+    commit::Commit,
     hash::Seeded,
-    link::{Direction, Link},
+    link::Link,
     view::View,
 };
 
@@ -146,30 +146,20 @@ impl Followers {
 
     /// The followers whose links are whole have a new leader, which knows what any follower has
     /// learned, and what is kept. Returns the transactions that the new leader does not know.
-    pub(super) fn elect(&mut self, live: &mut View, now: Now) -> Vec<Arc<Commit>> {
+    pub(super) fn elect(&mut self, live: &mut View) -> VecDeque<(Instant, Arc<Commit>)> {
         let learned = self.all.values().map(|follower| follower.view.zxid);
         let last = learned.fold(self.kept, Zxid::max);
-        let any = self.all.values().next();
-        let coming = any.into_iter().flat_map(|follower| &follower.coming);
-        let coming = coming.map(|(_, commit)| Arc::clone(commit));
-        let unknown = coming.filter(|commit| commit.zxid > last).collect();
-        // No former leader has used this number. ZooKeeper leaves more of them out: a new leader has
-        // the next epoch, the upper half of a zxid. Here that would be more than an hour ahead of
-        // the clock, from which `Builder` numbers on after a restart.
-        live.zxid = Zxid(live.zxid.0.saturating_add(1));
+        let mut unknown = VecDeque::new();
         for follower in self.all.values_mut() {
-            if follower.link.is_cut() {
-                follower.is_left_behind(last, live.zxid, now);
-                continue;
+            let coming = &mut follower.coming;
+            let known = coming.partition_point(|(_, commit)| commit.zxid <= last);
+            unknown = coming.split_off(known);
+            if !follower.link.is_cut() {
+                for (_, commit) in coming.drain(..) {
+                    let _ = follower.view.catch_up_with(&commit);
+                }
+                live.tree.clone_from(&follower.view.tree);
             }
-            while let Some((_, commit)) = follower.coming.pop_front()
-                && commit.zxid <= last
-            {
-                let _ = follower.view.catch_up_with(&commit);
-            }
-            follower.coming.clear();
-            follower.view.zxid = live.zxid;
-            live.tree.clone_from(&follower.view.tree);
         }
         unknown
     }
@@ -178,24 +168,9 @@ impl Followers {
 impl Follower {
     /// When the next transaction arrives.
     fn due(&self) -> Option<Instant> {
-        let gets_nothing = self.is_held || self.link.has_cut(Direction::FromLeader);
+        let gets_nothing = self.is_held || self.link.from_leader_cut;
         let (due, _) = self.coming.front().filter(|_| !gets_nothing)?;
         Some(*due)
-    }
-
-    /// The other servers elect a leader without this one.
-    fn is_left_behind(&mut self, last: Zxid, first: Zxid, now: Now) {
-        self.coming.retain(|(_, commit)| commit.zxid <= last);
-        // The new leader begins with this when the follower is back.
-        let epoch = Commit {
-            zxid: first,
-            unix_ms: now.unix_ms,
-            asked: (SessionId::NONE, Xid(0)),
-            deed: Deed::Refuse(ErrorCode::OK),
-            knows_sasl: false,
-            reply: Err(ErrorCode::OK),
-        };
-        self.expect(Arc::new(epoch), now.instant);
     }
 
     /// A transaction is on its way.

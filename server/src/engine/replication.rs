@@ -15,14 +15,15 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper_proto::{ErrorCode, Request, SessionId, Zxid};
+use lockkeeper_proto::{ErrorCode, Request, SessionId, Xid, Zxid};
 
 use super::{
     Engine,
     basics::{ConnId, Now, ServerId},
     commit::{Commit, Deed, answer_to},
     connection::Connection,
-    link::{Direction, Upward},
+    counters::count,
+    link::Upward,
 };
 
 impl Engine {
@@ -43,46 +44,27 @@ impl Engine {
         }
     }
 
-    /// Cuts one direction of the link between a follower and its leader, or mends it: then what
-    /// waits arrives.
-    pub(super) fn set_cut(&mut self, server: ServerId, way: Direction, is_cut: bool, now: Now) {
-        let link = self.state.link_mut(server);
-        let Some(link) = link.filter(|link| link.has_cut(way) != is_cut) else {
-            return;
-        };
-        link.set_cut(way, is_cut);
-        if is_cut {
-            return;
-        }
-        match way {
-            Direction::ToLeader => {
-                for upward in std::mem::take(&mut link.waiting) {
-                    self.arrives_late(server, upward, now);
-                }
-            }
-            // The pings of the leader are ahead of its transactions.
-            Direction::FromLeader => self.report_heard(Some(server), now),
-        }
-        self.resume_input(now);
-    }
-
     /// A leader begins, and gives every session its whole timeout. Transactions that no member has
     /// learned are lost.
     pub(super) fn begin_term(&mut self, now: Now) {
         let live = &mut self.state.live;
         let followers = self.state.followers.as_mut();
-        let lost = followers.map_or(Vec::new(), |all| all.elect(live, now));
-        for commit in lost.iter().rev() {
+        let lost = followers.map(|all| all.elect(live)).unwrap_or_default();
+        for (_, commit) in lost.iter().rev() {
             let (session, _) = commit.asked;
             match commit.deed {
+                Deed::Refuse(_) => continue,
                 Deed::Start(..) => self.sessions.remove(session),
                 Deed::Remove(_, Some(timeout)) => self.revive(session, timeout, now.instant),
                 _ => {}
             }
+            count(&mut self.connections.counters.lost);
         }
-        let lost = u64::try_from(lost.len()).unwrap_or(u64::MAX);
-        let sum = &mut self.connections.counters.lost;
-        *sum = sum.saturating_add(lost);
+        // Its first transaction. Real ones number it by the epoch, the upper half of a zxid. Here that
+        // would be more than an hour ahead of the clock, from which `Builder` numbers on after a
+        // restart.
+        let first = Deed::Refuse(ErrorCode::OK);
+        let _ = self.transact((SessionId::NONE, Xid(0)), first, now);
         self.sessions.touch_all(now.instant);
         if let Some(relay) = &mut self.relay {
             relay.take(|_| true);
@@ -112,18 +94,14 @@ impl Engine {
     pub(super) fn report_in_time(&mut self, now: Now) {
         if let Some(relay) = self.relay.as_mut().filter(|it| it.due <= now.instant) {
             relay.begin(now.instant);
-            self.report_heard(None, now);
+            self.report_heard(now);
         }
     }
 
-    /// The leader pings its servers, or only this one. Each answers with the sessions that it has
-    /// heard of.
-    fn report_heard(&mut self, only: Option<ServerId>, now: Now) {
+    /// The leader pings its servers. Each answers with the sessions that it has heard of.
+    pub(super) fn report_heard(&mut self, now: Now) {
         let link = |server| self.state.link(server);
-        let is_pinged = |server| {
-            only.is_none_or(|only| only == server)
-                && link(server).is_none_or(|link| !link.has_cut(Direction::FromLeader))
-        };
+        let is_pinged = |server| link(server).is_none_or(|link| !link.from_leader_cut);
         let reported = self.relay.as_mut().map(|relay| relay.take(is_pinged));
         for (server, session) in reported.into_iter().flatten() {
             self.tell_leader(server, Upward::Touch(session), now);
@@ -141,18 +119,24 @@ impl Engine {
         }
     }
 
-    /// Something arrives that has waited at a cut link. Its session may have moved to another
-    /// server meanwhile.
-    fn arrives_late(&mut self, server: ServerId, upward: Upward, now: Now) {
-        if let Upward::Write(asked) = &upward {
-            let owner = self.sessions.get(asked.session).map(|own| own.owner);
-            if owner.is_some_and(|owner| owner != server) {
+    /// What has waited at the link of a server arrives, if that is whole. Its session may have moved
+    /// to another server meanwhile.
+    pub(super) fn arrive_late(&mut self, server: ServerId, now: Now) {
+        let link = self.state.link_mut(server);
+        let Some(link) = link.filter(|link| !link.to_leader_cut) else {
+            return;
+        };
+        for upward in std::mem::take(&mut link.waiting) {
+            if let Upward::Write(asked) = &upward
+                && let Some(own) = self.sessions.get(asked.session)
+                && own.owner != server
+            {
                 let moved = Deed::Refuse(ErrorCode::SESSION_MOVED);
                 let _ = self.transact((asked.session, asked.xid), moved, now);
-                return;
+            } else {
+                self.reaches_leader(upward, now);
             }
         }
-        self.reaches_leader(upward, now);
     }
 
     fn reaches_leader(&mut self, upward: Upward, now: Now) {

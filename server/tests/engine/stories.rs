@@ -176,6 +176,7 @@ impl Stage {
                     "elections" => (LIMIT, Duration::ZERO),
                     _ => (60_000 * MS, LONGEST),
                 };
+                let now = self.world.now;
                 self.world.engine.set_ensemble(3, limit, travel, now);
                 assert_eq!(self.world.engine.leader(), Some(ServerId(2)));
             }
