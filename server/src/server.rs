@@ -67,7 +67,7 @@ impl Server {
         let addresses = addresses.collect();
         shared.with(|engine, now| {
             if let Some(members) = members {
-                engine.set_ensemble(members, sync_limit, now);
+                engine.set_ensemble(members, sync_limit, Duration::ZERO, now);
             }
             engine.set_addresses(addresses, now);
         });

@@ -14,6 +14,8 @@ pub struct Counters {
     pub sessions: u64,
     /// Sessions expired. Closed sessions do not count.
     pub expired: u64,
+    /// Transactions that elections have lost: no member had learned of them.
+    pub lost: u64,
     /// Requests by operation, including those that failed. Handshakes count as
     /// [`OpCode::CREATE_SESSION`].
     pub requests: BTreeMap<OpCode, u64>,

@@ -7,25 +7,28 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use lockkeeper_proto::{Version, Zxid};
+use lockkeeper_proto::Version;
 
 use super::{
     Engine,
     basics::{Now, ServerId},
     ensemble::{Ensemble, Role, Step},
+    followers::{Follower, Followers},
+    relay::Relay,
     tree::CONFIG_PATH,
 };
 
 impl Engine {
     /// From now on, there are `servers` members with links between each two of them, and they elect
-    /// their leaders. A transaction travels for no time. Call this before the first connection.
+    /// their leaders. A transaction travels to each member for at most `travel`. Call this before the
+    /// first connection.
     ///
     /// Each member reports its sessions every half tick. It gives up its role after `sync_limit`
     /// without what the role needs.
-    pub fn set_ensemble(&mut self, servers: u32, sync_limit: Duration, now: Now) {
-        self.set_followers(servers, Duration::ZERO);
+    pub fn set_ensemble(&mut self, servers: u32, sync_limit: Duration, travel: Duration, now: Now) {
+        self.state.followers = Some(Followers::new(servers, travel, &self.state.live));
         self.state.ensemble = Some(Ensemble::new(servers, sync_limit));
-        self.set_relay(Some(self.config.tick_time / 2), now);
+        self.relay = Some(Relay::new(self.config.tick_time / 2, now.instant));
         self.review(now);
     }
 
@@ -63,7 +66,7 @@ impl Engine {
     #[must_use]
     pub fn is_serving(&self, server: ServerId) -> bool {
         let ensemble = self.state.ensemble.as_ref();
-        ensemble.is_none_or(|it| it.is_serving(server)) && !self.state.alone.contains(&server)
+        ensemble.is_none_or(|it| it.is_serving(server))
     }
 
     /// Whether a member is stopped: it accepts no connection.
@@ -103,7 +106,6 @@ impl Engine {
         for server in running {
             if server == former && !voters.contains(&server) {
                 self.members(|ensemble| ensemble.set_role(server, Role::Former));
-                self.lead_alone(server);
             } else {
                 self.leave_ensemble(server, Role::Looking);
             }
@@ -142,6 +144,7 @@ impl Engine {
         match step {
             Step::GiveUp(server) => self.leave_ensemble(server, Role::Looking),
             Step::Follow(server) => {
+                self.fail_server(server);
                 self.members(|ensemble| ensemble.set_role(server, Role::Serving));
                 self.wire(now);
                 self.arrive(now);
@@ -149,8 +152,9 @@ impl Engine {
             Step::Elect(winner, voters) => {
                 self.members(|ensemble| ensemble.follow(winner, voters));
                 self.wire(now);
-                let lost = self.depose(Zxid::ZERO, now);
-                tracing::debug!(leader = winner.0, lost, "elected a leader");
+                self.begin_term(now);
+                self.arrive(now);
+                tracing::debug!(leader = winner.0, "elected a leader");
             }
         }
     }
@@ -172,23 +176,23 @@ impl Engine {
 
     /// Cuts and mends the links to the leader as the links between the members are.
     fn wire(&mut self, now: Now) {
-        let Some(ensemble) = &self.state.ensemble else {
+        let (Some(ensemble), Some(followers)) = (&self.state.ensemble, &mut self.state.followers)
+        else {
             return;
         };
-        let (leader, is_in_sync) = (ensemble.leader, ensemble.is_in_sync());
-        for (server, direction, is_cut) in ensemble.wiring() {
-            let was_cut = self.state.link(server).map(|link| link.has_cut(direction));
-            match (was_cut, is_cut) {
-                (Some(false), true) => self.cut_link(server, direction),
-                (Some(true), false) => self.mend_link(server, direction, now),
-                _ => {}
-            }
+        let is_in_sync = ensemble.is_in_sync();
+        followers.commits = ensemble.leader.is_none() || is_in_sync;
+        for (server, Follower { link, .. }) in &mut followers.all {
+            let is_followed = is_in_sync && ensemble.leader == Some(*server);
+            link.leads = ensemble.leads(*server) && !is_followed;
+            (link.to_leader_cut, link.from_leader_cut) = ensemble.cuts_of(*server);
         }
-        if let Some(followers) = &mut self.state.followers {
-            followers.commits = leader.is_none() || is_in_sync;
+        let all: Vec<_> = followers.all.keys().copied().collect();
+        for server in all {
+            self.arrive_late(server, now);
         }
-        if let Some(link) = leader.and_then(|leader| self.state.link_mut(leader)) {
-            link.leads = !is_in_sync;
-        }
+        // The pings of the leader are ahead of its transactions.
+        self.report_heard(now);
+        self.resume_input(now);
     }
 }

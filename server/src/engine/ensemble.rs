@@ -30,10 +30,7 @@ use std::{
 
 use lockkeeper_proto::Zxid;
 
-use super::{
-    basics::{ServerId, after},
-    link::Direction,
-};
+use super::basics::{ServerId, after};
 
 /// All members.
 #[derive(Debug)]
@@ -152,16 +149,6 @@ impl Ensemble {
         over.map(|(server, _)| *server).collect()
     }
 
-    /// Each direction of each member's link to the leader, and whether it is cut.
-    pub(super) fn wiring(&self) -> Vec<(ServerId, Direction, bool)> {
-        let both = |server: &ServerId| {
-            [Direction::ToLeader, Direction::FromLeader].map(|direction| (*server, direction))
-        };
-        let all = self.members.keys().flat_map(both);
-        all.map(|(server, direction)| (server, direction, self.is_cut(server, direction)))
-            .collect()
-    }
-
     pub(super) fn role(&self, server: ServerId) -> Role {
         let member = self.members.get(&server);
         member.map_or(Role::Stopped, |member| member.role)
@@ -257,14 +244,12 @@ impl Ensemble {
         members.filter_map(|member| member.gives_up).min()
     }
 
-    /// Whether this direction of the link between a server and the leader is cut.
-    fn is_cut(&self, server: ServerId, direction: Direction) -> bool {
+    /// Whether nothing gets from a member to the leader, and nothing from the leader to the member.
+    pub(super) fn cuts_of(&self, server: ServerId) -> (bool, bool) {
+        let is_cut = |way| self.cuts.contains(&way);
         match (self.role(server), self.leader) {
-            (Role::Serving, Some(leader)) => self.cuts.contains(&match direction {
-                Direction::ToLeader => (server, leader),
-                Direction::FromLeader => (leader, server),
-            }),
-            _ => true,
+            (Role::Serving, Some(leader)) => (is_cut((server, leader)), is_cut((leader, server))),
+            _ => (true, true),
         }
     }
 }

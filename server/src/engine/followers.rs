@@ -29,14 +29,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
+use lockkeeper_proto::{OpCode, SessionId, Xid, Zxid};
 
 use super::{
     asked::Asked,
-    basics::{Now, ServerId, after},
-    commit::{Commit, Deed},
+    basics::{ServerId, after},
+    commit::Commit,
     hash::Seeded,
-    link::{Direction, Link},
+    link::Link,
     view::View,
 };
 
@@ -49,6 +49,8 @@ pub(super) struct Followers {
     sent: u64,
     /// Whether transactions arrive at all.
     pub(super) commits: bool,
+    /// No election loses a transaction up to this one.
+    pub(super) kept: Zxid,
     pub(super) all: BTreeMap<ServerId, Follower>,
 }
 
@@ -93,6 +95,7 @@ impl Followers {
             seed: live.tree.seed(),
             sent: 0,
             commits: true,
+            kept: Zxid::ZERO,
             all: all.collect(),
         }
     }
@@ -103,13 +106,6 @@ impl Followers {
         for (_, follower) in self.all.iter_mut().filter(|(id, _)| wanted(id)) {
             follower.is_held = is_held;
         }
-    }
-
-    /// All transactions up to `last` arrive now, and all links are whole.
-    pub(super) fn settle(&mut self, last: Zxid) {
-        self.all
-            .values_mut()
-            .for_each(|follower| follower.settle(last));
     }
 
     /// When the next transaction arrives.
@@ -148,80 +144,33 @@ impl Followers {
         Some((*server, commit))
     }
 
-    /// The followers whose links are whole elect a leader, which knows what any follower has
-    /// learned, and `kept`. `None` if the links of all are cut. Returns those that took part, and the
-    /// transactions that the new leader does not know.
-    pub(super) fn elect(
-        &mut self,
-        live: &mut View,
-        kept: Zxid,
-        now: Now,
-    ) -> Option<(Vec<ServerId>, Vec<Arc<Commit>>)> {
-        if self.all.values().all(|follower| follower.link.is_cut()) {
-            return None;
-        }
-        let learned = self.all.values().map(|follower| follower.view.zxid).max();
-        let last = learned.map_or(kept, |learned| learned.max(kept));
-        let any = self.all.values().next();
-        let coming = any.into_iter().flat_map(|follower| &follower.coming);
-        let coming = coming.map(|(_, commit)| Arc::clone(commit));
-        let unknown = coming.filter(|commit| commit.zxid > last).collect();
-        // No former leader has used this number. ZooKeeper leaves more of them out: a new leader has
-        // the next epoch, the upper half of a zxid. Here that would be more than an hour ahead of
-        // the clock, from which `Builder` numbers on after a restart.
-        live.zxid = Zxid(live.zxid.0.saturating_add(1));
-        let mut voters = Vec::new();
-        for (server, follower) in &mut self.all {
-            if follower.link.is_cut() {
-                follower.is_left_behind(last, live.zxid, now);
-                continue;
-            }
-            follower.settle(last);
-            follower.view.zxid = live.zxid;
-            if voters.is_empty() {
+    /// The followers whose links are whole have a new leader, which knows what any follower has
+    /// learned, and what is kept. Returns the transactions that the new leader does not know.
+    pub(super) fn elect(&mut self, live: &mut View) -> VecDeque<(Instant, Arc<Commit>)> {
+        let learned = self.all.values().map(|follower| follower.view.zxid);
+        let last = learned.fold(self.kept, Zxid::max);
+        let mut unknown = VecDeque::new();
+        for follower in self.all.values_mut() {
+            let coming = &mut follower.coming;
+            let known = coming.partition_point(|(_, commit)| commit.zxid <= last);
+            unknown = coming.split_off(known);
+            if !follower.link.is_cut() {
+                for (_, commit) in coming.drain(..) {
+                    let _ = follower.view.catch_up_with(&commit);
+                }
                 live.tree.clone_from(&follower.view.tree);
             }
-            voters.push(*server);
         }
-        Some((voters, unknown))
+        unknown
     }
 }
 
 impl Follower {
     /// When the next transaction arrives.
     fn due(&self) -> Option<Instant> {
-        let gets_nothing = self.is_held || self.link.has_cut(Direction::FromLeader);
+        let gets_nothing = self.is_held || self.link.from_leader_cut;
         let (due, _) = self.coming.front().filter(|_| !gets_nothing)?;
         Some(*due)
-    }
-
-    /// Applies all transactions up to `last` and discards those after it. The link is whole again.
-    fn settle(&mut self, last: Zxid) {
-        self.forget_clients();
-        self.link = Link::default();
-        while let Some((_, commit)) = self.coming.pop_front()
-            && commit.zxid <= last
-        {
-            let _ = self.view.catch_up_with(&commit);
-        }
-        self.coming.clear();
-    }
-
-    /// The other servers elect a leader without this one.
-    fn is_left_behind(&mut self, last: Zxid, first: Zxid, now: Now) {
-        (self.link.to_leader_cut, self.link.from_leader_cut) = (true, true);
-        self.link.is_deposed = true;
-        self.coming.retain(|(_, commit)| commit.zxid <= last);
-        // The new leader begins with this when the follower is back.
-        let epoch = Commit {
-            zxid: first,
-            unix_ms: now.unix_ms,
-            asked: (SessionId::NONE, Xid(0)),
-            deed: Deed::Refuse(ErrorCode::OK),
-            knows_sasl: false,
-            reply: Err(ErrorCode::OK),
-        };
-        self.expect(Arc::new(epoch), now.instant);
     }
 
     /// A transaction is on its way.
@@ -233,12 +182,7 @@ impl Follower {
     /// The follower fails: it forgets the requests of its clients. Transactions on their way still
     /// arrive.
     pub(super) fn fail(&mut self) {
-        self.forget_clients();
         self.link.waiting.clear();
-        (self.link.leads, self.link.is_deposed) = (false, false);
-    }
-
-    fn forget_clients(&mut self) {
         self.is_held = false;
         self.writes.clear();
         self.waiting.clear();

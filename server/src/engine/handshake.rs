@@ -26,6 +26,7 @@ use super::{
     commit::Deed,
     connection::Phase,
     counters::count,
+    ensemble::Role,
 };
 
 impl Engine {
@@ -41,19 +42,16 @@ impl Engine {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let lags = self.state.lags(server, request.last_zxid_seen);
+        let knows = request.last_zxid_seen <= self.state.view_at(server).zxid;
         let resumes = request.session_id != SessionId::NONE;
         let is_stalled = self.rules.is_session_stalled(request.session_id);
-        if is_stalled || lags.is_some() && self.state.awaits_leader(server, resumes) {
+        if is_stalled || knows && self.state.awaits_leader(server, resumes) {
             connection.named = request.session_id;
             connection.unheard = Some(message);
             return;
         }
         self.connections.counters.note(OpCode::CREATE_SESSION);
-        let Some(lagging) = lags else {
-            return self.close(id);
-        };
-        if self.rules.refuse_handshakes || request.last_zxid_seen > self.last_zxid() {
+        if self.rules.refuse_handshakes || !knows {
             return self.close(id);
         }
         let fate = self.rules.fate(request.session_id, None);
@@ -66,11 +64,11 @@ impl Engine {
             return self.close(id);
         }
         let is_told_later = !resumes && self.state.followers.is_some();
+        let lags = self.state.lag.lags(request.last_zxid_seen);
         if let Some(connection) = self.connections.get_mut(id) {
             connection.muted = fate.lose_reply;
-            // A follower applies the start of the session before it answers, so a new session does
-            // not lag behind.
-            connection.lagging = lagging && resumes;
+            // The start of a session is a transaction, so a new session does not lag behind.
+            connection.lagging = lags && resumes;
             connection.awaits_session = is_told_later;
         }
         let knows_read_only = request.read_only.is_some();
@@ -96,8 +94,8 @@ impl Engine {
 
     /// Whether this server takes itself for the leader although there is another one.
     fn leads_in_vain(&self, server: ServerId) -> bool {
-        let link = self.state.link(server);
-        link.is_some_and(|link| link.leads && link.is_deposed)
+        let ensemble = self.state.ensemble.as_ref();
+        ensemble.is_some_and(|it| it.role(server) == Role::Former)
     }
 
     /// Answers the handshake with the session, or with zeros if the client has no session.

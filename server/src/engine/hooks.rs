@@ -68,11 +68,9 @@ impl Engine {
     /// Freezes the present state: connections go on reading it, despite later changes, until
     /// [`thaw`](Self::thaw).
     ///
-    /// It ends earlier for a connection that writes or syncs, except on a follower: that one gets
-    /// no transaction, so it answers no write.
-    ///
-    /// With a server of an ensemble, it is about the connections of that server, which refuses
-    /// clients that have seen a later zxid.
+    /// It ends earlier for a connection that writes or syncs, except in an ensemble. There a member,
+    /// or each of them, gets no transaction: it answers no write, and refuses clients that have seen
+    /// a later zxid.
     pub fn freeze(&mut self, server: Option<ServerId>) {
         self.state.freeze(server, &mut self.connections);
     }
@@ -111,11 +109,13 @@ impl Engine {
         true
     }
 
-    /// Expires a session now, although its client may rely on it. Returns whether it was alive.
+    /// Expires a session now, although its client may rely on it. No election undoes that. Returns
+    /// whether it was alive.
     pub fn expire_early(&mut self, session: SessionId, now: Now) -> bool {
         let lives = self.sessions.get(session).is_some();
         if lives {
             self.expire_session(session, now);
+            self.state.keep();
         }
         lives
     }
@@ -136,13 +136,14 @@ impl Engine {
         self.tick(now);
     }
 
-    /// Deletes a node as another client would. Returns whether the node existed and had no
-    /// children.
+    /// Deletes a node as another client would. No election undoes that. Returns whether the node
+    /// existed and had no children.
     pub fn delete_node(&mut self, path: &str, now: Now) -> bool {
         let node = self.state.live.tree.get(path);
         let is_leaf = node.is_some_and(|node| node.children.is_empty()) && path != path::ROOT;
         if is_leaf {
             self.remove(Arc::from(path), now);
+            self.state.keep();
         }
         is_leaf
     }

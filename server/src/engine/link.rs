@@ -6,8 +6,8 @@
 //!
 //! | cut | what waits |
 //! |---|---|
-//! | [`Direction::ToLeader`] | writes of clients, and the news of which sessions were active |
-//! | [`Direction::FromLeader`] | transactions, and pings: a follower tells of its sessions only when it is pinged |
+//! | to the leader | writes of clients, and the news of which sessions were active |
+//! | from the leader | transactions, and pings: a follower tells of its sessions only when it is pinged |
 //! | any | handshakes |
 //!
 //! It arrives when the link is mended, unless the follower gives up before. Not here: who carries
@@ -19,15 +19,6 @@ use lockkeeper_proto::SessionId;
 
 use super::asked::Asked;
 
-/// A direction of the link between a follower and its leader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the follower to the leader.
-    ToLeader,
-    /// From the leader to the follower.
-    FromLeader,
-}
-
 /// What a follower tells its leader.
 #[derive(Debug)]
 pub(super) enum Upward {
@@ -38,35 +29,18 @@ pub(super) enum Upward {
 
 /// The link of one follower.
 #[derive(Debug, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "the flags are independent")]
 pub(super) struct Link {
     pub(super) to_leader_cut: bool,
     pub(super) from_leader_cut: bool,
     /// What has not reached the leader, oldest first.
     pub(super) waiting: VecDeque<Upward>,
-    /// Whether the server was the leader, and does not know better.
+    /// Whether the server takes itself for the leader, and no majority follows.
     pub(super) leads: bool,
-    /// Whether the other servers have elected a new leader since the cut.
-    pub(super) is_deposed: bool,
 }
 
 impl Link {
     pub(super) fn is_cut(&self) -> bool {
         self.to_leader_cut || self.from_leader_cut
-    }
-
-    pub(super) fn has_cut(&self, direction: Direction) -> bool {
-        match direction {
-            Direction::ToLeader => self.to_leader_cut,
-            Direction::FromLeader => self.from_leader_cut,
-        }
-    }
-
-    pub(super) fn set_cut(&mut self, direction: Direction, is_cut: bool) {
-        *match direction {
-            Direction::ToLeader => &mut self.to_leader_cut,
-            Direction::FromLeader => &mut self.from_leader_cut,
-        } = is_cut;
     }
 
     /// What reaches the leader now, if it does not wait.

@@ -25,7 +25,7 @@
 //! | `connection`, `connections` | one client's input and output; all of them |
 //! | `sessions`, `relay` | live sessions and their timeouts; news of them that the leader learns late |
 //! | `view`, `reads`, `set_watches` | nodes with watches; requests that do not change the nodes |
-//! | `lag`, `link`, `followers`, `ensemble` | servers that are behind; links that are cut; transactions under way; who leads |
+//! | `lag`, `link`, `followers`, `ensemble` | reads that are frozen; links that are cut; transactions under way; who leads |
 //! | `state` | what all servers know |
 //!
 //! These are methods of the engine, which put the parts together:
@@ -97,7 +97,6 @@ mod writes;
 pub(crate) use auth::digest;
 pub use basics::{Config, ConnId, Now, Output, Received, ServerId};
 pub use counters::{Counters, Traffic};
-pub use link::Direction;
 pub use report::{Report, SessionReport};
 pub use rules::{Effect, RuleId, When};
 

@@ -1,12 +1,11 @@
 //! What happens between a leader and its followers: writes and news of sessions go up, transactions
 //! come down, leaders and servers fail.
 //!
-//! The leader keeps the sessions and ends them by its own clock. When all servers restart, or a
-//! leader is deposed, every session gets its whole timeout again.
+//! The leader keeps the sessions and ends them by its own clock. A new leader gives every session
+//! its whole timeout again.
 //!
-//! A server whose link is cut takes no part in the election of a new leader ([`Engine::depose`]).
-//! If that server was the leader itself ([`Engine::lead_alone`]), it goes on until it gives up: it
-//! resumes sessions by itself and answers `sync`. Its writes are never committed.
+//! A former leader that is cut off goes on until it gives up: it resumes sessions by itself and
+//! answers `sync`. Its writes are never committed.
 //!
 //! Source: `Learner`, `LearnerHandler`, `Leader.lead`, `Leader.processSync`, `PrepRequestProcessor`
 //! (`SESSION_MOVED`), `FinalRequestProcessor` (it closes the connection then).
@@ -16,34 +15,18 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper_proto::{ErrorCode, Request, SessionId, Zxid};
+use lockkeeper_proto::{ErrorCode, Request, SessionId, Xid, Zxid};
 
 use super::{
     Engine,
     basics::{ConnId, Now, ServerId},
     commit::{Commit, Deed, answer_to},
     connection::Connection,
-    followers::Followers,
-    link::{Direction, Upward},
-    relay::Relay,
+    counters::count,
+    link::Upward,
 };
 
 impl Engine {
-    /// From now on, the first `count` servers are followers, and clients are connected to them. A
-    /// transaction travels to each follower for at most `longest`. Call this before the first
-    /// connection.
-    pub fn set_followers(&mut self, count: u32, longest: Duration) {
-        let followers = Followers::new(count, longest, &self.state.live);
-        self.state.followers = Some(followers);
-    }
-
-    /// From now on, the activity of a session counts only at the end of each interval; with `None`
-    /// it counts at once.
-    pub fn set_relay(&mut self, interval: Option<Duration>, now: Now) {
-        self.report_heard(None, now);
-        self.relay = interval.map(|interval| Relay::new(interval, now.instant));
-    }
-
     /// The last transaction of the leader.
     #[must_use]
     pub fn last_zxid(&self) -> Zxid {
@@ -51,106 +34,42 @@ impl Engine {
     }
 
     /// A server fails: its connections are cut, and the activity that it had not reported is lost.
-    pub fn fail_server(&mut self, server: ServerId) {
+    pub(super) fn fail_server(&mut self, server: ServerId) {
         self.cut_all(Some(server));
         if let Some(relay) = &mut self.relay {
             relay.take(|by| by == server);
         }
-        self.state.fail(server);
-    }
-
-    /// A server has lost its majority and serves nobody, or has one again. Its connections are cut,
-    /// and the activity that it had not reported is lost. Not for followers.
-    pub fn set_alone(&mut self, server: ServerId, is_alone: bool) {
-        self.fail_server(server);
-        if is_alone && self.state.followers.is_none() {
-            self.state.alone.insert(server);
+        if let Some(follower) = self.state.follower_mut(server) {
+            follower.fail();
         }
     }
 
-    /// All servers were down until now: all connections are cut, and every live session gets its
-    /// whole timeout again.
-    pub fn restart(&mut self, now: Now) {
-        self.cut_all(None);
-        self.state.restart();
-        self.begin_term(now);
-    }
-
-    /// A leader begins.
-    fn begin_term(&mut self, now: Now) {
+    /// A leader begins, and gives every session its whole timeout. Transactions that no member has
+    /// learned are lost.
+    pub(super) fn begin_term(&mut self, now: Now) {
+        let live = &mut self.state.live;
+        let followers = self.state.followers.as_mut();
+        let lost = followers.map(|all| all.elect(live)).unwrap_or_default();
+        for (_, commit) in lost.iter().rev() {
+            let (session, _) = commit.asked;
+            match commit.deed {
+                Deed::Refuse(_) => continue,
+                Deed::Start(..) => self.sessions.remove(session),
+                Deed::Remove(_, Some(timeout)) => self.revive(session, timeout, now.instant),
+                _ => {}
+            }
+            count(&mut self.connections.counters.lost);
+        }
+        // Its first transaction. Real ones number it by the epoch, the upper half of a zxid. Here that
+        // would be more than an hour ahead of the clock, from which `Builder` numbers on after a
+        // restart.
+        let first = Deed::Refuse(ErrorCode::OK);
+        let _ = self.transact((SessionId::NONE, Xid(0)), first, now);
         self.sessions.touch_all(now.instant);
         if let Some(relay) = &mut self.relay {
             relay.take(|_| true);
             relay.begin(now.instant);
         }
-    }
-
-    /// Cuts one direction of the link between a follower and its leader.
-    pub fn cut_link(&mut self, server: ServerId, direction: Direction) {
-        if let Some(link) = self.state.link_mut(server) {
-            link.set_cut(direction, true);
-        }
-    }
-
-    /// Mends it: what waits arrives. A server whose leader was deposed meanwhile gives up, and
-    /// follows the new one.
-    pub fn mend_link(&mut self, server: ServerId, direction: Direction, now: Now) {
-        if self.state.link(server).is_some_and(|link| link.is_deposed) {
-            self.fail_server(server);
-        }
-        let Some(link) = self.state.link_mut(server) else {
-            return;
-        };
-        link.leads = false;
-        link.set_cut(direction, false);
-        match direction {
-            Direction::ToLeader => {
-                for upward in std::mem::take(&mut link.waiting) {
-                    self.arrives_late(server, upward, now);
-                }
-            }
-            // The pings of the leader are ahead of its transactions.
-            Direction::FromLeader => self.report_heard(Some(server), now),
-        }
-        self.resume_input(now);
-    }
-
-    /// A server was the leader when its link was cut, and goes on as one.
-    pub fn lead_alone(&mut self, server: ServerId) {
-        if let Some(link) = self.state.link_mut(server) {
-            link.leads = true;
-        }
-    }
-
-    /// The leader is deposed. Transactions that no follower has learned are lost, except those up
-    /// to `kept`.
-    ///
-    /// The connections of the servers that elect the next leader are cut, as real followers do
-    /// then. The next leader gives every session its whole timeout again. A server whose link is
-    /// cut goes on as it is until its link is mended. If all are cut, there is no election.
-    ///
-    /// Returns how many transactions were lost.
-    pub fn depose(&mut self, kept: Zxid, now: Now) -> usize {
-        let Some(followers) = &mut self.state.followers else {
-            self.restart(now);
-            return 0;
-        };
-        let Some((voters, lost)) = followers.elect(&mut self.state.live, kept, now) else {
-            return 0;
-        };
-        for server in voters {
-            self.cut_all(Some(server));
-        }
-        for commit in lost.iter().rev() {
-            let (session, _) = commit.asked;
-            match commit.deed {
-                Deed::Start(..) => self.sessions.remove(session),
-                Deed::Remove(_, Some(timeout)) => self.revive(session, timeout, now.instant),
-                _ => {}
-            }
-        }
-        self.begin_term(now);
-        lost.len()
     }
 
     /// The end of this session was lost with the leader.
@@ -175,18 +94,14 @@ impl Engine {
     pub(super) fn report_in_time(&mut self, now: Now) {
         if let Some(relay) = self.relay.as_mut().filter(|it| it.due <= now.instant) {
             relay.begin(now.instant);
-            self.report_heard(None, now);
+            self.report_heard(now);
         }
     }
 
-    /// The leader pings its servers, or only this one. Each answers with the sessions that it has
-    /// heard of.
-    fn report_heard(&mut self, only: Option<ServerId>, now: Now) {
+    /// The leader pings its servers. Each answers with the sessions that it has heard of.
+    pub(super) fn report_heard(&mut self, now: Now) {
         let link = |server| self.state.link(server);
-        let is_pinged = |server| {
-            only.is_none_or(|only| only == server)
-                && link(server).is_none_or(|link| !link.has_cut(Direction::FromLeader))
-        };
+        let is_pinged = |server| link(server).is_none_or(|link| !link.from_leader_cut);
         let reported = self.relay.as_mut().map(|relay| relay.take(is_pinged));
         for (server, session) in reported.into_iter().flatten() {
             self.tell_leader(server, Upward::Touch(session), now);
@@ -204,18 +119,24 @@ impl Engine {
         }
     }
 
-    /// Something arrives that has waited at a cut link. Its session may have moved to another
-    /// server meanwhile.
-    fn arrives_late(&mut self, server: ServerId, upward: Upward, now: Now) {
-        if let Upward::Write(asked) = &upward {
-            let owner = self.sessions.get(asked.session).map(|own| own.owner);
-            if owner.is_some_and(|owner| owner != server) {
+    /// What has waited at the link of a server arrives, if that is whole. Its session may have moved
+    /// to another server meanwhile.
+    pub(super) fn arrive_late(&mut self, server: ServerId, now: Now) {
+        let link = self.state.link_mut(server);
+        let Some(link) = link.filter(|link| !link.to_leader_cut) else {
+            return;
+        };
+        for upward in std::mem::take(&mut link.waiting) {
+            if let Upward::Write(asked) = &upward
+                && let Some(own) = self.sessions.get(asked.session)
+                && own.owner != server
+            {
                 let moved = Deed::Refuse(ErrorCode::SESSION_MOVED);
                 let _ = self.transact((asked.session, asked.xid), moved, now);
-                return;
+            } else {
+                self.reaches_leader(upward, now);
             }
         }
-        self.reaches_leader(upward, now);
     }
 
     fn reaches_leader(&mut self, upward: Upward, now: Now) {

@@ -2,8 +2,6 @@
 //!
 //! Not here: sessions, and what connections have asked for.
 
-use std::collections::BTreeSet;
-
 use lockkeeper_proto::{ErrorCode, Response, SessionId, Xid, Zxid};
 
 use super::{
@@ -21,15 +19,14 @@ use super::{
 /// The states of all servers.
 #[derive(Debug)]
 pub(super) struct State {
-    /// The state of the leader. Servers that are no followers show it, unless their reads are
-    /// frozen.
+    /// The state of the leader, or of the only server.
     pub(super) live: View,
-    lag: Lag,
-    /// Servers without a majority, which serve nobody. Not for followers.
-    pub(super) alone: BTreeSet<ServerId>,
-    /// Servers with a state of their own, which learn transactions from a leader.
+    /// What the only server shows while its reads are frozen.
+    pub(super) lag: Lag,
+    /// The members of an ensemble: each has a state of its own, and learns transactions from a
+    /// leader.
     pub(super) followers: Option<Followers>,
-    /// Whom the followers elect, if they do.
+    /// Whom they elect.
     pub(super) ensemble: Option<Ensemble>,
     knows_sasl: bool,
 }
@@ -39,7 +36,6 @@ impl State {
         Self {
             live: View::new(Seeded(config.seed), config.first_zxid),
             lag: Lag::default(),
-            alone: BTreeSet::new(),
             followers: None,
             ensemble: None,
             knows_sasl: config.sasl.is_some(),
@@ -108,35 +104,24 @@ impl State {
         reply
     }
 
-    /// All servers were down until now. All transactions on their way arrive.
-    pub(super) fn restart(&mut self) {
-        self.lag = Lag::default();
-        self.alone.clear();
+    /// No election loses what has happened so far.
+    pub(super) fn keep(&mut self) {
         if let Some(all) = &mut self.followers {
-            all.settle(self.live.zxid);
+            all.kept = self.live.zxid;
         }
     }
 
-    /// A server fails. Its connections are cut already.
-    pub(super) fn fail(&mut self, server: ServerId) {
-        self.lag.fail(server);
-        self.alone.remove(&server);
-        if let Some(follower) = self.follower_mut(server) {
-            follower.fail();
-        }
-    }
-
-    /// Freezes the reads of a server, which then refuses clients that have seen more, or of all.
+    /// Freezes the reads of a member, or of all.
     pub(super) fn freeze(&mut self, server: Option<ServerId>, connections: &mut Connections) {
         match &mut self.followers {
-            None => self.lag.freeze(server, &mut self.live, connections),
+            None => self.lag.freeze(&mut self.live, connections),
             Some(all) => all.set_held(server, true),
         }
     }
 
     /// Ends that: connections get the events that they missed.
     pub(super) fn thaw(&mut self, server: Option<ServerId>, connections: &mut Connections) {
-        self.lag.thaw(server, &mut self.live, connections);
+        self.lag.thaw(&mut self.live, connections);
         if let Some(all) = &mut self.followers {
             all.set_held(server, false);
         }
@@ -147,24 +132,13 @@ impl State {
         self.lag.catch_up(id, &mut self.live, connections);
     }
 
-    /// Whether a client that has seen the transaction `seen` lags on this server; `None` if the
-    /// server refuses it.
-    pub(super) fn lags(&self, server: ServerId, seen: Zxid) -> Option<bool> {
-        match &self.followers {
-            None => self.lag.lags(server, seen),
-            Some(all) => (seen <= all.all.get(&server)?.view.zxid).then_some(false),
-        }
-    }
-
     /// The state that a connection sees.
     pub(super) fn view_of(&mut self, id: ConnId, connections: &Connections) -> &mut View {
         let connection = connections.get(id);
         let server = connection.map(|own| own.server);
         let own = match (&mut self.followers, server) {
             (Some(all), Some(server)) => all.all.get_mut(&server).map(|it| &mut it.view),
-            (None, Some(server)) if connection.is_some_and(|own| own.lagging) => {
-                self.lag.view_mut(server)
-            }
+            _ if connection.is_some_and(|own| own.lagging) => self.lag.view_mut(),
             _ => None,
         };
         own.unwrap_or(&mut self.live)
@@ -174,7 +148,7 @@ impl State {
     pub(super) fn views(&self) -> impl Iterator<Item = &View> {
         let followers = self.followers.iter().flat_map(|all| all.all.values());
         let own = followers.map(|follower| &follower.view);
-        self.lag.views().chain(own).chain([&self.live])
+        self.lag.view().into_iter().chain(own).chain([&self.live])
     }
 
     /// The states that connections of a server see, that of the server itself last.
@@ -192,6 +166,10 @@ impl State {
     pub(super) fn views_mut(&mut self) -> impl Iterator<Item = &mut View> {
         let followers = self.followers.iter_mut();
         let own = followers.flat_map(|all| all.all.values_mut().map(|it| &mut it.view));
-        self.lag.views_mut().chain(own).chain([&mut self.live])
+        self.lag
+            .view_mut()
+            .into_iter()
+            .chain(own)
+            .chain([&mut self.live])
     }
 }

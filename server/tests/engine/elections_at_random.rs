@@ -1,7 +1,7 @@
 //! Random cuts, stops, elections and lags, while clients write. No answered write is lost, and in
 //! the end all members agree.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::BytesMut;
 use lockkeeper_proto::{CreateMode, Xid, frame, header::ReplyHeader, jute::Decode, jute::Reader};
@@ -96,7 +96,9 @@ impl Clients {
 
 fn run(members: u32, events: Vec<Event>) {
     let mut world = World::new(500);
-    world.engine.set_ensemble(members, LIMIT, world.now);
+    world
+        .engine
+        .set_ensemble(members, LIMIT, Duration::ZERO, world.now);
     let mut clients = Clients::default();
     let all = || (0..members).map(ServerId);
     let ends = all().flat_map(|server| [Event::Start(server.0), Event::CatchUp(server.0)]);

@@ -116,15 +116,18 @@ fn a_server_without_a_majority_serves_nobody() {
         world.send(id, &connect_frame(2000));
         id
     };
+    world.engine.set_ensemble(3, MS, MS, world.now);
     let before = asks(&mut world);
     assert!(!world.of(before).1);
-    world.engine.set_alone(ServerId(1), true);
+    for server in [0, 2] {
+        world.engine.stop_server(ServerId(server), world.now);
+    }
     world.collect();
     let later = asks(&mut world);
     for id in [before, later] {
         assert!(world.of(id).1, "closed");
     }
-    world.engine.set_alone(ServerId(1), false);
+    world.engine.start_server(ServerId(0), world.now);
     let again = asks(&mut world);
     assert!(!world.of(again).1);
 }

@@ -1,22 +1,20 @@
 //! Stories of several servers, as text: elections, links that are cut, followers that learn of
-//! transactions late, and servers that lag or fail.
+//! transactions late, and servers that lag or stop.
 //!
 //! Each story is a section of a file in `stories/`, and each of its lines is a step. Servers are
 //! `A`, `B` and `C`; clients have names.
 //!
 //! | line | what it means |
 //! |---|---|
-//! | `elections` | three members that elect their leader |
-//! | `servers [relay]` | servers that have all transactions at once, and sessions of 2 s |
-//! | `followers`, `relay` | two followers; with `relay` the leader hears of sessions every 250 ms |
+//! | `elections` | three members, which have all transactions at once and give up after 2.5 s |
+//! | `followers` | three members, which learn of transactions after at most 100 ms and do not give up |
 //! | `join x A`, `fresh x A [with REQUEST]` | a session of 4 s; without waiting for the answer |
 //! | `resume x A of y [none]`, `ask x A of y` | the same for a session of another connection, perhaps of a client that has seen the `noted` or the `latest` transaction |
 //! | `x> XID OP PATH`, `x< XID OP ANSWER` | a request; its reply: a path, `ok`, or `none` if there is no node |
 //! | `x writes PATH`, `x sees PATH`, `x misses PATH` | a create; what a read of its server shows |
 //! | `x silent`, `x open`, `x closed`, `x greeted` | what the connection has got |
 //! | `x idles MS`, `x hears PATH` | it only pings; it gets an event |
-//! | `cut A B [one-way]`, `mend A B` | the link between members that elect |
-//! | `unlink A [to\|from]`, `link A [to\|from]` | the link to the leader, or one direction of it |
+//! | `cut A B [one-way]`, `mend A B [one-way]` | the link between two members |
 //! | `each $a $b = 1 2 \| 3 4` .. `end` | the lines between them, once with each of the values |
 //!
 //! The other words are the names of the engine's hooks, and of what the test looks at.
@@ -31,7 +29,7 @@ use lockkeeper_proto::{
     jute::{Decode, Reader},
     records::Empty,
 };
-use lockkeeper_server::engine::{ConnId, Direction, ServerId};
+use lockkeeper_server::engine::{ConnId, ServerId};
 use lockkeeper_test_support::peer;
 
 use crate::world::{
@@ -78,7 +76,8 @@ stories! {
         a_former_leader_learns_of_its_successor_when_the_link_is_mended
         the_member_that_knows_most_is_elected
         without_a_majority_nobody_serves_and_no_session_ends
-        nobody_is_elected_who_does_not_reach_a_majority;
+        nobody_is_elected_who_does_not_reach_a_majority
+        a_restart_cuts_all_connections_and_renews_every_timeout;
     links:
         a_server_that_is_cut_off_answers_its_clients_while_the_leader_ends_their_sessions
         what_waited_arrives_in_order_when_the_link_is_mended
@@ -87,7 +86,8 @@ stories! {
         a_session_that_a_leader_without_the_others_has_resumed_stays_if_it_is_not_deposed
         a_server_that_gives_up_loses_what_waited
         a_leader_without_the_others_goes_on_and_its_writes_are_lost
-        the_end_of_a_session_by_a_leader_without_the_others_is_lost;
+        the_end_of_a_session_by_a_leader_without_the_others_is_lost
+        activity_that_a_server_has_not_reported_is_lost_when_it_fails;
     followers:
         requests_that_came_with_the_handshake_are_answered_when_the_session_has_begun
         a_write_and_the_requests_behind_it_wait_for_its_transaction
@@ -96,12 +96,9 @@ stories! {
         a_read_is_stale_unless_a_sync_or_a_write_precedes_it
         a_follower_ends_a_session_when_the_transaction_arrives
         a_deposed_leader_loses_only_transactions_that_no_follower_has_learned
-        a_deposed_leader_keeps_the_transactions_up_to_the_given_zxid;
-    servers:
+        no_election_loses_what_was_done_by_hand_or_came_before_it
         servers_lag_independently_and_their_watches_fire_after_catching_up
-        a_lagging_server_refuses_clients_that_have_seen_more
-        activity_that_a_server_has_not_reported_is_lost_when_it_fails
-        a_restart_cuts_all_connections_and_renews_every_timeout;
+        a_lagging_server_refuses_clients_that_have_seen_more;
 }
 
 /// Tells a story of a file. The output of a test that fails ends with the line that it broke.
@@ -135,9 +132,6 @@ struct Stage {
     /// Their names, connections, and sessions once they have begun.
     clients: Vec<(String, ConnId, Option<ConnectResponse>)>,
     noted: Zxid,
-    timeout_ms: i32,
-    /// How long a session takes to begin.
-    travel: Duration,
 }
 
 impl Stage {
@@ -146,8 +140,6 @@ impl Stage {
             world: World::new(500),
             clients: Vec::new(),
             noted: Zxid::ZERO,
-            timeout_ms: 4000,
-            travel: LONGEST,
         }
     }
 
@@ -178,27 +170,19 @@ impl Stage {
     fn of_all(&mut self, words: &[&str]) {
         let (engine, now) = (&mut self.world.engine, self.world.now);
         match words {
-            ["elections"] => {
+            ["elections" | "followers"] => {
                 *self = Self::new();
-                self.world.engine.set_ensemble(3, LIMIT, now);
+                let (limit, travel) = match words[0] {
+                    "elections" => (LIMIT, Duration::ZERO),
+                    _ => (60_000 * MS, LONGEST),
+                };
+                let now = self.world.now;
+                self.world.engine.set_ensemble(3, limit, travel, now);
                 assert_eq!(self.world.engine.leader(), Some(ServerId(2)));
             }
-            ["followers" | "relay"] => {
-                *self = Self::new();
-                self.world.engine.set_followers(2, LONGEST);
-                if words[0] == "relay" {
-                    self.world.engine.set_relay(Some(250 * MS), now);
-                }
-            }
-            ["servers", relay @ ..] => {
-                *self = Self::new();
-                (self.timeout_ms, self.travel) = (2000, Duration::ZERO);
-                let relay = relay.first().map(|_| 250 * MS);
-                self.world.engine.set_relay(relay, now);
-            }
             ["join", name, at] => {
-                self.connect(name, server(at), &connect_frame(self.timeout_ms));
-                self.world.pass(self.travel);
+                self.connect(name, server(at), &connect_frame(4000));
+                self.world.pass(LONGEST);
                 self.of_client(&[name, "greeted"]);
             }
             ["fresh", name, at, with @ ..] => {
@@ -216,7 +200,7 @@ impl Stage {
                     last_zxid_seen,
                     session_id: session.session_id,
                     password: session.password.clone(),
-                    ..new_session(self.timeout_ms)
+                    ..new_session(4000)
                 });
                 self.connect(name, server(at), &asked);
                 if words[0] == "resume" {
@@ -252,24 +236,9 @@ impl Stage {
             ["paths", paths @ ..] => assert_eq!(engine.paths(), paths),
             ["leader", "none"] => assert_eq!(engine.leader(), None),
             ["elect", "none"] => assert_eq!(engine.elect_another(now), None),
-            ["depose", more @ ..] => {
-                let until = if more.len() > 1 {
-                    self.noted
-                } else {
-                    Zxid::ZERO
-                };
-                let lost = engine.depose(until, now);
-                assert!(
-                    more.first().is_none_or(|count| *count == lost.to_string()),
-                    "{lost}"
-                );
-            }
+            ["lost", count] => assert_eq!(engine.counters().lost.to_string(), *count),
             ["note"] => self.noted = engine.last_zxid(),
             ["further"] => assert!(engine.last_zxid() > self.noted),
-            ["down", ms] => {
-                self.world.now.instant += MS * ms.parse::<u32>().unwrap();
-                self.world.engine.restart(self.world.now);
-            }
             ["pass", ms] => self.world.pass(MS * ms.parse::<u32>().unwrap()),
             ["sound"] => engine.assert_sound(),
             other => panic!("{other:?}"),
@@ -279,12 +248,7 @@ impl Stage {
     /// The steps of one server, or of a link.
     fn of_server(&mut self, words: &[&str]) {
         let (engine, now) = (&mut self.world.engine, self.world.now);
-        let (one, other) = (server(words[1]), words.get(2));
-        let directions = match other {
-            Some(&"to") => vec![Direction::ToLeader],
-            Some(&"from") => vec![Direction::FromLeader],
-            _ => vec![Direction::ToLeader, Direction::FromLeader],
-        };
+        let one = server(words[1]);
         match words[0] {
             verb @ ("cut" | "mend") => {
                 let other = server(words[2]);
@@ -293,18 +257,10 @@ impl Stage {
                     engine.set_cut_between(other, one, verb == "cut", now);
                 }
             }
-            "unlink" => directions
-                .into_iter()
-                .for_each(|way| engine.cut_link(one, way)),
-            "link" => directions
-                .into_iter()
-                .for_each(|way| engine.mend_link(one, way, now)),
             "freeze" => engine.freeze(Some(one)),
             "thaw" => engine.thaw(Some(one)),
             "stop" => engine.stop_server(one, now),
             "start" => engine.start_server(one, now),
-            "fail" => engine.fail_server(one),
-            "alone" => engine.lead_alone(one),
             "leader" => assert_eq!(engine.leader(), Some(one)),
             "elect" => assert_eq!(engine.elect_another(now), Some(one)),
             "serves" => assert!(!refuses(&mut self.world, one)),

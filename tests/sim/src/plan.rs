@@ -56,13 +56,9 @@ pub struct Plan {
     pub tick_ms: u64,
     /// How often the servers delete empty container nodes.
     pub reap_ms: u64,
-    /// Whether followers tell their leader of sessions only every half tick.
-    pub relay: bool,
-    /// How long a transaction takes at most from the leader to a follower; 0 for a plan without
-    /// followers.
+    /// How long a transaction takes at most from the leader to a server.
     pub commit_ms: u64,
-    /// After how many ticks in silence a server and its leader give each other up; 0 for a plan
-    /// that cuts no links between them.
+    /// After how many ticks in silence a server and its leader give each other up.
     pub sync_limit: u64,
     /// How clients know until when their sessions live.
     pub lease: LeasePolicy,
@@ -262,15 +258,15 @@ pub enum Trigger {
     Multi,
 }
 
-/// Which direction of the link between a server and its leader is cut.
+/// Which direction of the links between a server and the others is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Both.
     Both,
-    /// From the server to its leader.
-    ToLeader,
-    /// From the leader to the server.
-    FromLeader,
+    /// From the server to the others.
+    Out,
+    /// From the others to the server.
+    In,
 }
 
 /// How a client vanishes: one of its writes arrives, and nothing after that.
@@ -303,20 +299,19 @@ pub enum FaultKind {
     Fail(u32, u64),
     /// All servers restart, which takes this long.
     Restart(u64),
-    /// The leader is deposed, and the transactions that no follower has are lost. The next leader
-    /// is there this much later.
-    Depose(u64),
+    /// The leader is deposed, and the transactions that no server has learned are lost.
+    Depose,
     /// A server lags behind for this long.
     Lag(u32, u64),
-    /// The link between this client's server and its leader is cut for this long.
+    /// The links between this client's server and the others are cut for this long.
     CutOff(u32, Side, u64),
-    /// This client's server is the leader, and all links to it are cut. The first time is that
-    /// until the others have a new leader, the second one how long the links stay cut.
-    Isolate(u32, u64, u64),
-    /// A server has no majority for this long: it is read-only, and accepts no client.
-    ReadOnly(u32, u64),
-    /// No server has a majority for this long.
-    NoMajority(u64),
+    /// The links between the leader and the others are cut. The first time is that until the others
+    /// have a new leader, the second one how long the links stay cut.
+    Isolate(u64, u64),
+    /// The links between this server and the others are cut for this long.
+    Alone(u32, u64),
+    /// The links between all servers are cut for this long.
+    AllAlone(u64),
     /// The servers refuse so many requests as throttled: one in how many. The rest of them is over
     /// after this long.
     Throttle(u32, u32, u64),
@@ -455,12 +450,11 @@ impl FaultKind {
             Self::Silence(_, ms)
             | Self::Fail(_, ms)
             | Self::Restart(ms)
-            | Self::Depose(ms)
             | Self::Lag(_, ms)
             | Self::CutOff(_, _, ms)
-            | Self::Isolate(_, _, ms)
-            | Self::ReadOnly(_, ms)
-            | Self::NoMajority(ms)
+            | Self::Isolate(_, ms)
+            | Self::Alone(_, ms)
+            | Self::AllAlone(ms)
             | Self::Throttle(_, _, ms)
             | Self::Pause(_, ms)
             | Self::Crash(_, ms) => ms,

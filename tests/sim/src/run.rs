@@ -19,7 +19,7 @@ use crate::{
     check::{self, Bounds, Rule, Violation},
     gate::{Gate, Task},
     history::{Event, What},
-    plan::Plan,
+    plan::{AIMED, PARTITIONS, Plan},
     rng::Rng,
     work::{Career, STANDING, Spawned, Survivor, registers, set_up},
     world::{Figures, Sim},
@@ -111,7 +111,7 @@ async fn run_in(plan: &Arc<Plan>, verbose: bool) -> Outcome {
         violations.retain(|violation| violation.rule != Rule::Endless);
     }
     let mut figures = sim.lock().figures.clone();
-    if plan.sync_limit > 0 {
+    if plan.seed % AIMED == PARTITIONS {
         let ended = check::leases_that_ended(&history, &bounds);
         figures.add_count("partitions: leases that ended before the next grant", ended);
     }

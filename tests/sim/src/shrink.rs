@@ -81,13 +81,12 @@ impl Shrinker {
     }
 
     fn simpler(&mut self) {
-        let tries: [fn(&mut Plan); 13] = [
+        let tries: [fn(&mut Plan); 12] = [
             |plan| plan.servers = 1,
             |plan| plan.servers = 2,
             |plan| plan.yield_per_mille = 0,
             |plan| plan.prompt_per_mille = 0,
             |plan| plan.delay_ms = 1,
-            |plan| plan.relay = false,
             |plan| plan.commit_ms = 0,
             |plan| plan.short_writes = false,
             |plan| plan.max_outstanding = 0,

@@ -10,8 +10,8 @@
 //! | `ops` | the operations in the bytes that a client sends |
 //! | `servers` | the engine, in the role of all servers |
 //! | `faults` | the faults of the plan |
-//! | `partitions` | links between servers that are cut |
-//! | `refusals` | servers that have no majority and refuse clients, or throttle |
+//! | `members` | servers that are stopped, cut off from each other, or late, and elections |
+//! | `refusals` | servers that throttle |
 //! | `burdens` | servers that are slow, have little memory, or lie |
 //! | `record` | the history, the log, the figures |
 //!
@@ -19,9 +19,9 @@
 
 mod burdens;
 mod faults;
+mod members;
 mod net;
 mod ops;
-mod partitions;
 mod record;
 mod refusals;
 mod servers;
@@ -35,8 +35,8 @@ use std::{
 
 use bytes::Bytes;
 use futures::future::select;
-use lockkeeper_proto::{SessionId, Zxid};
-use lockkeeper_server::engine::{Config, Engine, Now, RuleId};
+use lockkeeper_proto::SessionId;
+use lockkeeper_server::engine::{Config, Engine, Now, RuleId, ServerId};
 use lockkeeper_session::Client;
 use tokio::{sync::Notify, time::Instant};
 
@@ -74,22 +74,19 @@ pub(crate) struct World {
     next_link: u64,
     rng: Rng,
     clients: BTreeMap<u32, Process>,
-    servers: Vec<Server>,
-    /// Whether all servers are down, until they restart.
-    all_down: bool,
-    /// Whether no server has a majority.
-    no_majority: bool,
+    servers: BTreeMap<ServerId, Server>,
+    /// Until when directions between servers are cut: from the first to the second.
+    cuts: BTreeMap<(ServerId, ServerId), u64>,
     /// The rules by which requests are throttled, each with the index of its fault.
     throttles: Vec<(usize, RuleId)>,
-    /// The former leader, while the others have no leader.
-    isolated: Option<u32>,
-    /// The zxid of the last change by a third party. A deposed leader loses nothing up to it.
-    kept: Zxid,
     armed: Vec<Armed>,
     /// The highest token that each external store has seen.
     stores: BTreeMap<Arc<str>, u64>,
     /// For each node that fenced writes go to: the last `mzxid` seen.
     registers: BTreeMap<String, i64>,
+    /// The leader, and how many transactions elections have lost so far.
+    leader: Option<ServerId>,
+    lost: u64,
     sessions: BTreeSet<SessionId>,
     sessions_started: u64,
     next_number: u64,
@@ -121,9 +118,8 @@ struct Process {
 struct Server {
     down_until: u64,
     lag_until: u64,
-    alone_until: u64,
-    /// The link to the leader: to it, and from it.
-    cuts: [Option<partitions::Cut>; 2],
+    /// Whether it has a leader, or leads, as far as it knows.
+    serves: bool,
 }
 
 /// A fault that waits for a matching message.
@@ -166,13 +162,9 @@ enum Coming {
     /// A fault of the plan ends.
     FaultEnd(usize),
     /// A server fails.
-    Fail(u32),
-    /// The link of a server to its leader may be whole again.
-    Mend(u32),
-    /// A server has heard nothing of its leader for long, unless its link is whole again.
-    GiveUp(u32),
-    /// The others elect a leader without this server.
-    Elect(u32),
+    Fail(ServerId),
+    /// Servers may be up again, or not late any more, or links between them whole again.
+    Mend,
     /// A write reaches an external store.
     Store(Attempt, Arc<str>, u64, u32),
 }
@@ -190,15 +182,11 @@ impl Sim {
             unix_ms: BIRTH_MS,
         };
         let mut engine = Engine::new(config, now);
-        engine.set_relay(
-            plan.relay.then(|| Duration::from_millis(plan.tick_ms / 2)),
-            now,
-        );
-        if plan.commit_ms > 0 {
-            engine.set_followers(plan.servers, Duration::from_millis(plan.commit_ms));
-        }
+        let limit = Duration::from_millis(plan.sync_limit * plan.tick_ms);
+        let travel = Duration::from_millis(plan.commit_ms);
+        engine.set_ensemble(plan.servers, limit, travel, now);
         let earlier = Arc::new(Notify::new());
-        let servers = usize::try_from(plan.servers).unwrap_or(1);
+        let servers = (0..plan.servers).map(|id| (ServerId(id), Server::default()));
         let world = World {
             plan: plan.clone(),
             start,
@@ -212,15 +200,14 @@ impl Sim {
             next_link: 0,
             rng: Rng::of(plan.seed, "world"),
             clients: BTreeMap::new(),
-            servers: vec![Server::default(); servers],
-            all_down: false,
-            no_majority: false,
+            servers: servers.collect(),
+            cuts: BTreeMap::new(),
             throttles: Vec::new(),
-            isolated: None,
-            kept: Zxid::ZERO,
             armed: Vec::new(),
             stores: BTreeMap::new(),
             registers: BTreeMap::new(),
+            leader: None,
+            lost: 0,
             sessions: BTreeSet::new(),
             sessions_started: 0,
             next_number: 0,
@@ -312,7 +299,7 @@ impl World {
     fn catch_up(&mut self) {
         loop {
             let now = self.now();
-            if self.has_leader() && self.engine_due() <= now {
+            if self.engine_due() <= now {
                 let now = self.engine_now();
                 self.engine.tick(now);
                 self.after_engine();
@@ -324,14 +311,8 @@ impl World {
             self.happens(key, what, now);
         }
         let queued = self.queue.keys().next().map(|(at, _)| *at);
-        let engine = self.has_leader().then(|| self.engine_due());
-        let next = queued.into_iter().chain(engine).min();
-        self.pump_at = next.unwrap_or(u64::MAX >> 20);
-    }
-
-    /// Whether the servers have a leader, who ends sessions.
-    fn has_leader(&self) -> bool {
-        !self.all_down && !self.no_majority
+        let due = self.engine_due();
+        self.pump_at = queued.map_or(due, |queued| queued.min(due));
     }
 
     /// When the engine wants to be called next, in microseconds.
@@ -365,9 +346,7 @@ impl World {
             Coming::Fault(index) => self.fault(index),
             Coming::FaultEnd(index) => self.fault_ends(index),
             Coming::Fail(server) => self.fail(server, 500),
-            Coming::Mend(server) => self.mend(server),
-            Coming::GiveUp(server) => self.give_up(server),
-            Coming::Elect(former) => self.elect_without(former),
+            Coming::Mend => self.mend(),
             Coming::Store(attempt, store, token, client) => {
                 self.stored(attempt, store, token, client);
             }

@@ -1,4 +1,4 @@
-//! One seed always gives the same history, the first 250 seeds break no rule, and leases
+//! One seed always gives the same history, the first 300 seeds break no rule, and leases
 //! that are only assumed do.
 
 use std::process::Command;
@@ -75,12 +75,16 @@ fn one_seed_gives_one_history_in_two_processes() {
     assert!(told.contains(&expected), "{expected}\n{told}");
 }
 
-/// Messages take up to 200 ms, and sessions end after 400 ms. Nobody has to lead such an election
-/// (the first seed), and an attempt may take any time (the second).
+/// Messages take 200 to 400 ms, and sessions end after 400 ms. Nobody has to lead such an election,
+/// and an attempt may take any time.
 #[test]
 fn sessions_that_cannot_live_need_no_leader_and_no_end() {
-    for seed in [201_371_361, 16_989] {
-        let plan = Plan::of(seed);
+    for seed in (0..10).map(|number| 32 * number + 1) {
+        let mut plan = Plan::of(seed);
+        (plan.delay_ms, plan.tick_ms) = (200 + 100 * (seed / 32 % 3), 200);
+        for client in &mut plan.clients {
+            client.timeout_ms = 400;
+        }
         assert!(!plan.keeps_sessions());
         let violations = run(&plan, false).violations;
         assert!(violations.is_empty(), "seed {seed}: {}", violations[0]);
@@ -92,7 +96,7 @@ fn sessions_that_cannot_live_need_no_leader_and_no_end() {
 #[test]
 fn the_first_seeds_break_no_rule_and_meet_every_fault() {
     let mut figures = Figures::default();
-    for seed in 1..=250 {
+    for seed in 1..=300 {
         let outcome = run(&Plan::of(seed), false);
         let found: Vec<_> = outcome.violations.iter().map(ToString::to_string).collect();
         assert!(found.is_empty(), "seed {seed}: {}", found.join("\n"));
@@ -120,7 +124,7 @@ fn the_first_seeds_break_no_rule_and_meet_every_fault() {
         ("fault: node deleted by hand", 30),
         ("fault: reply cut", 25),
         ("fault: reply lost", 45),
-        ("fault: server cut off from its leader", 15),
+        ("fault: server cut off from the others", 15),
         ("fault: server failed", 25),
         ("fault: server lags", 70),
         ("fault: server without a majority", 3),
@@ -134,11 +138,11 @@ fn the_first_seeds_break_no_rule_and_meet_every_fault() {
         ("holders told of their loss", 100),
         ("latches that became leader", 15),
         ("leaders deposed that went on", 2),
-        ("leaders deposed with lost transactions", 4),
+        ("elections that lost transactions", 4),
         ("locks granted", 1500),
         ("partitions: leases that ended before the next grant", 3),
         ("requests throttled", 11),
-        ("servers that gave up their leader", 12),
+        ("servers that gave up", 12),
         ("watches at the end", 7),
         ("watches set", 45),
         ("writers downgraded", 30),

@@ -45,7 +45,6 @@ fn vanishes_with_late_reply(rng: &mut Rng, plan: &mut Plan) {
 fn vanishes_after_ping(rng: &mut Rng, plan: &mut Plan) {
     let timeout_ms = rng.within(6, 20) * plan.tick_ms;
     plan.holder_and_waiter(rng, timeout_ms);
-    plan.relay = true;
     let fails = rng.chance(700);
     let drift = i64::try_from(rng.within(0, DRIFT_PPM)).unwrap_or(0);
     plan.clients[0].drift_ppm = if rng.chance(300) { drift } else { -drift };

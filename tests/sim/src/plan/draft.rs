@@ -13,10 +13,9 @@ impl Plan {
     pub(super) fn blank(rng: &mut Rng, seed: u64) -> Self {
         Self {
             seed,
-            servers: rng.small(2, 3),
+            servers: rng.one_of(&[2, 3, 3, 3]),
             tick_ms: rng.within(2, 5) * 100,
             reap_ms: rng.within(2, 40) * 100,
-            relay: rng.chance(700),
             delay_ms: rng.one_of(&[1, 5]),
             yield_per_mille: rng.one_of(&[0, 50, 300]),
             prompt_per_mille: prompt_per_mille(seed),

@@ -11,7 +11,6 @@ pub(super) fn plan(seed: u64) -> Plan {
     let rng = &mut Rng::of(seed, "partitions");
     let mut plan = Plan::blank(rng, seed);
     plan.servers = 3;
-    plan.relay = true;
     plan.commit_ms = rng.one_of(&[1, 5, 20]);
     plan.sync_limit = rng.within(4, 20);
     match rng.within(0, 5) {
@@ -57,7 +56,7 @@ fn cuts_off_contenders(rng: &mut Rng, plan: &mut Plan) {
         at_ms += rng.within(0, 4000);
         let who = plan.any_client(rng);
         if rng.chance(300) {
-            isolate(rng, plan, who, at_ms);
+            isolate(rng, plan, at_ms);
         } else {
             cut_off(rng, plan, who, at_ms);
         }
@@ -73,8 +72,7 @@ fn cuts_off_the_leader(rng: &mut Rng, plan: &mut Plan) {
     plan.client_of_tasks(rng, timeout_ms, vec![vec![hold], reads]);
     waiters(rng, plan, timeout_ms, target);
     let at_ms = rng.within(0, 2 * timeout_ms);
-    let who = rng.small(1, 2);
-    let elected_ms = isolate(rng, plan, who, at_ms);
+    let elected_ms = isolate(rng, plan, at_ms);
     if rng.chance(400) {
         // The holder hears nothing of the election. Then it may come to the former leader, and hear
         // nothing more again.
@@ -104,9 +102,9 @@ fn cuts_one_direction_and_then_the_other(rng: &mut Rng, plan: &mut Plan) {
     }
     waiters(rng, plan, timeout_ms, target);
     let second_ms = rng.within(limit_ms / 2, limit_ms * 2);
-    plan.fault(at_ms, FaultKind::CutOff(1, Side::FromLeader, first_ms));
+    plan.fault(at_ms, FaultKind::CutOff(1, Side::In, first_ms));
     let at_ms = at_ms + first_ms - rng.within(1, 20);
-    plan.fault(at_ms, FaultKind::CutOff(1, Side::ToLeader, second_ms));
+    plan.fault(at_ms, FaultKind::CutOff(1, Side::Out, second_ms));
     if rng.chance(300) {
         // It cannot save its session on another server.
         plan.fault(at_ms + 50, FaultKind::Silence(1, 2 * timeout_ms));
@@ -194,7 +192,7 @@ fn waiters(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, target: Target) {
     }
 }
 
-/// Cuts the link of this client's server, for less or more than the sync limit.
+/// Cuts the links of this client's server, for less or more than the sync limit.
 fn cut_off(rng: &mut Rng, plan: &mut Plan, who: u32, at_ms: u64) {
     let limit_ms = plan.sync_limit * plan.tick_ms;
     let ms = if rng.chance(400) {
@@ -202,16 +200,15 @@ fn cut_off(rng: &mut Rng, plan: &mut Plan, who: u32, at_ms: u64) {
     } else {
         rng.within(limit_ms, 2 * limit_ms)
     };
-    let side = rng.weighted(Side::Both, &[(1, Side::ToLeader), (1, Side::FromLeader)], 3);
+    let side = rng.weighted(Side::Both, &[(1, Side::Out), (1, Side::In)], 3);
     plan.fault(at_ms, FaultKind::CutOff(who, side, ms));
 }
 
-/// Cuts all links of this client's server, which is the leader. Returns when the others have a new
-/// one.
-fn isolate(rng: &mut Rng, plan: &mut Plan, who: u32, at_ms: u64) -> u64 {
+/// Cuts all links of the leader. Returns when the others have a new one.
+fn isolate(rng: &mut Rng, plan: &mut Plan, at_ms: u64) -> u64 {
     let limit_ms = plan.sync_limit * plan.tick_ms;
     let elect_ms = rng.within(plan.tick_ms, limit_ms);
     let ms = rng.within(elect_ms / 2, 2 * limit_ms);
-    plan.fault(at_ms, FaultKind::Isolate(who, elect_ms, ms));
+    plan.fault(at_ms, FaultKind::Isolate(elect_ms, ms));
     at_ms + elect_ms
 }

@@ -11,6 +11,7 @@ use crate::rng::Rng;
 pub(super) fn plan(seed: u64) -> Plan {
     let rng = &mut Rng::of(seed, "servers");
     let mut plan = Plan::blank(rng, seed);
+    plan.sync_limit = rng.within(0, 2);
     match rng.within(0, 5) {
         0 => throttles(rng, &mut plan),
         1 => fills_queues(rng, &mut plan),
@@ -95,7 +96,7 @@ fn has_no_majority(rng: &mut Rng, plan: &mut Plan) {
     }
     let server = rng.small(0, plan.servers - 1);
     let ms = rng.within(100, 3 * timeout_ms);
-    plan.fault(0, FaultKind::ReadOnly(server, ms));
+    plan.fault(0, FaultKind::Alone(server, ms));
     for _ in 0..rng.within(2, 4) {
         refuses(rng, plan, 8 * timeout_ms);
     }
@@ -112,11 +113,11 @@ fn refuses(rng: &mut Rng, plan: &mut Plan, within_ms: u64) {
         0 => throttle(rng, plan, at_ms),
         1 | 2 => {
             let ms = rng.within(100, 4 * session_ms);
-            plan.fault(at_ms, FaultKind::NoMajority(ms));
+            plan.fault(at_ms, FaultKind::AllAlone(ms));
         }
         _ => {
             let ms = rng.within(100, 4 * session_ms);
-            plan.fault(at_ms, FaultKind::ReadOnly(server, ms));
+            plan.fault(at_ms, FaultKind::Alone(server, ms));
         }
     }
     let who = plan.any_client(rng);

@@ -46,9 +46,8 @@ fn deposes_leaders(rng: &mut Rng, plan: &mut Plan) {
     let target = rng.one_of(&[Target::Mutex(0), Target::Write(0), Target::Plain]);
     plan.contenders(rng, timeout_ms, target, 3);
     for _ in 0..rng.within(2, 6) {
-        let away_ms = rng.within(0, timeout_ms);
         let at_ms = rng.within(0, 3000);
-        plan.fault(at_ms, FaultKind::Depose(away_ms));
+        plan.fault(at_ms, FaultKind::Depose);
     }
 }
 
@@ -203,7 +202,6 @@ fn vanishes_after_ping_with_slow_clock(rng: &mut Rng, plan: &mut Plan) {
     // ticks hides the slow clock.
     let timeout_ms = 20 * plan.tick_ms;
     plan.holder_and_waiter(rng, timeout_ms);
-    plan.relay = true;
     plan.clients[0].drift_ppm = -i64::try_from(DRIFT_PPM).unwrap_or(0);
     let vanish = Vanish {
         late_ms: 0,

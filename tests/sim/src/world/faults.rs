@@ -1,7 +1,7 @@
 //! Carries out the faults of the plan.
 //!
-//! Not here: which faults there are (`plan`), links between servers (`partitions`), what a fault
-//! does to the bytes of a connection (`net`).
+//! Not here: which faults there are (`plan`), what it does to servers (`members`) or
+//! to the bytes of a connection (`net`).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use lockkeeper_server::engine::ServerId;
 use super::{Armed, Blow, Coming, World};
 use crate::{
     history::{Attempt, End, What},
-    plan::{FaultKind, Trigger},
+    plan::{FaultKind, Side, Trigger},
     rng::Rng,
 };
 
@@ -42,40 +42,40 @@ impl World {
                 process.slow_by = by * 1000;
                 process.slow_until = until(ms);
             }
-            FaultKind::Fail(server, ms) => {
-                self.fail(server, ms);
-            }
+            FaultKind::Fail(server, ms) => self.fail(ServerId(server), ms),
             FaultKind::Restart(ms) => {
-                if self.has_leader() {
-                    self.figures.count("fault: all servers restarted");
-                    self.all_down = true;
-                    self.cut_links(|_| true);
-                    self.at(until(ms), Coming::FaultEnd(index));
+                self.figures.count("fault: all servers restarted");
+                for server in self.all_servers() {
+                    self.stop(server, ms);
                 }
             }
-            FaultKind::Depose(ms) => {
-                if self.has_leader() {
-                    self.figures.count("fault: leader deposed");
-                    self.all_down = true;
-                    self.cut_links(|_| true);
-                    self.at(until(ms), Coming::FaultEnd(index));
+            FaultKind::Depose => {
+                self.figures.count("fault: leader deposed");
+                self.depose();
+            }
+            FaultKind::Lag(server, ms) => self.lag(ServerId(server), ms),
+            FaultKind::CutOff(client, side, ms) => {
+                self.figures.count("fault: server cut off from the others");
+                let server = self.server_of(client);
+                self.cut_off(ServerId(server), side, ms);
+            }
+            FaultKind::Isolate(elect_ms, ms) => {
+                if let Some(leader) = self.engine.leader() {
+                    self.figures.count("fault: leader cut off from all servers");
+                    self.cut_off(leader, Side::Both, ms);
+                    self.at(until(elect_ms), Coming::FaultEnd(index));
                 }
             }
-            FaultKind::Lag(server, ms) => {
-                if self.has_leader() {
-                    self.figures.count("fault: server lags");
-                    self.engine.freeze(Some(ServerId(server)));
-                    self.after_engine();
-                    if let Some(state) = self.server(server) {
-                        state.lag_until = until(ms);
-                    }
-                    self.at(until(ms), Coming::FaultEnd(index));
+            FaultKind::Alone(server, ms) => {
+                self.figures.count("fault: server without a majority");
+                self.cut_off(ServerId(server), Side::Both, ms);
+            }
+            FaultKind::AllAlone(ms) => {
+                self.figures.count("fault: no majority");
+                for server in self.all_servers() {
+                    self.cut_off(server, Side::Both, ms);
                 }
             }
-            FaultKind::CutOff(client, side, ms) => self.cut_off(client, side, ms),
-            FaultKind::Isolate(client, elect_ms, ms) => self.isolate(client, elect_ms, ms),
-            FaultKind::ReadOnly(server, ms) => self.loses_majority(index, server, ms),
-            FaultKind::NoMajority(ms) => self.all_lose_majority(index, ms),
             FaultKind::Throttle(count, every, ms) => self.throttle(index, count, every, ms),
             FaultKind::LoseEvent => {
                 self.figures.count("fault: event lost");
@@ -108,62 +108,17 @@ impl World {
         let Some(fault) = self.plan.faults.get(index).copied() else {
             return;
         };
-        let now = self.now();
         self.line(0, || format!("END OF FAULT {:?}", fault.kind));
         match fault.kind {
-            FaultKind::Restart(_) => {
-                self.all_down = false;
-                let now = self.engine_now();
-                self.engine.restart(now);
-                self.links_are_whole();
-                self.after_engine();
-            }
-            FaultKind::Depose(_) => {
-                self.all_down = false;
-                let now = self.engine_now();
-                let lost = self.engine.depose(self.kept, now);
-                if lost > 0 {
-                    self.figures.count("leaders deposed with lost transactions");
-                }
-                self.line(0, || format!("{lost} transactions are lost"));
-                self.after_engine();
-            }
-            FaultKind::Lag(server, _) => {
-                let over = self
-                    .server(server)
-                    .is_some_and(|state| state.lag_until <= now);
-                if over {
-                    self.engine.thaw(Some(ServerId(server)));
-                    self.after_engine();
-                }
-            }
+            FaultKind::Isolate(..) => self.depose(),
             FaultKind::Pause(client, _) => {
                 if let Some(gate) = self.gate(client) {
                     gate.set_paused(false);
                 }
             }
-            FaultKind::ReadOnly(server, _) => self.has_majority(server),
-            FaultKind::NoMajority(_) => self.all_have_majority(),
             FaultKind::Throttle(..) => self.throttle_ends(index),
             _ => {}
         }
-    }
-
-    /// A server fails, and stays down for `ms` milliseconds.
-    pub(super) fn fail(&mut self, server: u32, ms: u64) {
-        self.figures.count("fault: server failed");
-        let until = self.now() + ms * 1000;
-        if let Some(state) = self.server(server) {
-            state.down_until = state.down_until.max(until);
-        }
-        // When it is up again, there may still be no majority.
-        self.engine.set_alone(ServerId(server), self.no_majority);
-        self.after_engine();
-        self.cut_links(|link| link.server == server);
-    }
-
-    pub(super) fn server(&mut self, server: u32) -> Option<&mut super::Server> {
-        self.servers.get_mut(usize::try_from(server).ok()?)
     }
 
     fn gate(&self, client: u32) -> Option<std::sync::Arc<crate::gate::Gate>> {
@@ -211,7 +166,10 @@ impl World {
         let Some(session) = handle.map(|handle| handle.snapshot().session_id) else {
             return;
         };
-        if !self.has_leader() || session == SessionId::NONE || !self.sessions.contains(&session) {
+        if self.engine.leader().is_none()
+            || session == SessionId::NONE
+            || !self.sessions.contains(&session)
+        {
             return;
         }
         self.figures.count("fault: session ended by force");
@@ -219,7 +177,6 @@ impl World {
         self.record(0, what);
         let now = self.engine_now();
         self.engine.expire_early(session, now);
-        self.kept = self.engine.last_zxid();
         self.after_engine();
     }
 
@@ -264,14 +221,13 @@ impl World {
     }
 
     fn delete_by_hand(&mut self, node: &str) {
-        if !self.has_leader() {
+        if self.engine.leader().is_none() {
             return;
         }
         self.figures.count("fault: node deleted by hand");
         self.record(0, What::Deleted(node.to_owned()));
         let now = self.engine_now();
         self.engine.delete_node(node, now);
-        self.kept = self.engine.last_zxid();
         self.after_engine();
     }
 

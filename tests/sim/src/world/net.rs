@@ -10,11 +10,15 @@ use std::{
 };
 
 use bytes::BytesMut;
+use lockkeeper_server::engine::ServerId;
 use lockkeeper_session::{Connector, Endpoint, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{Blow, Coming, Sim, World, ops::Ops};
-use crate::{plan::Trigger, rng::Rng};
+use crate::{
+    plan::{FaultKind, Trigger},
+    rng::Rng,
+};
 
 /// One connection.
 #[allow(clippy::struct_excessive_bools, reason = "the flags are independent")]
@@ -143,6 +147,19 @@ impl World {
         };
         let at = now + self.delay(client, &mut link.rng);
         link.up_last = at;
+        // Who is to be cut off from the others has some clients.
+        let faults = &self.plan.faults;
+        let isolates = faults
+            .iter()
+            .any(|it| matches!(it.kind, FaultKind::Isolate(..)));
+        if let Some(leader) = self
+            .engine
+            .leader()
+            .filter(|_| isolates && link.rng.chance(500))
+        {
+            link.server = leader.0;
+        }
+        let server = link.server;
         self.links.insert(id, link);
         self.line(client, || {
             format!("connects to s{server} (connection {id})")
@@ -267,7 +284,10 @@ impl World {
                     let until = now + (vanish.late_ms + vanish.ms) * 1000;
                     process.silent_until = process.silent_until.max(until);
                     if let Some(after) = vanish.fails_after_ms {
-                        self.at(link.up_last + after * 1000, Coming::Fail(link.server));
+                        self.at(
+                            link.up_last + after * 1000,
+                            Coming::Fail(ServerId(link.server)),
+                        );
                     }
                 }
                 _ => {}

@@ -23,12 +23,8 @@ impl World {
             return;
         };
         let (client, server) = (link.client, link.server);
-        let index = usize::try_from(server).unwrap_or(usize::MAX);
-        let taken = self
-            .servers
-            .get(index)
-            .is_some_and(|server| server.down_until <= now)
-            && !self.all_down;
+        let state = self.servers.get(&ServerId(server));
+        let taken = state.is_some_and(|state| state.down_until <= now);
         link.served = taken;
         let at = now + link.rng.within(0, 1000 * self.plan.delay_ms);
         self.at(at, Coming::Opened(id, taken));
@@ -97,6 +93,7 @@ impl World {
             }
         }
         self.look_at_registers();
+        self.look_at_servers();
     }
 
     /// Adds a node that fenced writes go to.
