@@ -37,7 +37,7 @@ fn quoted(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Collects the functions of all Rust sources below a folder, and the cases of `conformance`.
+/// Collects the functions of all Rust sources below a folder.
 fn functions(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -54,9 +54,6 @@ fn functions(folder: &Path, found: &mut BTreeSet<String>) {
                 let end = rest.find(|letter| !is_name(letter))?;
                 rest.get(..end).map(str::to_owned)
             }));
-            // A case of `conformance` has a name like a test, and a text: `name: r#"..`.
-            let cases = source.lines().filter_map(|line| line.split_once(": r#\""));
-            found.extend(cases.map(|(name, _)| name.trim().to_owned()));
         }
     }
 }
@@ -77,6 +74,13 @@ fn every_file_that_a_document_names_is_there() {
                 named += 1;
                 let there = root.join(name).exists() || root.join("docs").join(name).exists();
                 assert!(there, "{}: no {name}", document.display());
+            }
+        }
+        // The name of a case stands behind its file.
+        for pair in quoted(&text).windows(2) {
+            if pair[0].starts_with("tests/conformance/cases/") && pair[0].ends_with(".txt") {
+                let cases = fs::read_to_string(root.join(pair[0])).unwrap();
+                assert!(cases.contains(&format!("\n## {}\n", pair[1])), "{pair:?}");
             }
         }
     }

@@ -3,7 +3,7 @@
 # Usage: tests/run.sh [--build | ARGUMENTS OF cargo test]
 #
 # Without arguments it runs all tests, including doc tests. With arguments it runs `cargo test ARGUMENTS` with the same
-# programs and variables, for example `tests/run.sh -p lockkeeper-server --test conformance`. With --build it only finds or
+# programs and variables, for example `tests/run.sh -p lockkeeper --test conformance`. With --build it only finds or
 # installs what the tests need, and compiles them.
 #
 # The script finds, starts or installs these programs, and stops what it has started. It tries the sources in this order:

@@ -6,7 +6,7 @@
 //! - everything that depends on time (expiry, and the reaper: a container never gets a child);
 //! - everything that has no defined order (the deletes of several ephemeral nodes of one session,
 //!   the identities of a connection that has several);
-//! - everything that differs between versions (see `cases::watches`). So a listener has one watch
+//! - everything that differs between versions (see `cases/watches.txt`). So a listener has one watch
 //!   mode for each path, and no request asks whether a node exists that the client may not read.
 //!   With a real server before 3.9, no transaction has a create with a bad flag or a null ACL.
 
@@ -56,7 +56,8 @@ async fn answers_alike(other: Arm, seeds: Range<u64>, malformed: bool) {
             let who = ["the embedded server answered", "the other one"];
             let expected = runner::happened(&embedded, &drawn).await;
             let happened = runner::happened(other, &drawn).await;
-            script::compare(who, &expected.join("\n"), &happened);
+            let outcome = script::compare(who, &expected.join("\n"), &happened);
+            outcome.unwrap_or_else(|difference| panic!("{difference}"));
             other.part_done();
         }
     })

@@ -29,23 +29,23 @@ use super::{
 /// Who answers what is expected, and what happens.
 const WHO: [&str; 2] = ["ZooKeeper answers", "this server answered"];
 
-/// Runs a script. Panics with the whole transcript if it differs from the script. Of a test that
-/// fails, the output begins with why a lock needs the answers.
-pub(crate) async fn check(ensemble: &Ensemble, why: &str, script: &str) {
-    println!("{why}");
-    script::compare(WHO, script, &happened(ensemble, script).await);
-}
-
-/// As [`check`], on a server where only `login` may create the root of the case.
-pub(crate) async fn check_as(ensemble: &Ensemble, login: &str, why: &str, script: &str) {
-    println!("{why}");
-    let runner = Runner::new(ensemble, Some(login)).await;
-    script::compare(WHO, script, &runner.run_all(script).await);
+/// Runs a script below `root`, a path of its own, which `login` creates if only a user may do that.
+/// Returns what differs from the script, with the whole transcript.
+pub(crate) async fn check(
+    servers: String,
+    root: String,
+    login: Option<String>,
+    script: String,
+) -> Result<(), String> {
+    let runner = Runner::new(&servers, root, login.as_deref()).await;
+    script::compare(WHO, &script, &runner.run_all(&script).await)
 }
 
 /// Runs a script and returns the transcript: the script's own lines and what the server sent.
 pub(crate) async fn happened(ensemble: &Ensemble, script: &str) -> Vec<String> {
-    Runner::new(ensemble, None).await.run_all(script).await
+    let root = ensemble.unique_path("conformance");
+    let runner = Runner::new(&ensemble.servers(), root, None).await;
+    runner.run_all(script).await
 }
 
 struct Runner {
@@ -60,15 +60,15 @@ struct Runner {
 
 impl Runner {
     /// Creates the root of the case, and asks the server which address it sees for this machine.
-    async fn new(ensemble: &Ensemble, login: Option<&str>) -> Self {
+    async fn new(servers: &str, root: String, login: Option<&str>) -> Self {
         let mut runner = Self {
-            servers: ensemble.servers().split(',').map(str::to_owned).collect(),
+            servers: servers.split(',').map(str::to_owned).collect(),
             names: Names::default(),
             connections: BTreeMap::new(),
             last_word: Instant::now(),
             lines: Vec::new(),
         };
-        runner.names.root = ensemble.unique_path("conformance");
+        runner.names.root = root;
         if let Some(login) = login {
             runner.login('-', login).await;
             assert_eq!(runner.lines.pop().as_deref(), Some("-< ok proved"));

@@ -1,6 +1,6 @@
 //! Parses the lines of a script and compares a script with what happened.
 //!
-//! Not here: the description of the language (`main.rs`).
+//! Not here: the description of the language (`cases/README.md`).
 
 /// One line of a script that does something, and its list of operations.
 pub(crate) struct Step {
@@ -63,11 +63,11 @@ pub(crate) fn parse(script: &str) -> Vec<Step> {
     steps
 }
 
-/// Panics with the whole transcript unless it equals the script.
-pub(crate) fn compare(who: [&str; 2], script: &str, happened: &[String]) {
+/// An error with the whole transcript unless it equals the script.
+pub(crate) fn compare(who: [&str; 2], script: &str, happened: &[String]) -> Result<(), String> {
     let expected: Vec<_> = lines(script).collect();
     if expected == happened {
-        return;
+        return Ok(());
     }
     let same = expected
         .iter()
@@ -75,7 +75,7 @@ pub(crate) fn compare(who: [&str; 2], script: &str, happened: &[String]) {
         .take_while(|(one, other)| one == other)
         .count();
     let show = |line: Option<&str>| line.unwrap_or("(the end)").to_owned();
-    panic!(
+    Err(format!(
         "line {}: {}\n    {}\n{}\n    {}\n\nAll that happened:\n    {}\n",
         same + 1,
         who[0],
@@ -83,7 +83,7 @@ pub(crate) fn compare(who: [&str; 2], script: &str, happened: &[String]) {
         who[1],
         show(happened.get(same).map(String::as_str)),
         happened.join("\n    "),
-    );
+    ))
 }
 
 /// The lines of a script without comments and blank lines.

@@ -32,13 +32,13 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The text of all Rust files in a folder and below it.
+/// The text of all Rust and text files in a folder and below it.
 fn sources(folder: &str) -> String {
     let files = fs::read_dir(root().join(folder)).unwrap();
     let paths = files.map(|file| file.unwrap().path());
     let text = |path: PathBuf| match path.extension() {
         _ if path.is_dir() => sources(path.to_str().unwrap()),
-        Some(end) if end == "rs" => read(&path),
+        Some(end) if end == "rs" || end == "txt" => read(&path),
         _ => String::new(),
     };
     paths.map(text).collect()
@@ -119,7 +119,7 @@ fn every_test_and_case_that_the_page_names_exists() {
                     let file = root().join(format!("{folder}{file}.rs"));
                     declares(&read(&file), test)
                 }
-                None => cases.contains(&format!("    {name}: r#")),
+                None => cases.contains(&format!("\n## {name}\n")),
             };
             assert!(found, "{name}");
             checked += 1;
