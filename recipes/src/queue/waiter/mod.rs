@@ -1,10 +1,13 @@
 //! A contender in a queue: lists the queue, watches the nodes ahead, and waits for its turn.
 //!
-//! Not here: what listings and events mean (`turn`), the node itself (`node`).
+//! Not here: what listings and events mean (`turn`), what the other contenders of the client know
+//! (`advice`), the node itself (`node`).
+
+mod advice;
 
 use std::{pin::pin, sync::Arc, time::Instant};
 
-use lockkeeper_proto::{EventType, Request, Response, path, records::ExistsRequest};
+use lockkeeper_proto::{EventType, Response};
 use lockkeeper_session::{
     Client, Error as SessionError, ErrorKind, GroupEvent, PendingReply,
     sync::select::{Either, select},
@@ -72,22 +75,12 @@ impl Waiter {
         waiter.node.create().await?;
         let listing = waiter.node.take_listing();
         let last = waiter.node.last_of_crowd();
-        if listing.is_some() || !waiter.follow(last) {
+        if listing.is_some() {
             waiter.list(listing).await?;
+        } else if !waiter.follow(last) {
+            Box::pin(waiter.look()).await?;
         }
         Ok(waiter)
-    }
-
-    /// Waits for the last contender of the same client ahead, without a listing. Returns whether
-    /// there is one.
-    fn follow(&mut self, last: Option<(Arc<str>, usize)>) -> bool {
-        let (Some((nearest, ahead)), Some(own)) = (last, self.own()) else {
-            return false;
-        };
-        self.ahead = ahead;
-        let missing = self.turn.follow(&own, nearest);
-        self.watch(missing, &own);
-        true
     }
 
     fn own(&self) -> Option<Arc<str>> {
@@ -126,7 +119,7 @@ impl Waiter {
                     return Ok(self.node);
                 }
                 // In a box: most waiters need neither, and the future of each would be large.
-                Ok(Next::List) => Box::pin(self.list(None)).await?,
+                Ok(Next::List) => Box::pin(self.look()).await?,
                 Ok(Next::Renew) => Box::pin(self.node.renew_lease()).await?,
                 Ok(Next::Wait) => {
                     *ahead = Some(self.ahead);
@@ -201,16 +194,18 @@ impl Waiter {
         Ok(())
     }
 
+    /// Finds out whom to wait for now: from the other contenders of this client, or by a listing.
+    async fn look(&mut self) -> Result<(), LockError> {
+        if self.is_advised().await {
+            return Ok(());
+        }
+        let rounds = self.rounds.get_or_insert_default();
+        rounds.pause(self.node.client()).await;
+        self.list(None).await
+    }
+
     /// Lists the queue, or takes the listing that is under way, and watches the nodes ahead.
     async fn list(&mut self, mut listing: Option<PendingReply>) -> Result<(), LockError> {
-        if listing.is_none() {
-            let is_told = self.turn.has_left() && self.asks_the_crowd();
-            if is_told || self.waits_behind_few().await {
-                return Ok(());
-            }
-            let rounds = self.rounds.get_or_insert_default();
-            rounds.pause(self.node.client()).await;
-        }
         let mut backoff = Backoff::default();
         let children = loop {
             let reply = match listing.take() {
@@ -253,72 +248,6 @@ impl Waiter {
             member.listed(self.kind, self.turn.connection(), &children);
         }
         Ok(())
-    }
-
-    /// The node just ahead was deleted. Returns whether other contenders of this client know that
-    /// nobody is ahead, or who is.
-    fn asks_the_crowd(&mut self) -> bool {
-        let Some(member) = self.node.member() else {
-            return false;
-        };
-        let connection = self.connection();
-        let may_use = |listed_on| self.turn.may_be_first(connection, listed_on);
-        if member.is_first(self.node.name(), may_use) {
-            self.turn.first();
-            return true;
-        }
-        let last = self.left.and_then(|left| member.left(left));
-        self.follow(last)
-    }
-
-    /// Waits behind the few that may be ahead, if other contenders of this client know them. Returns
-    /// whether it does.
-    async fn waits_behind_few(&mut self) -> bool {
-        if self.turn.has_thinned() && !self.looks_ahead().await {
-            return false;
-        }
-        let (Some(member), Some(own)) = (self.node.member(), self.own()) else {
-            return false;
-        };
-        let Some(ahead) = member.few_ahead(&own) else {
-            return false;
-        };
-        let connection = self.connection();
-        let Some(missing) = self.turn.narrow(&own, &ahead, connection) else {
-            return false;
-        };
-        self.ahead = ahead.len();
-        self.watch(missing, &own);
-        true
-    }
-
-    /// Looks which of the few that may be ahead of the nearest one are there. Returns whether the
-    /// servers have said it of each.
-    async fn looks_ahead(&self) -> bool {
-        let directory = self.node.directory();
-        let is_present = self.connection().is_some_and(|now| self.turn.is_on(now));
-        let member = self.node.member().filter(|_| is_present);
-        let few = member.and_then(|member| Some((member, member.few_ahead(self.node.name())?)));
-        let Some((member, mut far)) = few else {
-            return false;
-        };
-        // The last one is the nearest. Its deletion is reported.
-        far.pop();
-        let look = |node: &Arc<str>| {
-            let path = path::join(&directory.server_path, node);
-            Request::Exists(ExistsRequest { path, watch: false })
-        };
-        let requests = far.iter().map(look).collect();
-        let raw = directory.client.raw();
-        let replies = raw.submit_all_with_backpressure(requests).await;
-        for (reply, node) in replies.into_iter().zip(&far) {
-            match reply.await {
-                Ok(Response::Exists(_)) => {}
-                Err(error) if error.is_no_node() => member.event(node, true),
-                _ => return false,
-            }
-        }
-        true
     }
 
     /// The number of the present connection, if there is one.
