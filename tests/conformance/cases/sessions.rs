@@ -278,10 +278,12 @@ conformance! {
         a! drop
         b? after=5000
         b< event deleted $/e
+        # A server that ends a session tells the watchers first, and then closes what is connected with
+        # it, also a new connection, without an answer. It answers other requests after that.
+        b> getChildren $
+        b< ok []
         a> connect timeout=5000 resume=a
         a< refused
         a< closed
-        b> getChildren $
-        b< ok []
     "#;
 }
