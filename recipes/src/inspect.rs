@@ -192,7 +192,7 @@ async fn contenders(
         .collect();
     let read = |path: &String| {
         let path = client.raw().server_path(path);
-        Request::GetData(GetDataRequest { path, watch: false })
+        Request::GetData(GetDataRequest { path, watch: false }).into()
     };
     let requests = paths.iter().map(read).collect();
     let replies = client.raw().submit_all_with_backpressure(requests).await;

@@ -49,7 +49,9 @@ pub enum Effect {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error(Box<Inner>); // One word: results are moved several times on their way to the caller.
+// One word, as results are moved several times on their way to the caller. Shared, as the code that
+// drops it is then small wherever a result is dropped.
+pub struct Error(Arc<Inner>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Inner {
@@ -179,7 +181,7 @@ impl Error {
     /// An error of this kind, with this server and session.
     #[must_use]
     pub fn new(kind: ErrorKind, peer: Peer, effect: Effect) -> Self {
-        Self(Box::new(Inner { kind, peer, effect }))
+        Self(Arc::new(Inner { kind, peer, effect }))
     }
 
     /// Returns why the request failed.
@@ -272,7 +274,7 @@ impl Error {
     /// The same error for a request of this operation. A read has changed nothing.
     pub(crate) fn of(mut self, op: OpCode) -> Self {
         if op.class() == Some(Class::Read) {
-            self.0.effect = Effect::NotApplied;
+            Arc::make_mut(&mut self.0).effect = Effect::NotApplied;
         }
         self
     }
@@ -280,7 +282,7 @@ impl Error {
     /// The same error with the path of the node. For errors made where the path was not known.
     #[must_use]
     pub fn on(mut self, node: &str) -> Self {
-        if let ErrorKind::Refused { path, .. } = &mut self.0.kind {
+        if let ErrorKind::Refused { path, .. } = &mut Arc::make_mut(&mut self.0).kind {
             node.clone_into(path);
         }
         self

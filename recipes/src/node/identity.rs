@@ -18,11 +18,13 @@ use lockkeeper_proto::{
     multi::MultiRequest,
     path::{self, PathError},
     records::{
-        CheckVersionRequest, CreateRequest, DeleteRequest, GetChildrenRequest, GetDataRequest,
-        GetDataResponse, SetDataRequest,
+        CreateRequest, DeleteRequest, GetChildrenRequest, GetDataRequest, GetDataResponse,
+        SetDataRequest,
     },
 };
-use lockkeeper_session::{Client, Clock, Effect, Error as SessionError, ErrorKind};
+use lockkeeper_session::{
+    Client, Clock, Effect, Error as SessionError, ErrorKind, machine::Encoded,
+};
 
 use super::life::{Failure, Node, Seen};
 use crate::{
@@ -110,13 +112,13 @@ impl Directory {
         }
     }
 
-    pub(crate) fn list_request(&self) -> Request {
-        let path = self.server_path.clone();
-        Request::GetChildren(GetChildrenRequest { path, watch: false })
+    pub(crate) fn list_request(&self) -> Encoded {
+        Request::GetChildren(self.list()).into()
     }
 
-    fn create_request(&self, name: &str, mode: CreateMode, data: Bytes) -> Request {
-        Request::Create2(self.create(path::join(&self.server_path, name), mode, data))
+    fn list(&self) -> GetChildrenRequest {
+        let path = self.server_path.clone();
+        GetChildrenRequest { path, watch: false }
     }
 
     fn create(&self, path: String, mode: CreateMode, data: Bytes) -> CreateRequest {
@@ -130,11 +132,11 @@ impl Directory {
 
     /// The requests that make the directory: one for each level of the path, the highest first. A
     /// request for a level that exists fails, which does no harm.
-    pub(crate) fn make_requests(&self) -> Vec<Request> {
+    pub(crate) fn make_requests(&self) -> Vec<Encoded> {
         let mut about = self.about.clone();
         let make = |level: &str| {
             let (mode, data) = (CreateMode::Container, mem::take(&mut about));
-            Request::CreateContainer(self.create(level.to_owned(), mode, data))
+            Request::CreateContainer(self.create(level.to_owned(), mode, data)).into()
         };
         let mut levels: Vec<_> = path::levels(&self.server_path).map(make).collect();
         levels.reverse();
@@ -148,18 +150,18 @@ impl Directory {
         name: &str,
         within: Option<SessionId>,
     ) -> Result<(), SessionError> {
-        let check = Request::Check(CheckVersionRequest {
-            path: path::join(&self.server_path, name),
-            version: Version::ANY,
-        });
+        let check = Encoded::check(path::join(&self.server_path, name));
         let raw = self.client.raw();
         let raw = within.map_or(raw, |session| raw.within(session));
-        let request = Request::Multi(MultiRequest { ops: vec![check] });
-        let [checked] = raw.submit_with_backpressure([request]).await;
+        let [checked] = raw.submit_with_backpressure([check]).await;
         checked.await.map(drop)
     }
 
-    pub(crate) fn delete_request(&self, name: &str) -> Request {
+    pub(crate) fn delete_request(&self, name: &str) -> Encoded {
+        self.delete(name).into()
+    }
+
+    fn delete(&self, name: &str) -> Request {
         Request::Delete(DeleteRequest {
             path: path::join(&self.server_path, name),
             version: Version::ANY,
@@ -261,59 +263,57 @@ impl NodeIdentity {
         name == name::PLAIN || name::parse(name).is_some_and(|(kind, _)| kind == self.kind)
     }
 
-    pub(crate) fn create_request(&self) -> Request {
+    pub(crate) fn create_request(&self) -> Encoded {
         let mode = if self.is_fixed() {
             CreateMode::Ephemeral
         } else {
             CreateMode::EphemeralSequential
         };
         let data = self.marked(&self.directory.data);
-        self.directory.create_request(&self.prefix(), mode, data)
+        let path = path::join(&self.directory.server_path, &self.prefix());
+        Request::Create2(self.directory.create(path, mode, data)).into()
     }
 
     /// The listing behind the create. That of leases tells whether their directory is a new one.
-    pub(crate) fn list_request(&self) -> Request {
-        match self.directory.list_request() {
-            Request::GetChildren(list) if self.kind == Kind::Semaphore => {
-                Request::GetChildren2(list)
-            }
-            list => list,
+    pub(crate) fn list_request(&self) -> Encoded {
+        match self.kind {
+            Kind::Semaphore => Request::GetChildren2(self.directory.list()).into(),
+            _ => self.directory.list_request(),
         }
     }
 
     /// Creates the reader's node and deletes the writer's, in one transaction. Both have the same
     /// number, so the same place in the queue.
-    pub(crate) fn replace_request(&self, writer: &str) -> Request {
+    pub(crate) fn replace_request(&self, writer: &str) -> Encoded {
         let number = name::number(writer).unwrap_or(0);
-        let (reader, data) = (
-            format!("{}{number:010}", self.prefix()),
-            self.directory.data.clone(),
-        );
-        let mode = CreateMode::Ephemeral;
-        let create = self.directory.create_request(&reader, mode, data);
-        let ops = vec![create, self.directory.delete_request(writer)];
-        Request::Multi(MultiRequest { ops })
+        let (directory, mode) = (&self.directory, CreateMode::Ephemeral);
+        let reader = format!("{}{number:010}", self.prefix());
+        let reader = path::join(&directory.server_path, &reader);
+        let create = directory.create(reader, mode, directory.data.clone());
+        let ops = vec![Request::Create2(create), directory.delete(writer)];
+        Request::Multi(MultiRequest { ops }).into()
     }
 
     /// The barrier, see `life`: it deletes a name that never exists, since the server would have
     /// appended a number to it.
-    pub(crate) fn barrier_request(&self) -> Request {
+    pub(crate) fn barrier_request(&self) -> Encoded {
         self.directory.delete_request(&self.protection.name(""))
     }
 
     /// Reads a node that may be ours.
-    pub(crate) fn check_request(&self, name: &str) -> Request {
+    pub(crate) fn check_request(&self, name: &str) -> Encoded {
         let path = path::join(&self.directory.server_path, name);
-        Request::GetData(GetDataRequest { path, watch: false })
+        Request::GetData(GetDataRequest { path, watch: false }).into()
     }
 
     /// Sets the data of our node.
-    pub(crate) fn set_data_request(&self, name: &str, data: &Bytes, version: Version) -> Request {
-        Request::SetData(SetDataRequest {
+    pub(crate) fn set_data_request(&self, name: &str, data: &Bytes, version: Version) -> Encoded {
+        let set = SetDataRequest {
             path: path::join(&self.directory.server_path, name),
             data: Some(self.marked(data)),
             version,
-        })
+        };
+        Request::SetData(set).into()
     }
 
     /// What a read says of a node that may be ours, or that is this known one. `None` if its

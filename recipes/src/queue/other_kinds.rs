@@ -49,8 +49,8 @@ pub(crate) async fn refuse(
             .raw()
             .server_path(&path::join(&directory.path, child));
         match *child {
-            name::LEASES => Request::GetChildren2(GetChildrenRequest { path, watch: false }),
-            _ => Request::Exists(ExistsRequest { path, watch: false }),
+            name::LEASES => Request::GetChildren2(GetChildrenRequest { path, watch: false }).into(),
+            _ => Request::Exists(ExistsRequest { path, watch: false }).into(),
         }
     };
     let mut backoff = Backoff::default();

@@ -87,10 +87,15 @@ struct Place {
 
 impl Place {
     fn queue<R>(&self, act: impl FnOnce(&mut Queue) -> R) -> R {
-        let mut queues = self.waits.lock();
-        let path = &self.directory.server_path;
-        act(queues.entry(path.clone()).or_default())
+        act(queue_at(
+            &mut self.waits.lock(),
+            &self.directory.server_path,
+        ))
     }
+}
+
+fn queue_at<'a>(queues: &'a mut HashMap<String, Queue>, path: &str) -> &'a mut Queue {
+    queues.entry(path.to_owned()).or_default()
 }
 
 impl Drop for Place {

@@ -6,7 +6,6 @@
 use std::{
     future::{Future, Ready, ready},
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
@@ -16,7 +15,7 @@ use super::{
     capacity_queue::Waiting,
     shared::{Core, Shared},
     sleep::Sleep,
-    sync::BoxFuture,
+    sync::{BoxFuture, os::MutexGuard},
 };
 use crate::machine::RequestOptions;
 
@@ -39,29 +38,19 @@ impl<R> Future for WhenCapacity<'_, R> {
     }
 }
 
-impl<R, F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Unpin> Future for Attempt<'_, F> {
-    type Output = R;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
-        // At its deadline the caller need not wait any longer.
-        if let Some(deadline) = &mut self.until {
-            let _ = Pin::new(deadline).poll(cx);
-        }
-        let done = self.run(Some(cx.waker()));
-        done.map_or(Poll::Pending, Poll::Ready)
-    }
-}
-
-/// Runs `act` on the core when there is capacity for this many bytes of requests.
-pub(crate) struct Attempt<'a, F> {
-    shared: &'a Arc<Shared>,
+/// The turn of a caller: it comes when there is capacity for this many bytes of requests. It knows
+/// nothing of what the caller does then, so it is compiled once and not for each caller.
+struct Turn<'a> {
+    shared: &'a Shared,
     deadline: Option<Duration>,
     bytes: usize,
-    act: Option<F>,
     options: Option<RequestOptions>,
     ticket: Option<u64>,
     until: Option<Sleep>,
 }
+
+/// A turn that has come: the core, the time, and the options of the requests.
+struct Begun<'a>(&'a Shared, MutexGuard<'a, Core>, Instant, RequestOptions);
 
 /// The options of a request made at `now` by a handle with this deadline.
 pub(crate) fn options(deadline: Option<Duration>, now: Instant) -> RequestOptions {
@@ -72,58 +61,65 @@ pub(crate) fn options(deadline: Option<Duration>, now: Instant) -> RequestOption
     }
 }
 
-impl<F> Attempt<'_, F> {
-    /// What `act` returns, if there is capacity now. Otherwise the waker waits for it, if there is
-    /// one.
-    fn run<R>(&mut self, waker: Option<&Waker>) -> Option<R>
-    where
-        F: FnOnce(&mut Core, Instant, RequestOptions) -> R,
-    {
-        assert!(self.act.is_some(), "polled after its end");
-        let mut woken = Vec::new();
-        let done = self.shared.act(|core| {
-            let now = core.clock.now();
-            let options = *self
-                .options
-                .get_or_insert_with(|| options(self.deadline, now));
-            // A request that fails immediately need not wait for its turn.
-            let is_answered = core.machine.link().is_closing() || options.is_over(now);
-            let is_next = is_answered || core.capacity_queue.is_first(self.ticket);
-            if !(is_next && core.machine.has_capacity(now, self.bytes, &options)) {
+impl<'a> Turn<'a> {
+    /// The turn, if there is capacity now. Otherwise the waker waits for it, if there is one.
+    fn begin(&mut self, waker: Option<&Waker>) -> Option<Begun<'a>> {
+        let mut core = self.shared.lock();
+        let now = core.clock.now();
+        let options = *self
+            .options
+            .get_or_insert_with(|| options(self.deadline, now));
+        // A request that fails immediately need not wait for its turn.
+        let is_answered = core.machine.link().is_closing() || options.is_over(now);
+        let is_next = is_answered || core.capacity_queue.is_first(self.ticket);
+        if !(is_next && core.machine.has_capacity(now, self.bytes, &options)) {
+            if let Some(waker) = waker.cloned() {
                 let waiting = Waiting {
-                    waker: waker?.clone(),
+                    waker,
                     bytes: self.bytes,
                     options,
                 };
                 self.ticket = Some(core.capacity_queue.wait(self.ticket, waiting));
-                return None;
             }
-            if let Some(ticket) = self.ticket.take() {
-                core.capacity_queue.leave(ticket);
-            }
-            let done = self.act.take().map(|act| act(core, now, options));
-            woken = core.woken(now);
-            done
-        });
-        for waker in woken {
-            waker.wake();
+            self.shared.acted(core);
+            return None;
         }
+        if let Some(ticket) = self.ticket.take() {
+            core.capacity_queue.leave(ticket);
+        }
+        Some(Begun(self.shared, core, now, options))
+    }
+}
+
+impl<'a> Future for Turn<'a> {
+    type Output = Begun<'a>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Begun<'a>> {
+        // At its deadline the caller need not wait any longer.
+        if let Some(deadline) = &mut self.until {
+            let _ = Pin::new(deadline).poll(cx);
+        }
+        self.begin(Some(cx.waker()))
+            .map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl Begun<'_> {
+    fn act<R>(self, act: impl FnOnce(&mut Core, Instant, RequestOptions) -> R) -> R {
+        let Self(shared, mut core, now, options) = self;
+        let done = act(&mut core, now, options);
+        shared.acted_at(core, now);
         done
     }
 }
 
-impl<F> Drop for Attempt<'_, F> {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let Some(ticket) = self.ticket.take() else {
-            return;
-        };
-        let woken = self.shared.act(|core| {
+        if let Some(ticket) = self.ticket.take() {
+            let mut core = self.shared.lock();
             core.capacity_queue.leave(ticket);
             let now = core.clock.now();
-            core.woken(now)
-        });
-        for waker in woken {
-            waker.wake();
+            self.shared.acted_at(core, now);
         }
     }
 }
@@ -175,39 +171,31 @@ impl Client {
     }
 
     /// Runs `act` on the core: at once, or when there is capacity for this many bytes of requests.
-    pub(crate) fn when_capacity<'a, R, F>(&'a self, bytes: usize, act: F) -> WhenCapacity<'a, R>
-    where
-        F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Send + Unpin + 'a,
-    {
-        self.when_capacity_since(None, bytes, act)
-    }
-
-    /// As `when_capacity`, with the options of an earlier request of the same caller: its deadline
-    /// counts for both.
-    pub(crate) fn when_capacity_since<'a, R, F>(
+    /// With the options of an earlier request of the same caller, its deadline counts for both.
+    pub(crate) fn when_capacity<'a, R, F>(
         &'a self,
         options: Option<RequestOptions>,
         bytes: usize,
         act: F,
     ) -> WhenCapacity<'a, R>
     where
-        F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Send + Unpin + 'a,
+        F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Send + 'a,
     {
-        let mut attempt = Attempt {
+        let mut turn = Turn {
             shared: &self.shared,
             deadline: self.deadline(),
             bytes,
-            act: Some(act),
             options,
             ticket: None,
             until: None,
         };
-        if let Some(done) = attempt.run(None) {
-            return WhenCapacity::Done(ready(done));
+        if let Some(begun) = turn.begin(None) {
+            return WhenCapacity::Done(ready(begun.act(act)));
         }
-        let deadline = attempt.options.and_then(|options| options.deadline);
-        attempt.until = deadline.map(|deadline| Sleep::until(&self.shared, deadline));
-        WhenCapacity::Waiting(Box::pin(attempt))
+        let deadline = turn.options.and_then(|options| options.deadline);
+        turn.until = deadline.map(|deadline| Sleep::until(&self.shared, deadline));
+        // The turn lasts until `act` has returned: its timer takes the lock when it is dropped.
+        WhenCapacity::Waiting(Box::pin(async move { (&mut turn).await.act(act) }))
     }
 }
 
@@ -219,13 +207,15 @@ mod tests {
 
     /// Once, its task hung without a word.
     #[tokio::test]
-    #[should_panic = "polled after its end"]
+    #[should_panic = "resumed after completion"]
     async fn a_future_that_is_polled_after_its_end_panics() {
         let builder = Client::builder("127.0.0.1:1").unwrap();
         let client = builder.max_outstanding(1).connect_lazy();
         let path = "/".to_owned();
-        let _queued = client.raw().submit([Request::Sync(SyncRequest { path })]);
-        let mut waiting = client.when_capacity(1, |_, _, _| ());
+        let _queued = client
+            .raw()
+            .submit([Request::Sync(SyncRequest { path }).into()]);
+        let mut waiting = client.when_capacity(None, 1, |_, _, _| ());
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut waiting).poll(cx).is_pending());
         client.shared.close();

@@ -113,10 +113,11 @@ static SLEPT: Mutex<Option<Detector>> = Mutex::new(None);
 fn look() -> Time {
     let (running, wall) = (read_instant(), read_wall());
     let slept = slept(running, wall);
-    Time {
-        now: running + slept,
-        slept,
-    }
+    let now = match slept {
+        Duration::ZERO => running,
+        slept => running + slept,
+    };
+    Time { now, slept }
 }
 
 #[allow(

@@ -27,7 +27,7 @@ use super::{
         frames::Frames,
         transport::{Connecting, Connector},
     },
-    shared::{Delivery, Shared, WireCommand},
+    shared::{Delivery, Shared, WireCommand, wake},
     sync::BoxFuture,
 };
 use crate::{Cause, machine::Input};
@@ -191,12 +191,14 @@ impl Driver {
         drop(core);
         self.deadline = turn.deadline;
 
-        self.background.extend(background);
+        if !background.is_empty() {
+            self.background.extend(background);
+        }
         for command in commands {
             self.obey(command);
         }
-        self.shared.deliver(self.deliveries.drain(..));
-        woken.into_iter().for_each(Waker::wake);
+        self.shared.deliver(&mut self.deliveries);
+        wake(woken);
         if is_due {
             self.give_back_room();
         }

@@ -78,7 +78,7 @@ impl Raw<'_> {
     /// that changes nothing whenever it has written nothing for an eighth of the session timeout.
     #[must_use]
     pub fn keep_lease(self) -> LeaseKeeper {
-        let shared = self.client().shared.clone();
+        let shared = self.client.shared.clone();
         let core = shared.lock();
         let token = core.machine.keep_lease();
         // The client's task is awake before its next ping. Only a scarce lease needs it earlier.
@@ -86,7 +86,7 @@ impl Raw<'_> {
             shared.acted(core);
         }
         LeaseKeeper {
-            shared: self.client().shared.clone(),
+            shared: self.client.shared.clone(),
             _token: token,
         }
     }
@@ -95,8 +95,7 @@ impl Raw<'_> {
     /// left.
     #[must_use]
     pub fn is_lease_good(self, session_id: SessionId) -> bool {
-        let shared = &self.client().shared;
-        shared.lock().is_lease_good(session_id, None)
+        (self.client.shared.lock()).is_lease_good(session_id, None)
     }
 }
 

@@ -51,7 +51,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{OpCode, Request, Response, path};
+use lockkeeper_proto::{OpCode, Response, path};
 
 pub use builder::Builder;
 pub use clock::Clock;
@@ -285,10 +285,8 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub fn move_to_next_server(&self) {
-        self.shared.act(|core| {
-            let now = core.clock.now();
-            core.machine.move_to_next_server(now);
-        });
+        self.shared
+            .act(|core| core.machine.move_to_next_server(core.clock.now()));
     }
 
     /// The same session, with requests in another manner.
@@ -302,18 +300,18 @@ impl Client {
         self.manner.as_ref()?.deadline
     }
 
-    /// Encodes a request of this handle.
-    fn encode(&self, request: Request) -> Encoded {
-        self.makes(request.op());
-        request.into()
-    }
-
-    /// This handle makes a request.
+    /// This handle makes a request with this operation.
     fn makes(&self, op: OpCode) {
         let observer = self.manner.as_ref().and_then(|it| it.observer.as_ref());
         if let Some(observer) = observer {
             observer(op);
         }
+    }
+
+    /// This handle makes these requests. Returns how many bytes they have.
+    fn makes_all<'a>(&self, requests: impl IntoIterator<Item = &'a Encoded>) -> usize {
+        let made = requests.into_iter().inspect(|it| self.makes(it.op()));
+        made.map(Encoded::len).sum()
     }
 
     /// The server and the session of a reply, if no other connection was made since then.
@@ -336,9 +334,9 @@ impl Client {
     fn ask(
         &self,
         node: &str,
-        request: Request,
+        request: impl Into<Encoded>,
     ) -> impl Future<Output = Result<Response, Error>> + Send {
-        let submitted = self.raw().submit_with_backpressure([request]);
+        let submitted = self.raw().submit_with_backpressure([request.into()]);
         async move {
             let [reply] = submitted.await;
             reply.await.map_err(|error| error.on(node))

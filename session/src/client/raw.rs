@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{Acls, OpCode, Request, SessionId, WatcherType, Zxid};
+use lockkeeper_proto::{Acls, OpCode, SessionId, WatcherType, Zxid};
 
 use super::{
     Client, Clock, PendingReply, capacity::options, shared::Core, sleep::Sleep, sync::BoxFuture,
@@ -48,10 +48,6 @@ impl Client {
 }
 
 impl Raw<'_> {
-    pub(crate) fn client(&self) -> &Client {
-        self.client
-    }
-
     /// The same layer, with requests that are sent within this session only.
     ///
     /// Once that session has ended, the client never sends them: the replies are
@@ -73,8 +69,8 @@ impl Raw<'_> {
     /// used up, it takes from a reserve of the same size. When the reserve is used up too, the
     /// request fails with [`TooManyRequests`](crate::ErrorKind::TooManyRequests). If you can wait,
     /// call [`submit_with_backpressure`](Self::submit_with_backpressure).
-    pub fn submit<const N: usize>(self, requests: [Request; N]) -> [PendingReply; N] {
-        let requests = requests.map(|request| self.client.encode(request));
+    pub fn submit<const N: usize>(self, requests: [Encoded; N]) -> [PendingReply; N] {
+        self.client.makes_all(&requests);
         self.client.shared.act(|core| {
             let now = core.clock.now();
             let options = options(self.client.deadline(), now);
@@ -99,13 +95,13 @@ impl Raw<'_> {
     /// ahead of all waiting callers. No other request comes between the requests of one call.
     pub fn submit_with_backpressure<const N: usize>(
         self,
-        requests: [Request; N],
+        requests: [Encoded; N],
     ) -> impl Future<Output = [PendingReply; N]> + Send {
-        let requests = requests.map(|request| self.client.encode(request));
-        let bytes = requests.iter().map(Encoded::len).sum();
-        self.client.when_capacity(bytes, move |core, now, options| {
-            requests.map(|request| core.submit(self.within, now, request, options))
-        })
+        let bytes = self.client.makes_all(&requests);
+        self.client
+            .when_capacity(None, bytes, move |core, now, options| {
+                requests.map(|request| core.submit(self.within, now, request, options))
+            })
     }
 
     /// As [`submit_with_backpressure`](Self::submit_with_backpressure), if `is_allowed` says so
@@ -117,16 +113,15 @@ impl Raw<'_> {
     #[doc(hidden)]
     pub async fn submit_if<const N: usize>(
         self,
-        requests: [Request; N],
+        requests: [Encoded; N],
         is_allowed: impl FnOnce() -> bool + Send + Unpin,
     ) -> Option<[PendingReply; N]> {
-        let requests = requests.map(|request| self.client.encode(request));
-        let bytes = requests.iter().map(Encoded::len).sum();
+        let bytes = self.client.makes_all(&requests);
         let submit = move |core: &mut Core, now: Instant, options: RequestOptions| {
             let queued = || requests.map(|it| core.submit(self.within, now, it, options));
             is_allowed().then(queued)
         };
-        self.client.when_capacity(bytes, submit).await
+        self.client.when_capacity(None, bytes, submit).await
     }
 
     /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for a list of requests. A
@@ -142,38 +137,34 @@ impl Raw<'_> {
     #[must_use = "the replies say whether the requests succeeded"]
     pub fn submit_all_with_backpressure<'a>(
         self,
-        requests: Vec<Request>,
+        requests: Vec<Encoded>,
     ) -> BoxFuture<'a, Vec<PendingReply>>
     where
         Self: 'a,
     {
-        Box::pin(self.submit_all(requests))
-    }
-
-    async fn submit_all(self, requests: Vec<Request>) -> Vec<PendingReply> {
-        let mut replies = Vec::with_capacity(requests.len());
-        let requests = requests.into_iter().map(|it| self.client.encode(it));
-        let mut requests: VecDeque<_> = requests.collect();
-        let mut first_options = None;
-        while let Some(first) = requests.front() {
-            let bytes = first.len();
-            let submit = |core: &mut Core, now: Instant, options: RequestOptions| {
-                let fits = |core: &Core, request: &Encoded| {
-                    core.machine.has_capacity(now, request.len(), &options)
+        Box::pin(async move {
+            let mut replies = Vec::with_capacity(requests.len());
+            self.client.makes_all(&requests);
+            let mut requests = VecDeque::from(requests);
+            let mut first_options = None;
+            while let Some(first) = requests.front() {
+                let bytes = first.len();
+                let submit = |core: &mut Core, now: Instant, options: RequestOptions| {
+                    let fits = |core: &Core, request: &Encoded| {
+                        core.machine.has_capacity(now, request.len(), &options)
+                    };
+                    while requests.front().is_some_and(|next| fits(core, next))
+                        && let Some(request) = requests.pop_front()
+                    {
+                        replies.push(core.submit(self.within, now, request, options));
+                    }
+                    options
                 };
-                while requests.front().is_some_and(|next| fits(core, next))
-                    && let Some(request) = requests.pop_front()
-                {
-                    replies.push(core.submit(self.within, now, request, options));
-                }
-                options
-            };
-            let submitted = self
-                .client
-                .when_capacity_since(first_options, bytes, submit);
-            first_options = Some(submitted.await);
-        }
-        replies
+                let submitted = self.client.when_capacity(first_options, bytes, submit);
+                first_options = Some(submitted.await);
+            }
+            replies
+        })
     }
 
     /// What the caller keeps for this client: the value of this type. It is made at the first call,
@@ -210,10 +201,9 @@ impl Raw<'_> {
     /// Moves to another server, if there is one, and does not come back for a minute. For a layer
     /// that has seen the present server show what its leader does not have.
     pub fn leave_server(self) {
-        self.client.shared.act(|core| {
-            let now = core.clock.now();
-            core.machine.leave_server(now);
-        });
+        self.client
+            .shared
+            .act(|core| core.machine.leave_server(core.clock.now()));
     }
 
     /// Returns a future that ends at the next change of the session's

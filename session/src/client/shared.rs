@@ -18,7 +18,7 @@ use std::{
     time::Instant,
 };
 
-use lockkeeper_proto::{Acls, CreateMode, OpCode, Response, SessionId, WatcherType, path};
+use lockkeeper_proto::{Acls, CreateMode, OpCode, Response, SessionId, path};
 
 use super::{
     capacity_queue::CapacityQueue,
@@ -193,12 +193,19 @@ impl Shared {
             let now = core.clock.now();
             let woken = core.woken(now);
             drop(core);
-            self.deliver(deliveries.drain(..));
-            woken.into_iter().for_each(Waker::wake);
+            self.deliver(&mut deliveries);
+            wake(woken);
         } else if let Some(driver) = core.driver.take() {
             drop(core);
             driver.wake();
         }
+    }
+
+    /// The same, and wakes the callers whose turn has come.
+    pub(crate) fn acted_at(&self, mut core: MutexGuard<'_, Core>, now: Instant) {
+        let woken = core.woken(now);
+        self.acted(core);
+        wake(woken);
     }
 
     /// Ends the session.
@@ -215,8 +222,12 @@ impl Shared {
         self.snapshot.changed().notify_waiters();
     }
 
-    pub(crate) fn deliver(&self, deliveries: impl Iterator<Item = Delivery>) {
-        for delivery in deliveries {
+    pub(crate) fn deliver(&self, deliveries: &mut Vec<Delivery>) {
+        // In every second turn of a driver there is none.
+        if deliveries.is_empty() {
+            return;
+        }
+        for delivery in deliveries.drain(..) {
             match delivery {
                 Delivery::Reply(sender, result) => drop(sender.send(result)),
                 Delivery::Event(sender, result) => drop(sender.send(result)),
@@ -301,10 +312,12 @@ impl Core {
         now: Instant,
         request: Encoded,
         options: RequestOptions,
+        listener: Listener,
     ) -> (PendingReply, Option<WatchId>) {
         let (sender, receiver) = oneshot::channel();
         let op = request.op();
         let id = self.machine.submit(now, sender, request, options);
+        self.listeners.extend(id.map(|id| (id, listener)));
         (PendingReply { op, receiver }, id)
     }
 
@@ -315,13 +328,9 @@ impl Core {
         request: Encoded,
         options: RequestOptions,
     ) -> (PendingReply, Option<(WatchId, EventReceiver)>) {
-        let (reply, id) = self.submit_watching(now, request, options);
-        let watch = id.map(|id| {
-            let (sender, receiver) = oneshot::channel();
-            self.listeners.insert(id, Listener::Once(sender));
-            (id, receiver)
-        });
-        (reply, watch)
+        let (sender, receiver) = oneshot::channel();
+        let (reply, id) = self.submit_watching(now, request, options, Listener::Once(sender));
+        (reply, id.map(|id| (id, receiver)))
     }
 
     /// Submits a request that leaves a persistent watch.
@@ -332,13 +341,10 @@ impl Core {
         options: RequestOptions,
         capacity: usize,
     ) -> (PendingReply, Option<(WatchId, Arc<EventQueue>)>) {
-        let (reply, id) = self.submit_watching(now, request, options);
-        let listener = id.map(|id| {
-            let queue = Arc::new(EventQueue::new(capacity));
-            self.listeners.insert(id, Listener::Always(queue.clone()));
-            (id, queue)
-        });
-        (reply, listener)
+        let queue = Arc::new(EventQueue::new(capacity));
+        let listener = Listener::Always(queue.clone());
+        let (reply, id) = self.submit_watching(now, request, options, listener);
+        (reply, id.map(|id| (id, queue)))
     }
 
     /// Watches nodes with one request. The events of all of them go to one queue.
@@ -365,10 +371,6 @@ impl Core {
         receiver
     }
 
-    pub(crate) fn remove_watches(&mut self, path: &str, watcher_type: WatcherType) -> usize {
-        self.machine.remove_watches(path, watcher_type)
-    }
-
     pub(crate) fn cancel(&mut self, id: WatchId) {
         self.listeners.remove(&id);
         self.machine.cancel(id);
@@ -379,7 +381,7 @@ impl Core {
     pub(crate) fn woken(&mut self, now: Instant) -> Vec<Waker> {
         let mut woken = Vec::new();
         self.capacity_queue.woken(now, &self.machine, &mut woken);
-        if !self.timers.is_empty() {
+        if self.timers.next().is_some() {
             let all = self.machine.link().is_ended();
             self.timers.fire(|due| all || due <= now, &mut woken);
         }
@@ -430,6 +432,13 @@ impl Listener {
             (Self::Always(queue), Err(error)) => Some(Delivery::End(queue, error)),
             (Self::Always(_), Ok(_)) => None,
         }
+    }
+}
+
+/// Wakes these tasks. Mostly there is none.
+pub(crate) fn wake(woken: Vec<Waker>) {
+    if !woken.is_empty() {
+        woken.into_iter().for_each(Waker::wake);
     }
 }
 

@@ -3,7 +3,6 @@
 use std::{
     future::Future,
     mem,
-    num::NonZeroU64,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -21,8 +20,8 @@ const YEARS_30: Duration = Duration::from_secs(86400 * 365 * 30);
 pub struct Sleep {
     shared: Arc<Shared>,
     until: Instant,
-    /// The number of the timer, once the future was polled.
-    number: Option<NonZeroU64>,
+    /// The number of the timer; 0 until the future was polled.
+    number: u64,
 }
 
 impl Sleep {
@@ -35,7 +34,7 @@ impl Sleep {
         Self {
             shared: shared.clone(),
             until,
-            number: None,
+            number: 0,
         }
     }
 }
@@ -52,21 +51,17 @@ impl Future for Sleep {
         if core.machine.link().is_ended() || this.until <= core.clock.now() {
             return Poll::Ready(());
         }
-        let Some(number) = this.number else {
+        if this.number == 0 {
             let is_first = core.timers.next().is_none_or(|next| this.until < next);
-            core.timers.last = core.timers.last.saturating_add(1);
-            let number = core.timers.last;
-            let waker = cx.waker().clone();
-            core.timers.waiting.insert((this.until, number), waker);
+            this.number = core.timers.add(this.until, cx.waker().clone());
             let driver = core.driver.take_if(|_| is_first);
             drop(core);
-            this.number = Some(number);
             if let Some(driver) = driver {
                 driver.wake();
             }
             return Poll::Pending;
-        };
-        let Some(waker) = core.timers.waiting.get_mut(&(this.until, number)) else {
+        }
+        let Some(waker) = core.timers.waker((this.until, this.number)) else {
             return Poll::Ready(());
         };
         if !waker.will_wake(cx.waker()) {
@@ -82,13 +77,9 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if let Some(number) = self.number {
-            let waker = self
-                .shared
-                .lock()
-                .timers
-                .waiting
-                .remove(&(self.until, number));
+        if self.number > 0 {
+            let timer = (self.until, self.number);
+            let waker = self.shared.lock().timers.remove(timer);
             // Dropped after the lock was released, as above.
             drop(waker);
         }

@@ -3,41 +3,63 @@
 //! Not here: the future that waits for one (`sleep`), the deadlines of the session
 //! (`machine::timers`).
 
-use std::{collections::BTreeMap, num::NonZeroU64, task::Waker, time::Instant};
+use std::{collections::VecDeque, task::Waker, time::Instant};
 
 /// The timers of a client that are being waited for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Timers {
-    /// By the time at which they fire.
-    pub(super) waiting: BTreeMap<(Instant, NonZeroU64), Waker>,
-    pub(super) last: NonZeroU64,
+    /// By the time at which they fire, and by their numbers. Mostly a new one is the last.
+    waiting: VecDeque<(Timer, Waker)>,
+    last: u64,
 }
 
-impl Default for Timers {
-    fn default() -> Self {
-        Self {
-            waiting: BTreeMap::new(),
-            last: NonZeroU64::MIN,
-        }
-    }
-}
+/// How many timers there is always room for, once there were as many.
+const SPARE: usize = 16;
+
+/// When a timer fires, and its number.
+pub(super) type Timer = (Instant, u64);
 
 impl Timers {
     /// When the next timer fires.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.waiting.first_key_value().map(|((due, _), _)| *due)
+        self.waiting.front().map(|((due, _), _)| *due)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+    /// Adds a timer, and returns its number.
+    pub(super) fn add(&mut self, due: Instant, waker: Waker) -> u64 {
+        self.last += 1;
+        let timer = (due, self.last);
+        let place = self.waiting.partition_point(|(other, _)| *other < timer);
+        self.waiting.insert(place, (timer, waker));
+        self.last
+    }
+
+    fn place(&self, timer: Timer) -> Option<usize> {
+        let place = self.waiting.binary_search_by_key(&timer, |(it, _)| *it);
+        place.ok()
+    }
+
+    /// Whom this timer wakes, if it has not fired.
+    pub(super) fn waker(&mut self, timer: Timer) -> Option<&mut Waker> {
+        let place = self.place(timer)?;
+        self.waiting.get_mut(place).map(|(_, waker)| waker)
+    }
+
+    pub(super) fn remove(&mut self, timer: Timer) -> Option<Waker> {
+        // A burst has left much room.
+        if self.waiting.len() < self.waiting.capacity() / 8 {
+            self.waiting.shrink_to(SPARE);
+        }
+        let place = self.place(timer)?;
+        self.waiting.remove(place).map(|(_, waker)| waker)
     }
 
     /// Takes the timers from the first one on that are due.
     pub(crate) fn fire(&mut self, is_due: impl Fn(Instant) -> bool, woken: &mut Vec<Waker>) {
-        while let Some(first) = self.waiting.first_entry()
-            && is_due(first.key().0)
+        while self.next().is_some_and(&is_due)
+            && let Some((_, waker)) = self.waiting.pop_front()
         {
-            woken.push(first.remove());
+            woken.push(waker);
         }
     }
 }

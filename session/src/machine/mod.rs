@@ -232,13 +232,8 @@ impl<T> Machine<T> {
     /// callers that cannot wait: the release of a lock in a `Drop` must not fail because other
     /// callers submit much.
     #[must_use]
-    pub fn has_capacity(
-        &self,
-        now: Instant,
-        request_bytes: usize,
-        options: &RequestOptions,
-    ) -> bool {
-        self.link.is_closing() || options.is_over(now) || self.requests.has_capacity(request_bytes)
+    pub fn has_capacity(&self, now: Instant, bytes: usize, options: &RequestOptions) -> bool {
+        self.link.is_closing() || options.is_over(now) || self.requests.has_capacity(bytes)
     }
 
     /// Adds an identity, on this connection and on every later one.

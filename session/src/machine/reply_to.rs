@@ -1,9 +1,7 @@
 //! What a reply is for, and how the watches speak to the world and to the requests.
 
-use lockkeeper_proto::Request;
-
 use super::{
-    Event, Notice, Output, WatchId,
+    Encoded, Event, Notice, Output, WatchId,
     outbox::Outbox,
     requests::Requests,
     watches::{Ask, PendingWatch, Tell},
@@ -41,12 +39,10 @@ impl<T> Tell for Voice<'_, T> {
         self.out.push(Output::Notice(id, notice));
     }
 
-    fn send(&mut self, request: Request, ask: Ask) -> Result<u64, Error> {
+    fn send(&mut self, request: Encoded, ask: Ask) -> Result<u64, Error> {
         match self.requests.unsupported(request.op()) {
             Some(error) => Err(error),
-            None => Ok(self
-                .requests
-                .push(request.into(), ReplyTo::Watches(ask), None)),
+            None => Ok(self.requests.push(request, ReplyTo::Watches(ask), None)),
         }
     }
 }

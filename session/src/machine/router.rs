@@ -6,12 +6,11 @@
 use std::time::Instant;
 
 use lockkeeper_proto::{
-    ErrorCode, OpCode, Request, Response, Version, WatcherEvent, Xid, Zxid,
+    ErrorCode, OpCode, Request, Response, WatcherEvent, Xid, Zxid,
     frame::{FrameError, PREFIX_LEN},
     header::ReplyHeader,
     jute::{Decode, DecodeError, Reader},
-    multi::MultiRequest,
-    records::{AuthPacket, CheckVersionRequest, Empty},
+    records::{AuthPacket, Empty},
 };
 
 use super::{
@@ -77,7 +76,7 @@ impl<T> Machine<T> {
         let watches = self.watches.restore(newest, config.max_request);
         for (request, ask) in watches.into_iter().rev() {
             let reply_to = ReplyTo::Watches(ask);
-            self.requests.push_front(request.into(), reply_to);
+            self.requests.push_front(request, reply_to);
         }
         for auth in config.auth.iter().rev() {
             let reply_to = ReplyTo::Identity(None, auth.scheme.clone());
@@ -406,14 +405,9 @@ impl<T> Machine<T> {
         }
         self.hear();
         if is_due(self.proof_deadline()) {
-            // A transaction that changes nothing.
-            let check = Request::Check(CheckVersionRequest {
-                path: "/".to_owned(),
-                version: Version::ANY,
-            });
-            let request = Request::Multi(MultiRequest { ops: vec![check] });
             self.lease.is_writing(true);
-            self.requests.push(request.into(), ReplyTo::Proof, None);
+            let request = Encoded::check("/".to_owned());
+            self.requests.push(request, ReplyTo::Proof, None);
         }
     }
 

@@ -8,7 +8,7 @@ use lockkeeper_proto::{
     records::{CreateRequest, SyncRequest},
 };
 use lockkeeper_server::Server;
-use lockkeeper_session::{Client, Effect, Error, ErrorKind};
+use lockkeeper_session::{Client, Effect, Error, ErrorKind, machine::Encoded};
 use tokio::task::JoinHandle;
 
 use super::{
@@ -55,9 +55,9 @@ async fn all_succeed(tasks: Creates) {
     }
 }
 
-fn sync() -> Request {
+fn sync() -> Encoded {
     let path = "/".to_owned();
-    Request::Sync(SyncRequest { path })
+    Request::Sync(SyncRequest { path }).into()
 }
 
 #[tokio::test]
@@ -129,12 +129,12 @@ async fn a_list_longer_than_the_capacity_is_sent_in_parts() {
     server.faults().stall();
     let create = |number: usize| {
         let path = format!("/{number:02}");
-        Request::Create2(CreateRequest {
+        Encoded::from(Request::Create2(CreateRequest {
             path,
             data: None,
             acl: Some(Acls::Borrowed(Acl::OPEN_UNSAFE)),
             flags: mode.flags(),
-        })
+        }))
     };
     let list = (0..30).map(create).collect();
     let raw = client.raw();

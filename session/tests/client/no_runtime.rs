@@ -63,7 +63,7 @@ fn every_request_is_answered() {
             one.read_transaction().get_data("/a").commit().await?;
             let deadline = one.with_deadline(Duration::from_secs(3600));
             deadline.get_data("/a").await?;
-            let sync = || Request::Sync(SyncRequest { path: "/".into() });
+            let sync = || Request::Sync(SyncRequest { path: "/".into() }).into();
             let [reply] = one.raw().submit([sync()]);
             reply.await?;
             let [reply] = one.raw().submit_with_backpressure([sync()]).await;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use lockkeeper_proto::{ErrorCode, Request, records::SyncRequest};
-use lockkeeper_session::{Client, Connector, Effect, State, Transport};
+use lockkeeper_session::{Client, Connector, Effect, State, Transport, machine::Encoded};
 use lockkeeper_test_support::scripted::{ID, Peer, greeting};
 use tokio::{
     io::{BufWriter, DuplexStream},
@@ -114,9 +114,9 @@ async fn piped(capacity: usize) -> (Client, Peer, Pipes) {
     (client.unwrap(), pipe, pipes)
 }
 
-fn sync(length: usize) -> Request {
+fn sync(length: usize) -> Encoded {
     let path = format!("/{}", "x".repeat(length));
-    Request::Sync(SyncRequest { path })
+    Request::Sync(SyncRequest { path }).into()
 }
 
 /// In an earlier version such requests stayed in the client after the socket had taken the data

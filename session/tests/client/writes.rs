@@ -2,7 +2,7 @@
 
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Request, records::SyncRequest};
 use lockkeeper_server::When;
-use lockkeeper_session::Client;
+use lockkeeper_session::{Client, machine::Encoded};
 
 use super::{
     counting::Tally,
@@ -18,9 +18,9 @@ async fn counted(server: &lockkeeper_server::Server) -> (Client, Tally) {
     (client, tally)
 }
 
-fn sync() -> Request {
+fn sync() -> Encoded {
     let path = "/".to_owned();
-    Request::Sync(SyncRequest { path })
+    Request::Sync(SyncRequest { path }).into()
 }
 
 /// The driver may run on another thread between the two requests. Both enter the queue under one

@@ -305,9 +305,7 @@ fn bound_to(identity: &NodeIdentity, session: Option<SessionId>) -> Raw<'_> {
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper_proto::{
-        CreateMode, ErrorCode, OpCode, Request, Version, records::Create2Response,
-    };
+    use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version, records::Create2Response};
     use lockkeeper_server::{Server, When};
     use lockkeeper_session::Client;
 
@@ -433,10 +431,7 @@ mod tests {
                 .await;
             task.life.node().cloned()
         };
-        let Request::Create2(create) = identity.create_request() else {
-            panic!("a queue creates its nodes with create2");
-        };
-        let path = create.path;
+        let path = path::join(&identity.directory.parent, &identity.prefix());
         let mode = CreateMode::EphemeralSequential;
         let others = other.create(&path, "", mode).await.unwrap();
         assert_eq!(find(&identity).await, None);

@@ -78,7 +78,7 @@ impl Waiter {
         far.pop();
         let look = |node: &Arc<str>| {
             let path = path::join(&directory.server_path, node);
-            Request::Exists(ExistsRequest { path, watch: false })
+            Request::Exists(ExistsRequest { path, watch: false }).into()
         };
         let requests = far.iter().map(look).collect();
         let raw = directory.client.raw();

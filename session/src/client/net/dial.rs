@@ -5,7 +5,6 @@
 //! that takes too long.
 
 use std::{
-    collections::HashMap,
     fmt,
     future::{Future, poll_fn},
     io,
@@ -49,22 +48,29 @@ const MOST_TURNS: usize = 1024;
 #[derive(Debug)]
 struct Turns {
     first: usize,
-    /// With the addresses of the last answer.
-    of: HashMap<Endpoint, (usize, Vec<SocketAddr>)>,
+    /// Servers, each with its next index and the addresses of the last answer.
+    of: Vec<(Endpoint, usize, Vec<SocketAddr>)>,
 }
 
 impl Turns {
     /// The index of the first address in this attempt at this server, and the known addresses.
     fn next(&mut self, server: &Endpoint) -> (usize, Vec<SocketAddr>) {
-        if self.of.len() == MOST_TURNS && !self.of.contains_key(server) {
+        if let Some((_, next, known)) = self.of(server) {
+            let turn = *next;
+            *next = turn.wrapping_add(1);
+            return (turn, known.clone());
+        }
+        if self.of.len() == MOST_TURNS {
             self.of.clear();
             self.first = self.first.wrapping_add(1);
         }
-        let entry = self.of.entry(server.clone());
-        let (next, known) = entry.or_insert_with(|| (self.first, Vec::new()));
-        let turn = *next;
-        *next = turn.wrapping_add(1);
-        (turn, known.clone())
+        self.of
+            .push((server.clone(), self.first.wrapping_add(1), Vec::new()));
+        (self.first, Vec::new())
+    }
+
+    fn of(&mut self, server: &Endpoint) -> Option<&mut (Endpoint, usize, Vec<SocketAddr>)> {
+        self.of.iter_mut().find(|(it, ..)| it == server)
     }
 }
 
@@ -81,7 +87,7 @@ impl Dialer {
         Self {
             turns: Arc::new(Mutex::new(Turns {
                 first,
-                of: HashMap::new(),
+                of: Vec::new(),
             })),
         }
     }
@@ -108,7 +114,7 @@ impl Dialer {
         let connect = |addresses| first_of(in_turn(addresses, turn), &connect);
         let mut fresh = pin!(async {
             let fresh = fresh.await?;
-            if let Some((_, known)) = lock(&self.turns).of.get_mut(server) {
+            if let Some((_, _, known)) = lock(&self.turns).of(server) {
                 known.clone_from(&fresh);
             }
             Ok::<_, io::Error>(fresh)
@@ -130,11 +136,16 @@ impl Dialer {
 }
 
 /// The addresses in the order in which this attempt tries them.
-fn in_turn(mut addresses: Vec<SocketAddr>, turn: usize) -> Vec<SocketAddr> {
-    addresses.sort_unstable();
-    addresses.dedup();
-    begin_with(&mut addresses, turn);
-    addresses
+fn in_turn(addresses: Vec<SocketAddr>, turn: usize) -> Vec<SocketAddr> {
+    // They are few: the code of a sort would be longer than this.
+    let mut sorted = Vec::new();
+    for address in addresses {
+        if let Err(place) = sorted.binary_search(&address) {
+            sorted.insert(place, address);
+        }
+    }
+    begin_with(&mut sorted, turn);
+    sorted
 }
 
 /// Rotates the list so that it begins with this index, and cuts it.
@@ -322,7 +333,7 @@ mod tests {
             host: format!("zk{number}"),
             port: 2181,
         };
-        let of = HashMap::new();
+        let of = Vec::new();
         let mut turns = Turns { first: 7, of };
         for attempt in 0..4 {
             for number in 0..2 {

@@ -4,7 +4,6 @@
 //! Not here: what is in a frame (`lockkeeper-proto`), and the driver that reads and writes.
 
 use std::{
-    io,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -75,17 +74,20 @@ impl Frames {
 
     /// Sends these bytes as far as the stream takes them now, and removes what it took.
     pub(crate) fn write(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Result<(), Cause> {
-        let result = |error: &io::Error| Cause::from(error);
         while !out.is_empty() {
             match Pin::new(&mut *self.stream).poll_write(cx, out) {
                 Poll::Pending => return Ok(()),
                 Poll::Ready(Ok(0)) => return Err(Cause::ClosedByServer),
-                Poll::Ready(written) => out.advance(written.map_err(|error| result(&error))?),
+                Poll::Ready(written) => match written.map_err(|error| Cause::from(&error))? {
+                    // Its room begins at the front again.
+                    all if all == out.len() => out.clear(),
+                    part => out.advance(part),
+                },
             }
         }
         // A TLS stream may buffer what was written.
         match Pin::new(&mut *self.stream).poll_flush(cx) {
-            Poll::Ready(Err(error)) => Err(result(&error)),
+            Poll::Ready(Err(error)) => Err(Cause::from(&error)),
             _ => Ok(()),
         }
     }

@@ -25,7 +25,7 @@ impl Raw<'_> {
             path: self.client.resolve(path)?,
             watch: false,
         };
-        let request = [Request::GetChildren(request)];
+        let request = [Request::GetChildren(request).into()];
         let [reply] = self.submit_with_backpressure(request).await;
         let reply = reply.await.map_err(|error| error.on(path))?;
         record_of!(reply, GetChildren).map(|list| list.children)

@@ -100,7 +100,8 @@ impl Client {
             let (mode, acl) = (CreateMode::Persistent, self.shared.default_acl.clone());
             create_request((*level).to_owned(), Bytes::new(), mode, acl)
         };
-        let requests = levels.iter().map(make).chain([node.clone()]).collect();
+        let requests = levels.iter().map(make).chain([node.clone()]);
+        let requests = requests.map(Into::into).collect();
         let mut replies = self.raw().submit_all_with_backpressure(requests).await;
         let Some(last) = replies.pop() else {
             return Err(crate::client::shared::driver_gone());

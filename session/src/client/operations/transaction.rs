@@ -169,7 +169,7 @@ impl Transaction {
             return Err(error.into());
         }
         let asked = self.request.ops.len();
-        let requests = [Request::Multi(self.request)];
+        let requests = [Request::Multi(self.request).into()];
         let mut raw = self.client.raw();
         if let Some(session) = self.within {
             raw = raw.within(session);

@@ -7,12 +7,12 @@ use lockkeeper_proto::{
     records::{ExistsRequest, GetChildrenRequest, GetDataRequest, GetDataResponse},
 };
 
-use crate::Error;
 use crate::client::{
     Client, PendingReply, Watcher,
     operations::reply::{record_of, stat_if_there},
     shared::{Core, driver_gone},
 };
+use crate::{Error, machine::Encoded};
 
 impl Client {
     /// Like [`exists`](Self::exists), and watches the node.
@@ -145,12 +145,12 @@ impl Client {
     /// refused before it was sent.
     pub(crate) async fn submit_watching(
         &self,
-        request: Request,
+        request: impl Into<Encoded>,
     ) -> (PendingReply, Result<Watcher, Error>) {
-        let request = self.encode(request);
-        let bytes = request.len();
+        let request = request.into();
+        let bytes = self.makes_all([&request]);
         let submit = |core: &mut Core, now, options| core.reply_and_watch(now, request, options);
-        let (reply, watch) = self.when_capacity(bytes, submit).await;
+        let (reply, watch) = self.when_capacity(None, bytes, submit).await;
         let watcher = watch
             .map(|(id, events)| Watcher::new(self.shared.clone(), id, events))
             .ok_or_else(driver_gone);

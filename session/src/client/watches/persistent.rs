@@ -7,12 +7,12 @@ use lockkeeper_proto::{
     records::{AddWatchRequest, CheckWatchesRequest},
 };
 
-use crate::Error;
 use crate::client::{
     Client, PersistentWatcher,
     operations::reply::record_of,
     shared::{Core, driver_gone},
 };
+use crate::{Error, machine::Encoded};
 
 impl Client {
     /// Watches a node until the watcher is dropped. Servers from 3.6.0.
@@ -114,13 +114,13 @@ impl Client {
         mode: AddWatchMode,
         events: usize,
     ) -> Result<PersistentWatcher, Error> {
-        let request = self.encode(Request::AddWatch(AddWatchRequest {
+        let request = Encoded::from(Request::AddWatch(AddWatchRequest {
             path: self.resolve(path)?,
             mode,
         }));
-        let bytes = request.len();
+        let bytes = self.makes_all([&request]);
         let add = |core: &mut Core, now, options| core.add_watch(now, request, options, events);
-        let (reply, listener) = self.when_capacity(bytes, add).await;
+        let (reply, listener) = self.when_capacity(None, bytes, add).await;
         // Made before the reply is awaited, so that dropping this future also drops the watcher.
         let watcher = listener
             .map(|(id, queue)| PersistentWatcher::new(self.shared.clone(), id, queue, path, mode));
@@ -211,6 +211,6 @@ impl Client {
         let path = self.resolve(path)?;
         Ok(self
             .shared
-            .act(|core| core.remove_watches(&path, watcher_type)))
+            .act(|core| core.machine.remove_watches(&path, watcher_type)))
     }
 }

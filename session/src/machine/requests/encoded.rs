@@ -5,10 +5,12 @@ use std::fmt;
 
 use bytes::BytesMut;
 use lockkeeper_proto::{
-    OpCode, Request, Xid,
+    OpCode, Request, Version, Xid,
     frame::{self, PREFIX_LEN},
     header::RequestHeader,
     jute::{Decode, Encode},
+    multi::MultiRequest,
+    records::CheckVersionRequest,
 };
 
 use super::asked::Asked;
@@ -41,6 +43,14 @@ pub struct Encoded {
 }
 
 impl Encoded {
+    /// A transaction that changes nothing: it only checks that this node is there.
+    #[must_use]
+    pub fn check(path: String) -> Self {
+        let version = Version::ANY;
+        let ops = vec![Request::Check(CheckVersionRequest { path, version })];
+        Request::Multi(MultiRequest { ops }).into()
+    }
+
     /// The operation.
     #[must_use]
     pub fn op(&self) -> OpCode {

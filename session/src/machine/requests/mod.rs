@@ -19,10 +19,7 @@ mod encoded;
 mod sent;
 mod support;
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    time::Instant,
-};
+use std::{collections::VecDeque, time::Instant};
 
 use bytes::BytesMut;
 use lockkeeper_proto::{OpCode, Xid, header::ReplyHeader};
@@ -77,8 +74,9 @@ pub(crate) enum Overdue<'a, R> {
 pub(crate) struct Requests<R> {
     waiting: VecDeque<Queued<R>>,
     in_flight: InFlight<R>,
-    /// The deadlines of callers, each with the number of its request.
-    deadlines: BTreeSet<(Instant, u64)>,
+    /// The deadlines of callers, each with the number of its request, in order. Mostly a new one is
+    /// the last.
+    deadlines: VecDeque<(Instant, u64)>,
     last_number: u64,
     /// Of the waiting requests of callers, without those of their frames.
     bytes: usize,
@@ -94,7 +92,7 @@ impl<R> Requests<R> {
         Self {
             waiting: VecDeque::new(),
             in_flight: InFlight::new(now),
-            deadlines: BTreeSet::new(),
+            deadlines: VecDeque::new(),
             last_number: 0,
             bytes: 0,
             support: Support::default(),
@@ -159,7 +157,9 @@ impl<R> Requests<R> {
         self.last_number += 1;
         let number = self.last_number;
         if let Some(deadline) = options.and_then(|options| options.deadline) {
-            self.deadlines.insert((deadline, number));
+            let deadline = (deadline, number);
+            let place = self.deadlines.partition_point(|other| *other < deadline);
+            self.deadlines.insert(place, deadline);
         }
         let queued = Queued {
             request,
@@ -248,8 +248,10 @@ impl<R> Requests<R> {
 
     /// The request is settled: its deadline counts no more.
     fn settle(&mut self, options: Option<RequestOptions>, number: u64) {
-        if let Some(deadline) = options.and_then(|options| options.deadline) {
-            self.deadlines.remove(&(deadline, number));
+        if let Some(deadline) = options.and_then(|options| options.deadline)
+            && let Ok(place) = self.deadlines.binary_search(&(deadline, number))
+        {
+            self.deadlines.remove(place);
         }
     }
 
@@ -313,15 +315,15 @@ impl<R> Requests<R> {
 
     /// When the first caller wants to wait no longer.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
+        self.deadlines.front().map(|(deadline, _)| *deadline)
     }
 
     /// A request whose deadline has come, with its options.
     pub(crate) fn overdue(&mut self, now: Instant) -> Option<(Overdue<'_, R>, RequestOptions)> {
-        while let Some(&(deadline, number)) = self.deadlines.first()
+        while let Some(&(deadline, number)) = self.deadlines.front()
             && deadline <= now
         {
-            self.deadlines.pop_first();
+            self.deadlines.pop_front();
             let index = self
                 .waiting
                 .binary_search_by_key(&number, |queued| queued.number);
@@ -358,6 +360,7 @@ impl<R> Requests<R> {
     /// Frees the room that a burst has left.
     pub(crate) fn give_back_room(&mut self) {
         give_back(&mut self.waiting);
+        give_back(&mut self.deadlines);
         self.in_flight.give_back_room();
     }
 }

@@ -9,6 +9,7 @@ use lockkeeper_proto::{
 };
 
 use super::kinds::Kinds;
+use crate::machine::Encoded;
 
 /// The most bytes of paths in one request, so that many watches do not make a frame that the server
 /// refuses.
@@ -60,7 +61,7 @@ impl Batches {
         }
     }
 
-    pub(super) fn finish(self) -> impl ExactSizeIterator<Item = Request> {
+    pub(super) fn finish(self) -> impl ExactSizeIterator<Item = Encoded> {
         self.requests.into_iter().map(narrow)
     }
 }
@@ -88,7 +89,7 @@ fn list(request: &mut SetWatches2, kind: Kinds) -> &mut Vec<String> {
 }
 
 /// The request for these watches that most servers know.
-fn narrow(watches: SetWatches2) -> Request {
+fn narrow(watches: SetWatches2) -> Encoded {
     if watches.persistent_watches.is_empty() && watches.persistent_recursive_watches.is_empty() {
         Request::SetWatches(SetWatches {
             relative_zxid: watches.relative_zxid,
@@ -96,7 +97,8 @@ fn narrow(watches: SetWatches2) -> Request {
             exist_watches: watches.exist_watches,
             child_watches: watches.child_watches,
         })
+        .into()
     } else {
-        Request::SetWatches2(watches)
+        Request::SetWatches2(watches).into()
     }
 }

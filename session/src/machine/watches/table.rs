@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeMap, iter, sync::Arc};
 
-use lockkeeper_proto::{ErrorCode, EventType, Request, WatcherType, Zxid, path};
+use lockkeeper_proto::{ErrorCode, EventType, WatcherType, Zxid, path};
 
 use super::{
     arrivals::{Arrivals, Bounds},
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind,
-    machine::{Event, Notice},
+    machine::{Encoded, Event, Notice},
 };
 
 /// How many events are kept back for lasting watches while they are restored. More are a flood.
@@ -68,7 +68,7 @@ pub(crate) trait Tell {
     ///
     /// # Errors
     /// The server does not know the operation.
-    fn send(&mut self, request: Request, ask: Ask) -> Result<u64, Error>;
+    fn send(&mut self, request: Encoded, ask: Ask) -> Result<u64, Error>;
 }
 
 /// The watches of a session.
@@ -444,7 +444,7 @@ impl Watches {
 
     /// The requests that restore all watches on a new connection. `newest` is the newest transaction
     /// that the client has seen.
-    pub(crate) fn restore(&mut self, newest: Zxid, max_request: usize) -> Vec<(Request, Ask)> {
+    pub(crate) fn restore(&mut self, newest: Zxid, max_request: usize) -> Vec<(Encoded, Ask)> {
         let unconfirmed = self.unconfirmed.take();
         let since = unconfirmed.map_or(newest, |since| since.min(newest));
         let mut batches = Batches::new(since, max_request);

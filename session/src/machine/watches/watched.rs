@@ -133,5 +133,5 @@ const REMOVALS: [(Kinds, WatcherType); 3] = [
 pub(super) fn remove(path: &str, watcher_type: WatcherType, out: &mut dyn Tell) {
     let path = path.to_owned();
     let request = RemoveWatchesRequest { path, watcher_type };
-    let _ = out.send(Request::RemoveWatches(request), Ask::Remove);
+    let _ = out.send(Request::RemoveWatches(request).into(), Ask::Remove);
 }
