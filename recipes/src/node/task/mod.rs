@@ -386,6 +386,20 @@ mod tests {
         assert!(!Arc::ptr_eq(&shared, &looks(&other)));
     }
 
+    /// It may have been sent on a later connection than the create, to a server that lags.
+    #[tokio::test]
+    async fn a_listing_behind_a_lost_create_is_not_used() {
+        let server = Server::start().await.unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let directory = identity(&client).await.directory;
+        let mut task = NodeTask::to_create(directory, Kind::Mutex);
+        server.faults().lose_reply(When::create());
+        task.begin().await;
+        assert!(task.listing.is_some());
+        task.receive().await.unwrap();
+        assert!(task.listing.is_none());
+    }
+
     /// Another contender sees our protection in a listing, and may create nodes under it. Each of
     /// 256 cost a barrier and a listing, and beyond that the client asked for ever: 22,000 requests
     /// in three seconds.
