@@ -1,5 +1,6 @@
-//! The memory of a waiter, beside its task. The allocator of this program counts by thread. The
-//! server and the holder are on other threads, so only the client of the waiters is counted.
+//! The memory of a waiter, beside its task, and of a session that holds a lock. The allocator of
+//! this program counts by thread. The servers are on other threads, so only the clients of the tests
+//! are counted.
 
 mod support;
 
@@ -96,4 +97,38 @@ fn a_waiter_takes_at_most_two_kibibytes() {
     let [few, many] = [1_000, 10_000].map(beside_the_tasks);
     assert!(many <= 10_000 * 2_000, "{many} bytes for 10,000 waiters");
     assert!(many - few <= 9_000 * 2_000, "{few} and {many} bytes");
+}
+
+/// The bytes that clients take, each with a session, a task and a held lock.
+fn of_sessions(count: u64) -> usize {
+    let apart = Apart::new();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let servers = apart.server.connect_string();
+    let all = allocation_counter::measure(|| {
+        runtime.block_on(async {
+            let mut guards = Vec::new();
+            for nth in 0..count {
+                let builder = Client::builder(&servers).unwrap();
+                let client = builder.session_timeout(Duration::from_secs(4)).connect();
+                let mutex = Mutex::new(&client.await.unwrap(), &format!("/own/{nth}")).unwrap();
+                guards.push(mutex.lock().await.unwrap());
+            }
+            let before = apart.quiet();
+            until!(apart.quiet() >= before + 6 * count);
+            std::mem::forget(guards);
+        });
+    });
+    println!(
+        "{count} sessions: {} bytes each",
+        bytes(&all) / usize::try_from(count).unwrap()
+    );
+    bytes(&all)
+}
+
+/// With the client's task, and what tokio keeps for its socket and its timer. Some sessions may have
+/// requests under way, and room for them.
+#[test]
+fn a_session_with_a_held_lock_takes_some_six_kilobytes() {
+    let [few, many] = [20, 220].map(of_sessions);
+    assert!(many - few <= 200 * 6_500, "{few} and {many} bytes");
 }

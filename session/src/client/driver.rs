@@ -56,6 +56,8 @@ pub(crate) struct Driver {
     deliveries: Vec<Delivery>,
     /// The next deadline at the end of the last turn.
     deadline: Option<Instant>,
+    /// Whether room is kept since the last tick that may not be needed.
+    owes_room: bool,
     /// Futures that run in the client's task. Only those are polled that were woken: a crowd that
     /// cleans up has thousands.
     background: FuturesUnordered<BoxFuture<'static, ()>>,
@@ -104,6 +106,7 @@ impl Driver {
             out: BytesMut::new(),
             deliveries: Vec::new(),
             deadline: None,
+            owes_room: false,
             background: FuturesUnordered::new(),
             span: tracing::info_span!("zookeeper"),
         }
@@ -159,6 +162,7 @@ impl Driver {
     /// Passes the inputs to the machine, and takes its outputs.
     fn turn(&mut self, cx: &Context<'_>, now: Instant) -> Turn {
         let mut commands = Vec::new();
+        let has_input = !self.inputs.is_empty();
         let mut core = self.shared.lock();
         // Whoever submits something after this turn has looked wakes the driver.
         if !core
@@ -181,6 +185,13 @@ impl Driver {
         if self.out.len() < WRITE_BACKLOG {
             core.machine.transmit(now, &mut self.out);
         }
+        // Behind the last reply to what a tick has sent: nothing needs the room until the next tick.
+        let is_idle = has_input && core.machine.outstanding() == 0;
+        let gives_back = self.owes_room && (is_due || is_idle);
+        if gives_back {
+            core.machine.give_back_room();
+        }
+        self.owes_room = is_due || self.owes_room && !gives_back;
         let woken = core.woken(now);
         let turn = Turn {
             deadline: core.next_deadline(),
@@ -199,7 +210,7 @@ impl Driver {
         }
         self.shared.deliver(&mut self.deliveries);
         wake(woken);
-        if is_due {
+        if gives_back {
             self.give_back_room();
         }
         turn

@@ -459,8 +459,8 @@ impl<T> Machine<T> {
         due.filter(|_| !self.link.is_moving())
     }
 
-    /// Frees the room that a burst of requests has left.
-    fn give_back_room(&mut self) {
+    /// Frees the room that requests have left. Call it now and then, best while none is under way.
+    pub fn give_back_room(&mut self) {
         self.requests.give_back_room();
         self.watches.give_back_room();
         self.out.give_back_room();

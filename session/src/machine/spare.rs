@@ -2,8 +2,12 @@
 
 use std::collections::VecDeque;
 
-/// Frees what a queue does not need now, and would not need for a few elements more.
+/// Frees what a queue does not need now, and would not need for a few elements more; all of it if the
+/// queue is empty.
 pub(crate) fn give_back<E>(queue: &mut VecDeque<E>) {
+    if queue.is_empty() {
+        *queue = VecDeque::new();
+    }
     queue.shrink_to(SPARE.max(queue.len()));
 }
 

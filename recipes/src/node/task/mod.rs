@@ -94,7 +94,11 @@ impl NodeTask {
         Box::pin(async move {
             loop {
                 match self.life.next() {
-                    Next::Rest => return Ok(()),
+                    Next::Rest => {
+                        // A node that is there may stay for long, and needs none of this.
+                        self.trouble.take_if(|_| self.life.is_live());
+                        return Ok(());
+                    }
                     Next::Send(ask) => {
                         if let Some(trouble) = &mut self.trouble {
                             trouble.backoff.pause().await;
