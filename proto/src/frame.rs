@@ -56,6 +56,7 @@ pub fn split(stream: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Frame
 /// # Errors
 /// [`EncodeError`] when a field or the message is too long for its length prefix. `out` is then
 /// unchanged.
+#[inline]
 pub fn append(
     out: &mut BytesMut,
     write: impl FnOnce(&mut Writer<'_>),

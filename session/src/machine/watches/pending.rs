@@ -40,6 +40,7 @@ pub(crate) struct Leaves {
 }
 
 impl Leaves {
+    #[inline]
     pub(crate) fn of(request: &Request) -> Option<Self> {
         let (path, kind) = match request {
             Request::GetData(get) if get.watch => (&get.path, Kinds::DATA),
