@@ -7,7 +7,8 @@
 //! One run is the history of one session: at random times it is touched, writes, is silent, is
 //! closed, or moves to another server. Many runs share three servers. Meanwhile a follower's
 //! answers to pings are lost, a follower and a leader are stopped, a link is cut, also in one
-//! direction only, a leader loses its majority, and a leader is killed. `LOCKKEEPER_TEST_ROUNDS=N` makes N times 20 runs instead of 20.
+//! direction only, a leader loses its majority, and a leader is killed. `LOCKKEEPER_TEST_ROUNDS=N`
+//! makes N times 20 runs instead of 20.
 //!
 //! Not here: locks (`tests/partitions`, `tests/failures`); every order of messages (`tests/model`).
 

@@ -190,6 +190,7 @@ impl Driver {
         let gives_back = self.owes_room && (is_due || is_idle);
         if gives_back {
             core.machine.give_back_room();
+            core.timers.give_back_room();
         }
         self.owes_room = is_due || self.owes_room && !gives_back;
         let woken = core.woken(now);

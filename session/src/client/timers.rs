@@ -5,6 +5,8 @@
 
 use std::{collections::VecDeque, task::Waker, time::Instant};
 
+use crate::machine::spare::give_back;
+
 /// The timers of a client that are being waited for.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
@@ -12,9 +14,6 @@ pub(crate) struct Timers {
     waiting: VecDeque<(Timer, Waker)>,
     last: u64,
 }
-
-/// How many timers there is always room for, once there were as many.
-const SPARE: usize = 16;
 
 /// When a timer fires, and its number.
 pub(super) type Timer = (Instant, u64);
@@ -46,10 +45,6 @@ impl Timers {
     }
 
     pub(super) fn remove(&mut self, timer: Timer) -> Option<Waker> {
-        // A burst has left much room.
-        if self.waiting.len() < self.waiting.capacity() / 8 {
-            self.waiting.shrink_to(SPARE);
-        }
         let place = self.place(timer)?;
         self.waiting.remove(place).map(|(_, waker)| waker)
     }
@@ -61,5 +56,29 @@ impl Timers {
         {
             woken.push(waker);
         }
+    }
+
+    /// Frees the room that many timers have left.
+    pub(crate) fn give_back_room(&mut self) {
+        give_back(&mut self.waiting);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_room_of_a_burst_is_given_back() {
+        let (mut timers, due) = (Timers::default(), Instant::now());
+        let all: Vec<_> = (0..1000)
+            .map(|_| timers.add(due, Waker::noop().clone()))
+            .collect();
+        for number in all.into_iter().rev() {
+            assert!(timers.remove((due, number)).is_some());
+        }
+        timers.give_back_room();
+        assert_eq!(timers.waiting.capacity(), 0);
     }
 }

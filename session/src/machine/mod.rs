@@ -38,7 +38,7 @@ mod reply_to;
 mod requests;
 pub(crate) mod rng;
 mod router;
-mod spare;
+pub(crate) mod spare;
 mod watches;
 
 use std::{fmt, time::Instant};

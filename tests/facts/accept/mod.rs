@@ -35,7 +35,7 @@ pub(crate) struct Settings {
 /// Servers count whole milliseconds.
 const ROUNDING: Duration = Duration::from_millis(2);
 
-/// A fact, and in what it is looked at.
+/// A fact, and the part of the record that shows it.
 type Rule = (&'static str, Of);
 
 /// What is wrong with a record, and how often each fact was looked at.
