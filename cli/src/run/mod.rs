@@ -160,7 +160,7 @@ impl Run {
                 self.prepare_lock(once).await?;
             } else {
                 let prepared = outage::persist(async || self.prepare_lock(once).await);
-                acquire::in_time(client, path, wait, prepared).await?;
+                self.in_time(prepared).await?;
             }
             let (granted, asked) = (client.snapshot().session_timeout, args.session_timeout);
             if granted != asked {
@@ -169,8 +169,7 @@ impl Run {
             }
             self.notify.say(&format!("STATUS=waiting for {path}"));
             let began = Instant::now();
-            let guard = acquire::acquire(client, args, self.who(), wait);
-            let guard = acquire::in_time(client, path, wait, guard).await?;
+            let guard = self.in_time(self.acquire()).await?;
             let (waited, token) = (Human(began.elapsed()), guard.fencing_token());
             tell!("{path}: granted after {waited}, token {token}");
             Ok(guard)
@@ -200,7 +199,7 @@ impl Run {
             let what = format_args!("the chroot {chroot} does not exist; creating it");
             exit::print_at(exit::Level::Quiet, what);
         }
-        acquire::prepare_access(client, &self.args).await?;
+        self.prepare_access().await?;
         if let Some(once) = once {
             once.check().await?;
         }
