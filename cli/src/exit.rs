@@ -17,7 +17,7 @@ use lockkeeper::{
 };
 use rustix::process::Signal;
 
-use crate::refusal::{self, Plain};
+use crate::refusal::{plain, reason};
 
 /// Success.
 pub(crate) const OK: u8 = 0;
@@ -173,7 +173,7 @@ impl Failure {
 
     /// No server accepted the client.
     pub(crate) fn connect(error: &Error) -> Self {
-        Self::new(UNAVAILABLE, Plain(error))
+        Self::new(UNAVAILABLE, plain(error))
     }
 
     /// The lock cannot be acquired.
@@ -186,7 +186,7 @@ impl Failure {
         let message = match &error {
             LockError::Lost { loss, .. } => format!("place in the queue lost: {loss}"),
             LockError::Session(error) => match error.kind() {
-                ErrorKind::Refused { op, code, .. } => refusal::reason(*op, *code),
+                ErrorKind::Refused { op, code, .. } => reason(*op, *code),
                 _ => error.to_string(),
             },
             error => error.to_string(),
@@ -239,7 +239,7 @@ impl From<Error> for Failure {
             _ if error.code().is_some() => REFUSED,
             _ => UNAVAILABLE,
         };
-        Self::new(status, Plain(&error)).because(error)
+        Self::new(status, plain(&error)).because(error)
     }
 }
 

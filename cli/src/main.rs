@@ -3,8 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `args` | the command line |
-//! | `servers` | the servers: from `--connect` or the environment |
-//! | `security` | encryption and identities |
+//! | `servers` | the servers, encryption and identities: options, or the environment |
 //! | `paths` | parsing the paths of locks and nodes |
 //! | `duration` | parsing and printing durations |
 //! | `exit` | exit statuses, and the failures behind them |
@@ -38,7 +37,6 @@ mod paths;
 mod queue;
 mod refusal;
 mod run;
-mod security;
 mod serve;
 mod servers;
 mod signals;

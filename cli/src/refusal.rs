@@ -2,8 +2,6 @@
 //!
 //! `-v` prints the client's own error as well (`exit::report`). Not here: exit statuses.
 
-use std::fmt;
-
 use lockkeeper::{
     Error,
     error::ErrorKind,
@@ -18,22 +16,15 @@ pub(crate) const TOO_EARLY: &str = "the server grants no lock yet: after a resta
      the former server (a ZooKeeper that answers so is overloaded)";
 
 /// An error of the client, in words for people.
-#[derive(Debug)]
-pub(crate) struct Plain<'a>(pub(crate) &'a Error);
-
-impl fmt::Display for Plain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.kind() {
-            ErrorKind::Refused { op, path, code } => {
-                let reason = reason(*op, *code);
-                match (path.as_str(), op.name()) {
-                    ("", Some(op)) => write!(f, "{op}: {reason}"),
-                    ("", None) => f.write_str(&reason),
-                    (path, _) => write!(f, "{path}: {reason}"),
-                }
-            }
-            _ => self.0.fmt(f),
-        }
+pub(crate) fn plain(error: &Error) -> String {
+    let ErrorKind::Refused { op, path, code } = error.kind() else {
+        return error.to_string();
+    };
+    let reason = reason(*op, *code);
+    match (path.as_str(), op.name()) {
+        ("", Some(op)) => format!("{op}: {reason}"),
+        ("", None) => reason,
+        (path, _) => format!("{path}: {reason}"),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     args::ServeArgs,
     exit::{self, Failure, Level},
     run::child::{Child, Children, Event},
-    security, servers,
+    servers,
     signals::{PASSED_ON, Signals},
     text,
 };
@@ -65,7 +65,7 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         .tick_time(args.tick_time)
         .max_session_timeout(args.max_session_timeout);
     if let Some(path) = &args.auth_file {
-        builder = security::with_users(builder, path, !args.allow_anonymous)?;
+        builder = servers::with_users(builder, path, !args.allow_anonymous)?;
         if !args.show_sessions {
             builder = builder.hide_sessions();
         }

@@ -1,14 +1,48 @@
-//! The servers and how to connect to them: turns options, or else the environment, into settings of a client.
+//! The servers and how to connect to them: turns options, a file or the environment into settings of a client. Also the users of a
+//! server, and the form of an address to listen on.
 //!
-//! Also the form of an address to listen on. Not here: encryption and identities (`security`).
+//! Invariants:
+//! - Secrets come only from files and the environment. Every user can read a command line in the list of processes.
+//! - No message contains a secret. An error names a bad line by its number.
+
+use std::{
+    env, fmt,
+    fs::File,
+    io::Read as _,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
-use lockkeeper::client::{Builder, ConnectString};
+use lockkeeper::client::{
+    Builder, ConnectString, Connector, DigestMd5,
+    tls::{TlsConfig, TlsConfigError},
+};
 
-use crate::{exit::Failure, security::SecurityArgs};
+use crate::exit::Failure;
 
 /// The environment variable with the servers, used when `--connect` is not given.
 pub(crate) const VARIABLE: &str = "LOCKKEEPER_CONNECT";
+/// The environment variable with the identities, used when `--auth-file` is not given.
+pub(crate) const AUTH_VARIABLE: &str = "LOCKKEEPER_AUTH";
+/// The scheme for SASL DIGEST-MD5. Servers use the same name for such identities in ACLs.
+const SASL: &str = "sasl";
+
+/// Read and write permission for users who are neither the owner nor in the group of a file.
+const OTHERS: u32 = 0o006;
+
+const AUTH_HELP: &str =
+    "The identities: lines such as digest:USER:PASSWORD [default: the lines of $LOCKKEEPER_AUTH]";
+
+const AUTH_DETAILS: &str = "\
+The identities, one per line. A file that every user may read is refused [default: the lines of $LOCKKEEPER_AUTH, \
+which the command of `lockkeeper run` does not get without --pass-auth]
+
+digest:USER:PASSWORD is for ACLs of the digest scheme. sasl:USER:PASSWORD is for SASL DIGEST-MD5, which some servers \
+demand. SCHEME:CREDENTIALS is for any other scheme that the servers know. Blanks around a line do not count, and a \
+line that begins with # is a comment";
+
+const HEADING: &str = "Encryption and identities";
 
 #[derive(Args, Debug)]
 pub(crate) struct ServerArgs {
@@ -16,23 +50,65 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "HOSTS", env = VARIABLE, hide_env_values = true)]
     pub(crate) connect: Option<ConnectString>,
 
-    #[command(flatten)]
-    security: SecurityArgs,
+    /// Encrypt, and trust servers whose certificates one of these CAs has signed (PEM, read again for each connection); --connect must name secure ports
+    #[arg(long, env = "LOCKKEEPER_TLS_CA", requires = "connect", help_heading = HEADING, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+
+    /// The certificate that the client shows to servers (PEM)
+    #[arg(long, env = "LOCKKEEPER_TLS_CERT", help_heading = HEADING, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
+    tls_cert: Option<PathBuf>,
+
+    /// The private key of that certificate (PEM, not encrypted)
+    #[arg(long, env = "LOCKKEEPER_TLS_KEY", help_heading = HEADING, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// The name in the servers' certificates [default: the host of each server]
+    #[arg(long, env = "LOCKKEEPER_TLS_SERVER_NAME", help_heading = HEADING, value_name = "NAME", requires = "tls_ca")]
+    tls_server_name: Option<String>,
+
+    #[arg(long, env = "LOCKKEEPER_AUTH_FILE", requires = "connect", help_heading = HEADING, value_name = "FILE", help = AUTH_HELP, long_help = AUTH_DETAILS)]
+    auth_file: Option<PathBuf>,
 }
 
 impl ServerArgs {
-    /// Settings for a client of these servers.
+    /// Settings for a client of the servers.
     pub(crate) fn settings(&self) -> Result<Builder, Failure> {
         self.settings_for(self.servers()?)
     }
 
+    /// Settings for a client of these servers, with encryption and identities.
     pub(crate) fn settings_for(&self, servers: &ConnectString) -> Result<Builder, Failure> {
-        self.security.apply(Builder::new(servers))
+        let mut builder = Builder::new(servers);
+        if let Some(tls) = self.tls().map_err(Failure::usage)? {
+            builder = builder.connector(Connector::tls(tls));
+        }
+        if let Some(path) = &self.auth_file {
+            return with_identities(builder, &secret(path)?, &path.display());
+        }
+        match env::var(AUTH_VARIABLE) {
+            Ok(text) => with_identities(builder, &text, &AUTH_VARIABLE),
+            Err(env::VarError::NotPresent) => Ok(builder),
+            Err(error) => Err(failure!(USAGE, "{AUTH_VARIABLE}: {error}")),
+        }
     }
 
     /// Whether connections are encrypted.
     pub(crate) fn is_encrypted(&self) -> bool {
-        self.security.is_encrypted()
+        self.tls_ca.is_some()
+    }
+
+    fn tls(&self) -> Result<Option<TlsConfig>, TlsConfigError> {
+        let Some(ca) = &self.tls_ca else {
+            return Ok(None);
+        };
+        let mut tls = TlsConfig::from_ca_file(ca)?;
+        if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            tls = tls.identity_files(certificate, key)?;
+        }
+        if let Some(name) = &self.tls_server_name {
+            tls = tls.server_name(name)?;
+        }
+        Ok(Some(tls))
     }
 
     pub(crate) fn servers(&self) -> Result<&ConnectString, Failure> {
@@ -45,6 +121,112 @@ impl ServerArgs {
         })
     }
 }
+
+/// Reads a file with identities. A file that every user of the machine may read keeps no secret.
+fn secret(path: &Path) -> Result<String, Failure> {
+    let name = path.display();
+    let unreadable = |error| failure!(USAGE, "{name}: {error}");
+    let mut file = File::open(path).map_err(unreadable)?;
+    let about = file.metadata().map_err(unreadable)?;
+    if about.is_file() && about.permissions().mode() & OTHERS != 0 {
+        return Err(failure!(
+            USAGE,
+            "{name}: every user may read or change it; run chmod o= {name}"
+        ));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unreadable)?;
+    if lines(&text).next().is_none() {
+        return Err(failure!(
+            USAGE,
+            "{name}: there is no identity in it; add a line such as sasl:USER:PASSWORD"
+        ));
+    }
+    Ok(text)
+}
+
+/// Adds the identities in `text`, one per line, to the settings.
+fn with_identities(
+    mut builder: Builder,
+    text: &str,
+    origin: &dyn fmt::Display,
+) -> Result<Builder, Failure> {
+    let mut has_sasl = false;
+    for (number, line) in lines(text) {
+        builder = match identity(line) {
+            Ok((SASL, _, _)) if has_sasl => {
+                return Err(bad(origin, number, "only one SASL identity is allowed"));
+            }
+            Ok((SASL, user, password)) => {
+                has_sasl = true;
+                builder.sasl(DigestMd5::new(user, password))
+            }
+            Ok((scheme, credentials, _)) => builder.auth(scheme, credentials.to_owned()),
+            Err(problem) => return Err(bad(origin, number, problem)),
+        };
+    }
+    Ok(builder)
+}
+
+/// Adds the users of a server from a file. Unlike a client, a server can have several, and `super`, whom no ACL keeps out.
+pub(crate) fn with_users(
+    mut builder: lockkeeper_server::Builder,
+    path: &Path,
+    must_log_in: bool,
+) -> Result<lockkeeper_server::Builder, Failure> {
+    let name = path.display();
+    let mut has_users = false;
+    for (number, line) in lines(&secret(path)?) {
+        builder = match (identity(line), line.strip_prefix("digest:super:")) {
+            (Ok((SASL, user, password)), _) => {
+                has_users = true;
+                builder.user(user, password)
+            }
+            (_, Some(password)) => builder.super_user(password),
+            _ => return Err(bad(&name, number, NO_PASSWORD)),
+        };
+    }
+    match (must_log_in, has_users) {
+        (false, _) => Ok(builder),
+        (true, true) => Ok(builder.require_sasl()),
+        (true, false) => Err(failure!(
+            USAGE,
+            "{name}: nobody could log in; add a line such as sasl:USER:PASSWORD, or give --allow-anonymous"
+        )),
+    }
+}
+
+/// What is wrong with a line. It may be a secret, and is not told.
+fn bad(origin: &dyn fmt::Display, number: usize, problem: &str) -> Failure {
+    failure!(USAGE, "{origin}, line {number}: {problem}")
+}
+
+/// The lines with their numbers, without blanks around them, blank lines and comments (`#`).
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    // Some editors begin a file with a byte order mark.
+    let text = text.trim_start_matches('\u{feff}');
+    let lines = (1..).zip(text.lines());
+    let lines = lines.map(|(number, line)| (number, line.trim()));
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// The identity on a line: for [`SASL`] with user and password, for other schemes with credentials and nothing.
+fn identity(line: &str) -> Result<(&str, &str, &str), &'static str> {
+    match line.split_once(':') {
+        Some((SASL, credentials)) => {
+            let (user, password) = credentials.split_once(':').ok_or(NO_PASSWORD)?;
+            Ok((SASL, user, password))
+        }
+        Some((scheme, credentials))
+            if !scheme.is_empty() && (scheme != "digest" || credentials.contains(':')) =>
+        {
+            Ok((scheme, credentials, ""))
+        }
+        _ => Err("an identity looks like digest:USER:PASSWORD or sasl:USER:PASSWORD"),
+    }
+}
+
+const NO_PASSWORD: &str = "a SASL identity looks like sasl:USER:PASSWORD";
 
 /// Checks the form of `host:port`; the host may be a name.
 pub(crate) fn listen(text: &str) -> Result<String, &'static str> {

@@ -1,26 +1,29 @@
 //! `lockkeeper demo`: several clients contend for one lock, and one client is paused while it holds the lock.
 //!
-//! | file | what |
-//! |---|---|
-//! | `contender` | a client, which tells each of its steps through a channel |
-//! | `story` | prints the steps as they come; at the end, the numbers, and whether the lock kept its promises |
+//! `story` has what is printed, and the audit. Here are the servers, and the clients. Each client has its own thread, runtime and
+//! session, like a separate process. When one client is paused, the others notice only that they do not get the lock.
+//!
+//! A client reads a counter on the server after the grant, and writes the next value just before the release. If two clients ever
+//! held the lock at once, one increment would be lost.
 //!
 //! The servers get two nodes: a container, whose data are the counter, and the lock below it. The servers delete both even if the
 //! demo is killed.
 
-mod contender;
 mod story;
 
 use std::{
     hash::{BuildHasher as _, RandomState},
-    time::Duration,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
 };
 
-use lockkeeper::{CreateMode, Version, client::Builder};
+use lockkeeper::{Client, CreateMode, Error, Guard, LockError, Version, client::Builder};
 use lockkeeper_server::Server;
 use tokio::{
+    runtime,
     sync::{mpsc::unbounded_channel, watch},
-    time::{timeout, timeout_at},
+    time::{sleep, timeout, timeout_at},
 };
 
 use crate::{
@@ -29,8 +32,7 @@ use crate::{
     exit::Failure,
     signals::{ENDING, Signals},
 };
-use contender::{Contender, count, lock};
-use story::Story;
+use story::{LINGER, STEP, Story, WAITS, heading, print};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The session timeout of the clients that contend. It is short, because nothing happens on the screen until the session of the
@@ -40,6 +42,10 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(100);
 /// How long the clients may take to close their sessions.
 const FAREWELL: Duration = Duration::from_secs(10);
+/// How often a paused client looks whether it is woken.
+const LOOK: Duration = Duration::from_millis(5);
+/// How soon the late write is sent again, until a server answers it.
+const RETRY: Duration = Duration::from_millis(50);
 
 /// Runs the demo, and returns the exit status.
 pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
@@ -59,51 +65,53 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let counter = format!("/lockkeeper-demo-{:016x}", random(u64::MAX));
     let prepared = async {
         let client = connect(settings.clone()).await?;
-        let why = match client.create(&counter, "0", CreateMode::Container).await {
-            Ok(_) => return Ok(client),
-            Err(error) if !error.is_no_node() => return Err(Failure::connect(&error)),
-            Err(_) => "does not exist; create it, or leave it out",
-        };
-        Err(failure!(UNAVAILABLE, "the chroot in {place} {why}"))
+        match client.create(&counter, "0", CreateMode::Container).await {
+            Ok(_) => Ok(client),
+            Err(error) if !error.is_no_node() => Err(Failure::connect(&error)),
+            Err(_) => Err(failure!(
+                UNAVAILABLE,
+                "the chroot in {place} does not exist; create it, or leave it out"
+            )),
+        }
     };
     let client = signals.or_end(prepared).await?;
 
-    let mut story = Story::begin(args, &place)?;
-    let (steps, mut told) = unbounded_channel();
-    let end = watch::Sender::new(());
-    let (paused, pause_at) = (random(args.clients.into()), story.start + story.time / 3);
-    for number in 0..args.clients {
-        let contender = Contender {
-            number: number.into(),
+    heading(args, &place)?;
+    let (lines, mut told) = unbounded_channel();
+    let story = Arc::new(Mutex::new(Story::new(args, lines)));
+    let end = watch::Sender::new(false);
+    for number in 0..args.clients.into() {
+        let mut contender = Contender {
+            number,
             counter: counter.clone(),
-            pause_at: (u64::from(number) == paused).then_some(pause_at),
-            steps: steps.clone(),
+            story: story.clone(),
             end: end.subscribe(),
         };
-        contender.start(settings.clone())?;
+        let settings = settings.clone();
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        thread::spawn(move || runtime.block_on(contender.contend(settings)));
     }
-    drop(steps);
     let follow = async {
-        while let Ok(Some(step)) = timeout_at(story.until.into(), told.recv()).await {
-            story.take(step)?;
+        loop {
+            let until = locked(&story).until;
+            match timeout_at(until.into(), told.recv()).await {
+                Ok(Some(line)) => print(&line?)?,
+                _ => return Ok(()),
+            }
         }
-        Ok(())
     };
     let followed = signals.or_end(follow).await;
-    drop(end);
-    // A paused client ends when its waker is dropped. The channel closes when the last client has ended.
-    let farewell = async {
-        story.paused = None;
-        while let Some(step) = told.recv().await {
-            let _ = story.take(step);
-            story.paused = None;
-        }
-    };
-    let _ = timeout(FAREWELL, farewell).await;
-
+    end.send_replace(true);
+    let _ = timeout(FAREWELL, end.closed()).await;
+    while let Ok(Ok(line)) = told.try_recv() {
+        let _ = print(&line);
+    }
     let verdict = async {
         followed?;
-        story.end(count(&client, &counter).await?)
+        let value = count(&client, &counter).await?;
+        locked(&story).end(value)
     };
     let status = verdict.await;
     let clear = async {
@@ -114,6 +122,121 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     };
     let _ = timeout(GOODBYE, clear).await;
     status
+}
+
+/// A client that contends: in a loop, it takes the lock, adds one to the counter, and releases the lock.
+struct Contender {
+    /// The client's number, counted from 0.
+    number: usize,
+    counter: String,
+    /// The client tells it each step before it takes the next one. So the end of a hold comes before the grant of the next holder.
+    story: Arc<Mutex<Story>>,
+    /// Whether the client is to end.
+    end: watch::Receiver<bool>,
+}
+
+impl Contender {
+    fn story(&self) -> MutexGuard<'_, Story> {
+        locked(&self.story)
+    }
+
+    async fn contend(&mut self, settings: Builder) {
+        if let Err(error) = self.rounds(settings).await {
+            let failure = Failure::lock(&lock(&self.counter), error);
+            let _ = self.story().lines.send(Err(failure));
+        }
+    }
+
+    async fn rounds(&mut self, settings: Builder) -> Result<(), LockError> {
+        let client = settings.connect().await?;
+        let name = format!("client {} of a demo", self.number + 1);
+        let mutex = lockkeeper::Mutex::new(&client, &lock(&self.counter))?.with_data(name);
+        loop {
+            self.story().now[self.number] = WAITS;
+            let since = Instant::now();
+            tokio::select! {
+                biased;
+                _ = self.end.changed() => break,
+                guard = mutex.lock() => self.hold(since, guard?).await?,
+            }
+            sleep(Duration::from_millis(20 + random(280))).await;
+        }
+        client.close().await;
+        Ok(())
+    }
+
+    /// Counts while the lock is held, and releases the lock. The client has waited for the lock since then.
+    async fn hold(&self, since: Instant, guard: Guard) -> Result<(), LockError> {
+        let token = guard.fencing_token().get();
+        let from = self.story().hold(self.number, token);
+        let next = count(guard.client(), &self.counter).await? + 1;
+        let lease = guard.valid_until().unwrap_or(from);
+        if self.story().pauses(self.number, token, lease) {
+            self.pause(&guard, lease, next).await;
+            return Ok(());
+        }
+        sleep(Duration::from_millis(60 + random(160))).await;
+        self.write(&guard, next).await?;
+        let (waited, held) = (from - since, from.elapsed());
+        self.story().release(self.number, waited, held, token);
+        guard.release().await
+    }
+
+    /// Is paused until another client has the lock, and then writes as if nothing had happened.
+    async fn pause(&self, guard: &Guard, lease: Instant, value: u64) {
+        let mut lease = Some(lease);
+        // This blocks the client's whole runtime. Its session sends and receives nothing, like a suspended process or one in a
+        // long garbage collection.
+        while self.story().paused.is_some() && !*self.end.borrow() {
+            if lease.take_if(|end| *end <= Instant::now()).is_some() {
+                let text = format!("lease of client {} has ended", self.number + 1);
+                self.story().note(STEP, &text);
+            }
+            thread::sleep(LOOK);
+        }
+        thread::sleep(LINGER);
+        if *self.end.borrow() {
+            return;
+        }
+        let is_valid = guard.is_valid();
+        let is_refused = loop {
+            match self.write(guard, value).await {
+                Ok(()) => break false,
+                Err(error) if error.is_no_node() => break true,
+                Err(_) => sleep(RETRY).await,
+            }
+        };
+        let late = (is_valid, is_refused);
+        self.story().write_late(self.number, value, late);
+    }
+
+    /// Writes the counter, unless the lock's node is gone.
+    ///
+    /// A guard knows that its session has expired, and its transaction sends nothing then. The demo must show that the
+    /// server, too, refuses the write. So this method does not ask the guard: it sends the operations of a guard's
+    /// transaction itself, in the client's present session.
+    async fn write(&self, guard: &Guard, value: u64) -> Result<(), Error> {
+        let write = guard.client().transaction();
+        let write = write.check(&guard.path(), Version::ANY);
+        let write = write.set_data(&self.counter, value.to_string(), Version::ANY);
+        write.commit().await.map(drop)
+    }
+}
+
+fn locked(story: &Mutex<Story>) -> MutexGuard<'_, Story> {
+    story.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The path of the lock.
+fn lock(counter: &str) -> String {
+    format!("{counter}/lock")
+}
+
+/// The counter, as this client reads it behind all earlier writes.
+async fn count(client: &Client, counter: &str) -> Result<u64, Error> {
+    client.sync(counter).await?;
+    let data = client.get_data(counter).await?.data.unwrap_or_default();
+    Ok(String::from_utf8_lossy(&data).parse().unwrap_or(0))
 }
 
 /// A random number below this one.

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::DoctorArgs;
-use crate::{refusal::Plain, text};
+use crate::{refusal::plain, text};
 
 /// A session timeout that is longer than any server grants.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -142,13 +142,9 @@ pub(super) async fn server(
         Err(error) => (None, Some(error)),
     };
     let is_waiting = client.is_none() && srvr.contains(NOT_SERVING);
-    answer.error = error.as_ref().map(|error| {
-        if is_waiting {
-            format!("the server says that it is {NOT_SERVING}: it has no quorum")
-        } else {
-            why(error)
-        }
-    });
+    let waiting = || format!("the server says that it is {NOT_SERVING}: it has no quorum");
+    let waiting = is_waiting.then(waiting);
+    answer.error = error.map(|error| waiting.unwrap_or_else(|| why(&error)));
     let version = after(&srvr, "Zookeeper version: ");
     answer.version = version.and_then(|text| Some(text.split(',').next()?.to_owned()));
     answer.mode = after(&srvr, "Mode: ");
@@ -198,7 +194,7 @@ fn why(error: &Error) -> String {
     }
     match error.kind() {
         ErrorKind::Unreachable { tried, .. } if !tried.is_empty() => tried[0].cause.to_string(),
-        _ => Plain(error).to_string(),
+        _ => plain(error),
     }
 }
 
@@ -218,10 +214,8 @@ async fn said(endpoint: &Endpoint, word: &str, within: Duration) -> String {
         answer.truncate(answer.len() - usize::from(is_cut));
         Ok::<_, std::io::Error>(answer)
     };
-    match timeout(within, ask).await {
-        Ok(Ok(answer)) => answer,
-        _ => String::new(),
-    }
+    let answer = timeout(within, ask).await;
+    answer.ok().and_then(Result::ok).unwrap_or_default()
 }
 
 /// The rest of the line that begins like this.
@@ -282,7 +276,7 @@ async fn examine(
     let watch = client.add_watch("/", AddWatchMode::PERSISTENT).await;
     answer.persistent_watches = Some(watch.is_ok());
     let mut refused = |what, cure, error: Option<Error>| {
-        let error = error.map(|error| (format!("{what}: {}", Plain(&error)), cure));
+        let error = error.map(|error| (format!("{what}: {}", plain(&error)), cure));
         answer.refused.extend(error);
     };
     let cure = "use ZooKeeper 3.6 or later for watch and queue --follow";
@@ -297,10 +291,8 @@ async fn examine(
     let created = client.create(&node, "", CreateMode::Ephemeral).await;
     let between = before + (text::now().saturating_sub(before)) / 2;
     // By the time that the server notes for the new node.
-    let clock = created
-        .as_ref()
-        .ok()
-        .map(|it| ahead(it.stat.ctime, between));
+    let clock = created.as_ref().ok();
+    let clock = clock.map(|it| ahead(it.stat.ctime, between));
     let container = async {
         let node = format!("{node}-container");
         client.create(&node, "", CreateMode::Container).await?;

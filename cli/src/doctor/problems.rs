@@ -26,70 +26,53 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
         .filter_map(|it| it.version.as_deref())
         .collect();
     for answer in answers {
-        let mut tell =
-            |is_note, what, cure| problems.push(Problem::new(answer, is_note, what, cure));
+        let mut note = |what, cure| problems.push(Problem::new(answer, true, what, cure));
         if !is_encrypted && answer.error.is_none() && !is_local(&answer.server) {
-            tell(
-                true,
-                "the connection is not encrypted".to_owned(),
+            let what = "the connection is not encrypted".to_owned();
+            note(
+                what,
                 "give --tls-ca and a secure port, or be sure of the network",
             );
         }
         if let Some(flaw) = answer.version.as_deref().and_then(flaw) {
-            tell(true, flaw.to_owned(), "upgrade to the latest 3.8 or 3.9");
+            note(flaw.to_owned(), "upgrade to the latest 3.8 or 3.9");
         }
-        if let Some(count) = answer.digest_mismatches.filter(|count| *count > 0) {
+        if let Some(count @ 1..) = answer.digest_mismatches {
             // No problem for certain: 3.8.0 counts sound transactions, too, also a server that runs alone.
-            tell(
-                true,
-                format!(
-                    "its data may differ from those of its leader (digest mismatches: {count})"
-                ),
-                ensemble::COMPARE,
-            );
+            let what = "its data may differ from those of its leader (digest mismatches: ";
+            note(format!("{what}{count})"), ensemble::COMPARE);
         }
         if let count @ 1.. = answer.local_sessions {
-            tell(
-                true,
-                format!("it has local sessions ({count}), in which no lock can live"),
-                UPGRADE,
-            );
+            let what = format!("it has local sessions ({count}), in which no lock can live");
+            note(what, UPGRADE);
         }
         if let Some(limit @ 1..) = answer.max_client_connections {
             let busiest = answer.busiest.as_ref();
             let is_near = busiest.is_some_and(|(_, count, _)| count * 5 >= limit * 4);
             if is_near || limit <= FEW_CONNECTIONS {
-                let most = busiest.map(|(address, count, may_be_more)| {
+                let most = busiest.map_or(String::new(), |(address, count, may_be_more)| {
                     let least = if *may_be_more { "at least " } else { "" };
                     format!("; {address} has {least}{count}")
                 });
-                let most = most.unwrap_or_default();
-                tell(
-                    true,
-                    format!("it accepts {limit} connections from one address{most}"),
-                    "raise maxClientCnxns: it refuses further clients of that address",
-                );
+                let what = format!("it accepts {limit} connections from one address{most}");
+                let cure = "raise maxClientCnxns: it refuses further clients of that address";
+                note(what, cure);
             }
         }
-        let mut add = |what, cure| tell(false, what, cure);
+        let mut add = |what, cure| problems.push(Problem::new(answer, false, what, cure));
         match &answer.error {
             Some(error) => add(error.clone(), cure_of(error)),
             None => examine(answer, &mut add),
         }
-        let strangers = ensemble::strangers(answer, answers);
+        let strangers = ensemble::strangers(answer, answers).join(", ");
         if !strangers.is_empty() {
-            add(
-                format!("it is not of one ensemble with {}", strangers.join(", ")),
-                "give the servers of one ensemble: otherwise two clients can hold one lock at once",
-            );
+            let cure =
+                "give the servers of one ensemble: otherwise two clients can hold one lock at once";
+            add(format!("it is not of one ensemble with {strangers}"), cure);
         }
-        if versions.len() > 1
-            && let Some(version) = &answer.version
-        {
-            add(
-                format!("it runs {version}, and others run another version"),
-                "finish the upgrade",
-            );
+        if let Some(version) = answer.version.as_ref().filter(|_| versions.len() > 1) {
+            let what = format!("it runs {version}, and others run another version");
+            add(what, "finish the upgrade");
         }
     }
     let is_one = |it: &Answer| ensemble::strangers(it, answers).is_empty();
@@ -101,32 +84,29 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
 }
 
 fn examine(answer: &Answer, add: &mut impl FnMut(String, &'static str)) {
-    if let Some(longest) = answer
-        .longest_session_ms
-        .filter(|ms| *ms < USUAL_SESSION_MS)
-    {
-        let longest = Human(Duration::from_millis(longest));
+    if let Some(ms @ ..USUAL_SESSION_MS) = answer.longest_session_ms {
+        let longest = Human(Duration::from_millis(ms));
+        let what = format!("it grants sessions of at most {longest}");
         add(
-            format!("it grants sessions of at most {longest}"),
+            what,
             "raise maxSessionTimeout: a short outage costs every lock",
         );
     }
     if let Some(ms) = answer.round_trip_ms.filter(|ms| *ms > LONG_ROUND_TRIP_MS) {
-        let round_trip = Human(Duration::from_secs_f64(ms / 1e3));
-        add(
-            format!("a round trip takes {round_trip}"),
-            "ask for longer sessions, or use a server nearby",
+        let what = format!(
+            "a round trip takes {}",
+            Human(Duration::from_secs_f64(ms / 1e3))
         );
+        add(what, "ask for longer sessions, or use a server nearby");
     }
-    if let Some(ms) = answer
-        .clock_ms
-        .filter(|ms| ms.unsigned_abs() > FAR_APART_MS)
-    {
-        let apart = Human(Duration::from_millis(ms.unsigned_abs()));
-        add(
-            format!("its clock is {apart} from ours"),
-            "synchronize the clocks: ages and times in the output are wrong, locks are not affected",
+    let apart = answer.clock_ms.map_or(0, i64::unsigned_abs);
+    if apart > FAR_APART_MS {
+        let what = format!(
+            "its clock is {} from ours",
+            Human(Duration::from_millis(apart))
         );
+        let cure = "synchronize the clocks: ages and times in the output are wrong, locks are not affected";
+        add(what, cure);
     }
     for (what, cure) in &answer.refused {
         add(what.clone(), cure);

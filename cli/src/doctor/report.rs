@@ -44,18 +44,18 @@ pub(super) fn text(answers: &[Answer], problems: &[Problem]) -> String {
             let what = text::harmless(&it.what);
             format!("- {}: {what}\n  {}\n", it.server, it.cure)
         };
-        match all.len() {
-            0 => String::new(),
-            count => format!("{heading}: {count}\n") + &all.iter().map(item).collect::<String>(),
-        }
+        let items: String = all.iter().map(item).collect();
+        format!("{heading}: {}\n{items}", all.len())
     };
-    let blocks: String = answers.iter().map(block).collect();
+    let mut report: String = answers.iter().map(block).collect();
     let (notes, problems) = split(problems);
-    let problems = match list("problems", &problems) {
-        none if none.is_empty() => "no problem found\n".to_owned(),
-        some => some,
-    };
-    blocks + &list("notes", &notes) + &problems
+    if !notes.is_empty() {
+        report += &list("notes", &notes);
+    }
+    if problems.is_empty() {
+        return report + "no problem found\n";
+    }
+    report + &list("problems", &problems)
 }
 
 /// The notes, and the problems.
@@ -71,11 +71,10 @@ fn row((name, value): (&String, &Value)) -> Option<[String; 2]> {
         ("clock_ms", ms) => format!("{ms} ms from ours"),
         (_, Value::Bool(is_so)) => (if *is_so { "yes" } else { "no" }).to_owned(),
         (_, Value::String(text)) => text.clone(),
-        (_, Value::Array(all)) => all
-            .iter()
-            .filter_map(Value::as_str)
-            .collect::<Vec<_>>()
-            .join(" "),
+        (_, Value::Array(all)) => {
+            let all: Vec<_> = all.iter().filter_map(Value::as_str).collect();
+            all.join(" ")
+        }
         (name, number) => match number.as_f64().filter(|_| name.ends_with("_ms")) {
             Some(ms) => time(ms),
             None => number.to_string(),

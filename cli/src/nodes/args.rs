@@ -98,20 +98,13 @@ pub(crate) struct StatArgs {
     pub(super) path: String,
 }
 
-// What the data must be before they are replaced or deleted. See above.
-#[derive(Args, Debug)]
-pub(crate) struct Expected {
-    /// Only if the data have this version; stat shows it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
-    pub(super) version: Option<i32>,
-}
-
 /// Set a node's data
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  lockkeeper set --version 3 /app/config - < config.json")]
 pub(crate) struct SetArgs {
-    #[command(flatten)]
-    pub(super) expected: Expected,
+    /// Only if the data have this version; stat shows it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    pub(super) version: Option<i32>,
 
     #[arg(value_parser = paths::node)]
     pub(super) path: String,
@@ -165,8 +158,9 @@ pub(crate) struct RmArgs {
     #[arg(long, short, requires = "recursive")]
     pub(super) force: bool,
 
-    #[command(flatten)]
-    pub(super) expected: Expected,
+    /// Only if the data have this version; stat shows it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    pub(super) version: Option<i32>,
 
     #[arg(value_parser = paths::node)]
     pub(super) path: String,

@@ -18,7 +18,7 @@ const PROTECTED: [&str; 2] = ["/", "/zookeeper"];
 
 pub(super) async fn set(args: &SetArgs, client: &Client) -> Result<(), Failure> {
     let data = data(&args.data).await?;
-    let version = args.expected.version.map_or(Version::ANY, Version);
+    let version = args.version.map_or(Version::ANY, Version);
     let set = client.set_data(&args.path, data, version).await;
     explained(client, &args.path, version, set.map(drop)).await
 }
@@ -87,7 +87,7 @@ pub(super) async fn rm(args: &RmArgs, client: &Client) -> Result<(), Failure> {
     if args.recursive {
         return rm_all(args, client).await;
     }
-    let version = args.expected.version.map_or(Version::ANY, Version);
+    let version = args.version.map_or(Version::ANY, Version);
     let deleted = client.delete(&args.path, version).await;
     explained(client, &args.path, version, deleted).await
 }

@@ -3,20 +3,14 @@
 //! | file | what |
 //! |---|---|
 //! | `args` | the arguments of each command |
-//! | `look` | `ls`, `get`, `stat` |
-//! | `metadata` | a node's metadata as JSON |
+//! | `show` | `ls`, `get`, `stat`, `tree`, `watch` |
 //! | `walk` | finding a node and everything below it |
-//! | `tree` | `tree` |
 //! | `change` | `set`, `create`, `rm`, `sync` |
-//! | `watch` | `watch` |
 
 mod args;
 mod change;
-mod look;
-mod metadata;
-mod tree;
+mod show;
 mod walk;
-mod watch;
 
 pub(crate) use args::NodeCommand;
 
@@ -24,17 +18,17 @@ use crate::exit::Failure;
 
 pub(crate) async fn run(command: NodeCommand) -> Result<u8, Failure> {
     match &command {
-        NodeCommand::Ls(it) => it.with(look::ls).await,
-        NodeCommand::Tree(it) => it.with(tree::show).await,
-        NodeCommand::Get(it) => it.with(look::get).await,
-        NodeCommand::Stat(it) => it.with(look::stat).await,
+        NodeCommand::Ls(it) => it.with(show::ls).await,
+        NodeCommand::Tree(it) => it.with(show::tree).await,
+        NodeCommand::Get(it) => it.with(show::get).await,
+        NodeCommand::Stat(it) => it.with(show::stat).await,
         NodeCommand::Set(it) => it.with(change::set).await,
         NodeCommand::Create(it) => it.with(change::create).await,
         NodeCommand::Rm(it) => {
             change::may_rm(&it.args)?;
             it.with(change::rm).await
         }
-        NodeCommand::Watch(it) => it.with(watch::watch).await,
+        NodeCommand::Watch(it) => it.with(show::watch).await,
         NodeCommand::Sync(it) => it.with(change::sync).await,
     }
 }

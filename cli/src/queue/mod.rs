@@ -2,17 +2,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `table` | the output for people |
-//! | `json` | the output for programs |
-//! | `changes` | the changes between two listings |
+//! | `show` | the output for people and for programs |
 //! | `author` | the client program that has written a node |
 //!
 //! Not here: reading the lock's nodes (`lockkeeper::locks::inspect`).
 
 mod author;
-mod changes;
-mod json;
-mod table;
+mod show;
 
 use clap::Args;
 use futures::{Stream, StreamExt as _};
@@ -120,12 +116,12 @@ async fn print(
     }
     let width = text::width().filter(|_| !args.long);
     text::print(if args.json {
-        json::line(path, &now)
+        show::line(path, &now)
     } else if let Some(seen) = seen {
-        table::fitted(&changes::text(seen, &now, args.long), width)
+        show::fitted(&show::changes(seen, &now, args.long), width)
     } else {
         let exists = !now.is_empty() || client.exists(path).await?.is_some();
-        table::text(path, &now, args.long, exists, width)
+        show::table(path, &now, args.long, exists, width)
     })?;
     *seen = Some(now);
     Ok(())

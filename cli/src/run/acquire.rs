@@ -12,14 +12,14 @@ use lockkeeper::{
     Client, CreateMode, Guard, LockError, Mutex, RwLock, Semaphore,
     client::Builder,
     locks::inspect,
-    node::Acl,
+    node::{Acl, Perms},
     proto::{ErrorCode, path},
 };
 use tokio::time::{Instant, timeout};
 
-use super::{RunArgs, args::Access};
+use super::{Run, RunArgs, args::Access, once::Once};
 use crate::{
-    client,
+    client::{self, create_all},
     duration::Human,
     exit::{self, Failure, Level},
     refusal, text,
@@ -88,153 +88,181 @@ pub(super) async fn client(
     }
 }
 
-/// Does this within the time for the lock.
-pub(super) async fn in_time<T>(
-    client: &Client,
-    path: &str,
-    wait: Wait,
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    // In a box, so that this future does not have the room for it twice.
-    let work = Box::pin(work);
-    let Some(left) = wait.left() else {
-        return work.await;
-    };
-    if let Ok(done) = timeout(left, work).await {
-        return done;
-    }
-    let waited = Human(wait.began.elapsed());
-    Err(match client.raw().outage() {
-        Some(why) if !wait.is_try() => {
-            let what = format_args!("lock not acquired in {waited}; {why}");
-            not_acquired(path, what)
-        }
-        _ if grants_none(client, path).await => not_acquired(path, refusal::TOO_EARLY),
-        _ if wait.is_try() => {
-            failure!(
-                UNAVAILABLE,
-                "{path}: no server has answered in {}",
-                Human(TRY)
-            )
-        }
-        _ => {
-            let standing = standing(client, path).await;
-            let what = format_args!("lock not acquired in {waited}{standing}");
-            not_acquired(path, what)
-        }
-    })
-}
+/// What a client needs to harm the users of a lock.
+const HARMFUL: Perms = Perms(Perms::ALL.0 & !Perms::READ.0);
 
-/// Takes the lock that the arguments ask for. Its node contains `who`. `None` if the lock is taken, and the attempt does not wait.
-async fn attempt(
-    client: &Client,
-    args: &RunArgs,
-    who: String,
-    waits: bool,
-) -> Result<Option<Guard>, LockError> {
-    let path = &args.path;
-    if let Some(holders) = args.holders {
-        let semaphore = Semaphore::new(client, path, holders.get())?.with_data(who);
-        return if waits {
-            semaphore.acquire().await.map(Some)
-        } else {
-            semaphore.try_acquire().await
-        };
-    }
-    if args.shared {
-        let lock = RwLock::new(client, path)?.with_data(who);
-        return if waits {
-            lock.read().await.map(Some)
-        } else {
-            lock.try_read().await
-        };
-    }
-    let mutex = Mutex::new(client, path)?.with_data(who);
-    if waits {
-        mutex.lock().await.map(Some)
-    } else {
-        mutex.try_lock().await
-    }
-}
-
-/// Acquires the lock. If the session expires during the wait, the library enters the queue again, at its end.
-///
-/// # Cancel safety
-/// The same as for [`Mutex::lock`](lockkeeper::Mutex::lock).
-pub(super) async fn acquire(
-    client: &Client,
-    args: &RunArgs,
-    who: String,
-    wait: Wait,
-) -> Result<Guard, Failure> {
-    let path = &args.path;
-    let guard = attempt(client, args, who, !wait.is_try());
-    match told(client, path, guard).await {
-        Ok(Some(guard)) => Ok(guard),
-        Ok(None) => {
-            let standing = standing(client, path).await;
-            let what = format_args!("the lock is taken{standing}");
-            Err(not_acquired(path, what))
+impl Run {
+    /// `--acl`: makes the lock's directories and the nodes of `--once-per`, if they are to be closed. Those that exist must not be open to
+    /// everyone.
+    ///
+    /// To delete a node, a client needs a permission on the node above it. So the ACL of the lock's directory decides who can enter the
+    /// queue, and who can throw others out; that of the record of `--once-per` decides who can say that the command has run. The default
+    /// ACL of the client closes what this run creates.
+    pub(super) async fn prepare_access(&self) -> Result<(), Failure> {
+        let (client, args) = (&self.client, &self.args);
+        if args.acl == Access::World {
+            return Ok(());
         }
-        Err(error) => Err(Failure::lock(path, error)),
+        let mut nodes = vec![args.path.clone()];
+        if args.holders.is_some() {
+            nodes.extend(["locks", "leases"].map(|name| path::join(&args.path, name)));
+        }
+        if args.once_per.is_some() {
+            nodes.extend(Once::nodes(&args.path));
+        }
+        for node in nodes {
+            create_all(client, &node).await?;
+            let acl = client.get_acl(&node).await?.acl;
+            let is_open =
+                |entry: &Acl| entry.id.scheme == "world" && entry.perms.allows_any_of(HARMFUL);
+            if acl.iter().any(is_open) {
+                return Err(failure!(
+                    USAGE,
+                    "{node} exists, and everyone may change it; restrict it, for example with setAcl of zkCli.sh, or leave out --acl"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does this within the time for the lock.
+    pub(super) async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let (path, wait) = (&self.args.path, self.wait);
+        // In a box, so that this future does not have the room for it twice.
+        let work = Box::pin(work);
+        let Some(left) = wait.left() else {
+            return work.await;
+        };
+        if let Ok(done) = timeout(left, work).await {
+            return done;
+        }
+        let waited = Human(wait.began.elapsed());
+        Err(match self.client.raw().outage() {
+            Some(why) if !wait.is_try() => {
+                let what = format_args!("lock not acquired in {waited}; {why}");
+                not_acquired(path, what)
+            }
+            _ if self.grants_none().await => not_acquired(path, refusal::TOO_EARLY),
+            _ if wait.is_try() => {
+                failure!(
+                    UNAVAILABLE,
+                    "{path}: no server has answered in {}",
+                    Human(TRY)
+                )
+            }
+            _ => {
+                let standing = self.standing().await;
+                let what = format_args!("lock not acquired in {waited}{standing}");
+                not_acquired(path, what)
+            }
+        })
+    }
+
+    /// Takes the lock that the arguments ask for. `None` if the lock is taken, and the attempt does not wait.
+    async fn attempt(&self) -> Result<Option<Guard>, LockError> {
+        let (client, args, path) = (&self.client, &self.args, &self.args.path);
+        let (who, waits) = (self.who(), !self.wait.is_try());
+        if let Some(holders) = args.holders {
+            let semaphore = Semaphore::new(client, path, holders.get())?.with_data(who);
+            return if waits {
+                semaphore.acquire().await.map(Some)
+            } else {
+                semaphore.try_acquire().await
+            };
+        }
+        if args.shared {
+            let lock = RwLock::new(client, path)?.with_data(who);
+            return if waits {
+                lock.read().await.map(Some)
+            } else {
+                lock.try_read().await
+            };
+        }
+        let mutex = Mutex::new(client, path)?.with_data(who);
+        if waits {
+            mutex.lock().await.map(Some)
+        } else {
+            mutex.try_lock().await
+        }
+    }
+
+    /// Acquires the lock. If the session expires during the wait, the library enters the queue again, at its end.
+    ///
+    /// # Cancel safety
+    /// The same as for [`Mutex::lock`](lockkeeper::Mutex::lock).
+    pub(super) async fn acquire(&self) -> Result<Guard, Failure> {
+        let path = &self.args.path;
+        match self.told(self.attempt()).await {
+            Ok(Some(guard)) => Ok(guard),
+            Ok(None) => {
+                let standing = self.standing().await;
+                let what = format_args!("the lock is taken{standing}");
+                Err(not_acquired(path, what))
+            }
+            Err(error) => Err(Failure::lock(path, error)),
+        }
+    }
+
+    /// Waits for the lock, and tells the user of a long wait. A user at a terminal hears of it after [`SILENCE`]. A user who wants to hear
+    /// of each step hears of it soon.
+    async fn told<T>(&self, lock: impl Future<Output = T>) -> T {
+        let (path, mut lock) = (&self.args.path, pin!(lock));
+        let is_verbose = exit::says(Level::Verbose);
+        let silence = if is_verbose { VERBOSE_SILENCE } else { SILENCE };
+        if let Ok(result) = timeout(silence, &mut lock).await {
+            return result;
+        }
+        let tell = async {
+            if self.grants_none().await {
+                say!("{path}: waiting for the lock; {}", refusal::TOO_EARLY);
+            } else if is_verbose || io::stderr().is_terminal() {
+                let standing = self.standing().await;
+                say!("{path}: waiting for the lock{standing}");
+            }
+            pending().await
+        };
+        tokio::select! {
+            biased;
+            result = &mut lock => result,
+            result = tell => result,
+        }
+    }
+
+    /// Whether the server grants no lock to anybody, as `lockkeeper serve` after a restart. The library goes on trying then, and
+    /// cannot say why. Any other server refuses this create, too, because the node above it is missing.
+    async fn grants_none(&self) -> bool {
+        let node = path::join(&self.args.path, "no-such-node/probe");
+        let probe = self.client.create(&node, "", CreateMode::Ephemeral);
+        let created = timeout(TRY, probe).await;
+        created.is_ok_and(|created| {
+            created.is_err_and(|error| error.code() == Some(ErrorCode::THROTTLED_OP))
+        })
+    }
+
+    /// Our place in the queue, and a holder, as far as they are known soon.
+    async fn standing(&self) -> String {
+        let entries = inspect(&self.client, &self.args.path);
+        let Ok(Ok(entries)) = timeout(TRY, entries).await else {
+            return String::new();
+        };
+        let session = self.client.snapshot().session_id;
+        let ours = entries.iter().find(|it| it.stat.ephemeral_owner == session);
+        let place = ours.map(|ours| format!(", {} ahead", ours.ahead));
+        let holder = entries.iter().find(|it| it.holds).map(|holder| {
+            let who = match text::data_in_a_line(holder.data.as_deref()) {
+                who if who.is_empty() => format!("session {}", holder.stat.ephemeral_owner),
+                who => who,
+            };
+            format!("; held by {who}, for at most {}", text::age(holder))
+        });
+        [place, holder].into_iter().flatten().collect()
     }
 }
 
 /// The lock is not acquired in time.
 fn not_acquired(path: &str, why: impl fmt::Display) -> Failure {
     failure!(NOT_ACQUIRED, "{path}: {why}")
-}
-
-/// Waits for the lock, and tells the user of a long wait. A user at a terminal hears of it after [`SILENCE`]. A user who wants to hear
-/// of each step hears of it soon.
-async fn told<T>(client: &Client, path: &str, lock: impl Future<Output = T>) -> T {
-    let mut lock = pin!(lock);
-    let is_verbose = exit::says(Level::Verbose);
-    let silence = if is_verbose { VERBOSE_SILENCE } else { SILENCE };
-    if let Ok(result) = timeout(silence, &mut lock).await {
-        return result;
-    }
-    let tell = async {
-        if grants_none(client, path).await {
-            say!("{path}: waiting for the lock; {}", refusal::TOO_EARLY);
-        } else if is_verbose || io::stderr().is_terminal() {
-            let standing = standing(client, path).await;
-            say!("{path}: waiting for the lock{standing}");
-        }
-        pending().await
-    };
-    tokio::select! {
-        biased;
-        result = &mut lock => result,
-        result = tell => result,
-    }
-}
-
-/// Whether the server grants no lock to anybody, as `lockkeeper serve` after a restart. The library goes on trying then, and
-/// cannot say why. Any other server refuses this create, too, because the node above it is missing.
-async fn grants_none(client: &Client, path: &str) -> bool {
-    let node = path::join(path, "no-such-node/probe");
-    let probe = client.create(&node, "", CreateMode::Ephemeral);
-    let created = timeout(TRY, probe).await;
-    created.is_ok_and(|created| {
-        created.is_err_and(|error| error.code() == Some(ErrorCode::THROTTLED_OP))
-    })
-}
-
-/// Our place in the queue, and a holder, as far as they are known soon.
-async fn standing(client: &Client, path: &str) -> String {
-    let Ok(Ok(entries)) = timeout(TRY, inspect(client, path)).await else {
-        return String::new();
-    };
-    let session = client.snapshot().session_id;
-    let ours = entries.iter().find(|it| it.stat.ephemeral_owner == session);
-    let place = ours.map(|ours| format!(", {} ahead", ours.ahead));
-    let holder = entries.iter().find(|it| it.holds).map(|holder| {
-        let who = match text::data_in_a_line(holder.data.as_deref()) {
-            who if who.is_empty() => format!("session {}", holder.stat.ephemeral_owner),
-            who => who,
-        };
-        format!("; held by {who}, for at most {}", text::age(holder))
-    });
-    [place, holder].into_iter().flatten().collect()
 }

@@ -7,7 +7,6 @@
 //! - `run` returns the command's own status only if the lock was held from the command's start to its end;
 //! - if `run` cannot know that, it reports a lost lock.
 
-mod access;
 mod acquire;
 mod args;
 pub(crate) mod child;
@@ -34,7 +33,7 @@ use crate::{
     client::{GOODBYE, connected},
     duration::{Human, until},
     exit::{self, Failure},
-    outage, security,
+    outage, servers,
     signals::{PASSED_ON, Signals},
     text::quoted,
 };
@@ -111,8 +110,12 @@ struct Run {
 
 impl Run {
     async fn under_lock(&self, signals: &mut Signals, children: Children) -> Result<u8, Failure> {
-        let (args, path) = (&self.args, &self.args.path);
-        let once = |period| Once::new(&self.client, path, period);
+        let (client, args, path) = (&self.client, &self.args, &self.args.path);
+        let once = |period| Once {
+            client,
+            path,
+            period,
+        };
         let once = args.once_per.map(once);
         let guard = signals
             .or_end(Box::pin(self.granted(once.as_ref())))
@@ -157,7 +160,7 @@ impl Run {
                 self.prepare_lock(once).await?;
             } else {
                 let prepared = outage::persist(async || self.prepare_lock(once).await);
-                acquire::in_time(client, path, wait, prepared).await?;
+                self.in_time(prepared).await?;
             }
             let (granted, asked) = (client.snapshot().session_timeout, args.session_timeout);
             if granted != asked {
@@ -166,8 +169,7 @@ impl Run {
             }
             self.notify.say(&format!("STATUS=waiting for {path}"));
             let began = Instant::now();
-            let guard = acquire::acquire(client, args, self.who(), wait);
-            let guard = acquire::in_time(client, path, wait, guard).await?;
+            let guard = self.in_time(self.acquire()).await?;
             let (waited, token) = (Human(began.elapsed()), guard.fencing_token());
             tell!("{path}: granted after {waited}, token {token}");
             Ok(guard)
@@ -197,7 +199,7 @@ impl Run {
             let what = format_args!("the chroot {chroot} does not exist; creating it");
             exit::print_at(exit::Level::Quiet, what);
         }
-        access::prepare(client, &self.args).await?;
+        self.prepare_access().await?;
         if let Some(once) = once {
             once.check().await?;
         }
@@ -233,7 +235,7 @@ impl Run {
         command.env(PATH, &self.args.path);
         command.env(NODE, guard.path());
         if !self.args.pass_auth {
-            command.env_remove(security::VARIABLE);
+            command.env_remove(servers::AUTH_VARIABLE);
         }
         if self.args.notify {
             command.env_remove(notify::VARIABLE);

@@ -22,25 +22,12 @@ use crate::{
 /// The record of one lock.
 #[derive(Debug)]
 pub(super) struct Once<'a> {
-    client: &'a Client,
-    path: &'a str,
-    record: String,
-    clock: String,
-    period: Duration,
+    pub(super) client: &'a Client,
+    pub(super) path: &'a str,
+    pub(super) period: Duration,
 }
 
-impl<'a> Once<'a> {
-    pub(super) fn new(client: &'a Client, path: &'a str, period: Duration) -> Self {
-        let [record, clock] = Self::nodes(path);
-        Self {
-            client,
-            path,
-            record,
-            clock,
-            period,
-        }
-    }
-
+impl Once<'_> {
     /// The nodes of the record and of the clock.
     pub(super) fn nodes(path: &str) -> [String; 2] {
         let record = format!("{path}.once");
@@ -55,16 +42,17 @@ impl<'a> Once<'a> {
     pub(super) async fn check(&self) -> Result<(i64, Version), Failure> {
         // The clock makes both nodes if they are missing. A start behind it is one of this period or a later one.
         let now_ms = self.now().await?;
-        let record = self.client.get_data(&self.record).await?;
+        let [name, _] = Self::nodes(self.path);
+        let record = self.client.get_data(&name).await?;
         let data = record.data.unwrap_or_default();
         let text = String::from_utf8_lossy(&data);
         let text = text.trim();
         let last_ms = match text.parse::<i64>() {
             Err(_) if !text.is_empty() => {
-                let (record, text) = (&self.record, quoted(text));
+                let text = quoted(text);
                 return Err(failure!(
                     USAGE,
-                    "{record} says \"{text}\" in place of the time of the last start; delete it if the command may run"
+                    "{name} says \"{text}\" in place of the time of the last start; delete it if the command may run"
                 ));
             }
             last => last.ok(),
@@ -80,22 +68,20 @@ impl<'a> Once<'a> {
     /// Checks again, and notes the start of the command, all under the lock.
     pub(super) async fn begin(&self, guard: &Guard) -> Result<(), Failure> {
         let (now_ms, version) = self.check().await?;
-        let noted = guard
-            .transaction()
-            .set_data(&self.record, now_ms.to_string(), version);
-        noted
-            .commit()
-            .await
-            .map(drop)
-            .map_err(|error| Failure::lock(self.path, error))
+        let [record, _] = Self::nodes(self.path);
+        let noted = guard.transaction();
+        let noted = noted.set_data(&record, now_ms.to_string(), version);
+        let noted = noted.commit().await.map(drop);
+        noted.map_err(|error| Failure::lock(self.path, error))
     }
 
     /// The servers' time, in milliseconds since 1970.
     async fn now(&self) -> Result<i64, Failure> {
-        let write = || self.client.set_data(&self.clock, "", Version::ANY);
+        let [_, clock] = Self::nodes(self.path);
+        let write = || self.client.set_data(&clock, "", Version::ANY);
         let mut written = write().await;
         if written.as_ref().is_err_and(Error::is_no_node) {
-            create_all(self.client, &self.clock).await?;
+            create_all(self.client, &clock).await?;
             written = write().await;
         }
         Ok(written?.mtime)

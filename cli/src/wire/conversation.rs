@@ -11,15 +11,14 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
-    OpCode, Request, Response, WatcherEvent, Xid,
+    ErrorCode, OpCode, Request, Response, WatcherEvent, Xid,
     connect::{ConnectRequest, ConnectResponse},
     frame::{self, PREFIX_LEN},
     header::{ReplyHeader, RequestHeader},
     jute::{Decode as _, DecodeError, Reader, Traced, TracedValue},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::show;
 use crate::{exit::Failure, text};
 
 /// A longer frame is taken for the end of what can be decoded.
@@ -70,14 +69,13 @@ struct Message {
     error: Option<String>,
 }
 
-impl Message {
-    fn opaque(what: &str, bytes: BytesMut, error: Option<String>) -> Self {
-        Self {
-            what: what.to_owned(),
-            bytes: bytes.freeze(),
-            fields: Vec::new(),
-            error,
-        }
+/// Bytes that are not decoded.
+fn opaque(what: &str, bytes: BytesMut, error: Option<String>) -> Message {
+    Message {
+        what: what.to_owned(),
+        bytes: bytes.freeze(),
+        error,
+        ..Message::default()
     }
 }
 
@@ -106,7 +104,7 @@ impl Conversation {
             let bytes = self.sides[side as usize].left.split();
             if !bytes.is_empty() {
                 let why = "the rest of the message is missing".to_owned();
-                self.print(side, Message::opaque("incomplete", bytes, Some(why)))?;
+                self.print(side, opaque("incomplete", bytes, Some(why)))?;
             }
         }
         *self = Self::new(self.json, self.is_live, self.number + 1);
@@ -117,12 +115,12 @@ impl Conversation {
         let direction = &mut self.sides[side as usize];
         let left = &mut direction.left;
         if let Some(what) = direction.opaque {
-            return (!left.is_empty()).then(|| Message::opaque(what, left.split(), None));
+            return (!left.is_empty()).then(|| opaque(what, left.split(), None));
         }
         let start: [u8; PREFIX_LEN] = *left.first_chunk()?;
         if side == Side::Client && !direction.begun && start.iter().all(u8::is_ascii_lowercase) {
             // One of the four-letter words. Its answer is text.
-            let word = Message::opaque("word", left.split_to(PREFIX_LEN), None);
+            let word = opaque("word", left.split_to(PREFIX_LEN), None);
             direction.opaque = Some("bytes");
             self.sides[Side::Server as usize].opaque = Some("answer");
             return Some(word);
@@ -131,11 +129,7 @@ impl Conversation {
             Ok(message) => [&start[..], &message?].concat().into(),
             Err(error) => {
                 direction.opaque = Some("bytes");
-                return Some(Message::opaque(
-                    "bytes",
-                    left.split(),
-                    Some(error.to_string()),
-                ));
+                return Some(opaque("bytes", left.split(), Some(error.to_string())));
             }
         };
         let mut what = "handshake".to_owned();
@@ -192,12 +186,7 @@ impl Conversation {
     }
 
     fn print(&mut self, side: Side, message: Message) -> Result<(), Failure> {
-        let Message {
-            what,
-            bytes,
-            mut fields,
-            error,
-        } = message;
+        let (what, bytes, mut fields) = (message.what, message.bytes, message.fields);
         let end = fields.last().map_or(0, |last| last.offset + last.length);
         if end < bytes.len() {
             fields.push(Traced {
@@ -207,30 +196,100 @@ impl Conversation {
                 value: TracedValue::Fixed(bytes.slice(end..)),
             });
         }
-        let (side, direction) = (
-            ["client", "server"][side as usize],
-            &mut self.sides[side as usize],
-        );
+        let from = ["client", "server"][side as usize];
+        let direction = &mut self.sides[side as usize];
         let (number, offset, length) = (self.number, direction.offset, bytes.len());
         direction.offset += length;
         let now = self.is_live.then(text::now);
         text::print(if self.json {
-            let fields: Vec<_> = fields
-                .iter()
-                .map(|it| show::json(it, &bytes, self.is_live))
-                .collect();
+            let object = |it| as_object(it, &bytes, self.is_live);
+            let fields: Vec<_> = fields.iter().map(object).collect();
             let time = now.map(text::millis);
             let message = json!({
-                "connection": number, "from": side, "what": what, "offset": offset,
-                "bytes": length, "error": error, "fields": fields, "time_ms": time,
+                "connection": number, "from": from, "what": what, "offset": offset,
+                "bytes": length, "error": message.error, "fields": fields, "time_ms": time,
             });
             format!("{message}\n")
         } else {
             let time = now.map_or(String::new(), |now| format!("{}  ", text::moment(now)));
             let fields = fields.iter().filter(|it| it.offset > 0);
-            let fields: String = fields.map(|it| show::word(it, self.is_live)).collect();
-            let error = error.map_or(String::new(), |error| format!(": {error}"));
-            format!("{time}{number}  {side}  {what}, {length} bytes at {offset}{fields}{error}\n")
+            let fields: String = fields.map(|it| as_word(it, self.is_live)).collect();
+            let error = message
+                .error
+                .map_or(String::new(), |error| format!(": {error}"));
+            format!("{time}{number}  {from}  {what}, {length} bytes at {offset}{fields}{error}\n")
         })
+    }
+}
+
+/// Fields whose values let others in.
+const SECRETS: [&str; 5] = [
+    "AuthPacket.auth",
+    "SaslRequest.token",
+    "SaslResponse.token",
+    "ConnectRequest.password",
+    "ConnectResponse.password",
+];
+
+/// The parts of the names of fields whose values are written in hexadecimal everywhere.
+const IDS: [&str; 3] = ["zxid", "session_id", "owner"];
+
+/// A field of these bytes as an object. If its value must be hidden, it has neither the value nor the bytes.
+fn as_object(field: &Traced, bytes: &Bytes, hide: bool) -> Value {
+    let bytes = bytes.slice(field.offset..field.offset + field.length);
+    json!({
+        "name": field.field,
+        "offset": field.offset,
+        "bytes": field.length,
+        "value": value(field, hide),
+        "hex": (!hide || !is_secret(field)).then(|| hex::encode(bytes)),
+    })
+}
+
+/// A field as a word, with a short name.
+fn as_word(field: &Traced, hide: bool) -> String {
+    format!(" {}={}", short(field), value(field, hide))
+}
+
+fn is_secret(field: &Traced) -> bool {
+    SECRETS.contains(&field.field)
+}
+
+/// The name of a field without that of its record.
+fn short(field: &Traced) -> &str {
+    let name = field.field.split_once('.');
+    name.map_or(field.field, |(_, name)| name)
+}
+
+/// The value of a field, in the form that its meaning asks for.
+fn value(field: &Traced, hide: bool) -> String {
+    let name = short(field);
+    match &field.value {
+        _ if hide && is_secret(field) => "(not shown)".to_owned(),
+        TracedValue::Int(op) if name == "op" => {
+            let name = OpCode(*op).name();
+            name.map_or(op.to_string(), |name| format!("{op} ({name})"))
+        }
+        TracedValue::Int(error) if name == "err" => ErrorCode(*error).to_string(),
+        TracedValue::Int(int) => int.to_string(),
+        TracedValue::Long(long) if IDS.iter().any(|id| name.contains(id)) => format!("0x{long:x}"),
+        TracedValue::Long(long) => long.to_string(),
+        TracedValue::Fixed(bytes) if name != "bytes" && **bytes == [0] => "false".to_owned(),
+        TracedValue::Fixed(bytes) if name != "bytes" && **bytes == [1] => "true".to_owned(),
+        TracedValue::Fixed(bytes) | TracedValue::Buffer(Some(bytes)) => readable(bytes),
+        TracedValue::Text(Some(text)) => format!("\"{}\"", text::harmless(text)),
+        TracedValue::Count(Some(1)) => "1 element".to_owned(),
+        TracedValue::Count(Some(count)) => format!("{count} elements"),
+        _ => "null".to_owned(),
+    }
+}
+
+/// Bytes as text, if they are visible text; else in hexadecimal.
+fn readable(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.chars().any(|c| c.is_control() && c != '\n') => {
+            format!("\"{}\"", text::harmless(text))
+        }
+        _ => format!("0x{}", hex::encode(bytes)),
     }
 }

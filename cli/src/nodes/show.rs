@@ -1,0 +1,207 @@
+//! `lockkeeper ls`, `get`, `stat`, `tree` and `watch`: show nodes, and what happens to them.
+
+use std::{fmt::Write as _, num::NonZero, pin::pin};
+
+use futures::{StreamExt as _, stream};
+use lockkeeper::{
+    Client,
+    node::Stat,
+    proto::path,
+    watch::{AddWatchMode, EventType, WatchNotice},
+};
+use serde_json::{Value, json};
+
+use super::{
+    args::{GetArgs, LsArgs, StatArgs, TreeArgs, WatchArgs},
+    walk::{AT_ONCE, Found, but, walk},
+};
+use crate::{exit::Failure, refusal, text};
+
+pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
+    let depth = if args.recursive { None } else { Some(1) };
+    let (found, mut refused) = walk(client, &args.path, depth).await?;
+    let mut paths: Vec<_> = found.into_iter().skip(1).map(|it| it.path).collect();
+    paths.sort_unstable();
+    let shown = |path: &str| {
+        if args.recursive {
+            text::name(path)
+        } else {
+            text::name(path::name(path))
+        }
+    };
+    if !args.long && !args.json {
+        let lines: String = paths.iter().map(|path| shown(path) + "\n").collect();
+        text::print(lines)?;
+        return but(refused);
+    }
+    let stats = paths
+        .iter()
+        .map(async |path| (path, client.exists(path).await));
+    let mut stats = stream::iter(stats).buffered(AT_ONCE);
+    let heads = ["VERSION", "BYTES", "CHILDREN", "CHANGED", "SESSION", "NAME"];
+    let mut rows = vec![heads.map(str::to_owned)];
+    let mut lines = String::new();
+    while let Some((path, stat)) = stats.next().await {
+        let stat = match stat {
+            Ok(Some(stat)) => stat,
+            // A node that was deleted meanwhile is left out.
+            Ok(None) => continue,
+            Err(error) if error.code().is_some() => {
+                refused.insert(path.clone(), error);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        lines += &line(path, &stat);
+        rows.push([
+            stat.version.to_string(),
+            stat.data_length.to_string(),
+            stat.num_children.to_string(),
+            text::moment(stat.modified()).to_string(),
+            text::owner(&stat).unwrap_or("-".to_owned()),
+            shown(path),
+        ]);
+    }
+    text::print(if args.json { lines } else { text::table(&rows) })?;
+    but(refused)
+}
+
+pub(super) async fn get(args: &GetArgs, client: &Client) -> Result<(), Failure> {
+    let node = client.get_data(&args.path).await;
+    let data = node?.data.unwrap_or_default();
+    if !text::is_terminal() {
+        return text::print(&data);
+    }
+    let shown = match std::str::from_utf8(&data) {
+        Ok(text) => text::harmless_lines(text),
+        Err(_) => format!("{} (not UTF-8)\n", text::data_in_a_line(Some(&data))),
+    };
+    text::print(shown)
+}
+
+pub(super) async fn stat(args: &StatArgs, client: &Client) -> Result<(), Failure> {
+    let path = &args.path;
+    // `exists` needs no read permission. The other reads report a missing node themselves, but they need it.
+    let stat = client.exists(path).await?;
+    let stat = stat.ok_or_else(|| failure!(REFUSED, "{path}: {}", refusal::NO_NODE))?;
+    if args.json {
+        return text::print(line(path, &stat));
+    }
+    let Value::Object(facts) = facts(path, &stat) else {
+        return Ok(());
+    };
+    let rows = facts.into_iter().map(|(name, value)| {
+        let value = match name.as_str() {
+            "path" => text::name(path),
+            "created_ms" => text::moment(stat.created()).to_string(),
+            "changed_ms" => text::moment(stat.modified()).to_string(),
+            "session" => text::owner(&stat).unwrap_or("-".to_owned()),
+            _ => value.to_string(),
+        };
+        [name.trim_end_matches("_ms").to_owned(), value]
+    });
+    text::print(text::table(&rows.collect::<Vec<_>>()))
+}
+
+/// A node's metadata as JSON: one object in one line. Later versions may add keys, but remove none.
+fn line(path: &str, stat: &Stat) -> String {
+    format!("{}\n", facts(path, stat))
+}
+
+fn facts(path: &str, stat: &Stat) -> Value {
+    json!({
+        "path": path,
+        "version": stat.version.0,
+        "bytes": stat.data_length,
+        "children": stat.num_children,
+        "created_ms": stat.ctime,
+        "changed_ms": stat.mtime,
+        "session": text::owner(stat),
+        "czxid": stat.czxid.0,
+        "mzxid": stat.mzxid.0,
+        "pzxid": stat.pzxid.0,
+        "cversion": stat.cversion.0,
+        "aversion": stat.aversion.0,
+    })
+}
+
+pub(super) async fn tree(args: &TreeArgs, client: &Client) -> Result<(), Failure> {
+    let (found, refused) = walk(client, &args.path, args.depth).await?;
+    text::print(drawn(&found))?;
+    but(refused)
+}
+
+/// One line for each node, below the line of its parent.
+fn drawn(all: &[Found]) -> String {
+    let mut lines = String::new();
+    // The nodes to draw: index, prefix of its own line, prefix of its children's lines.
+    let mut stack = vec![(0, String::new(), String::new())];
+    while let Some((index, before, below)) = stack.pop() {
+        let Some(found) = all.get(index) else {
+            continue;
+        };
+        let name = match index {
+            0 => found.path.as_str(),
+            _ => path::name(&found.path),
+        };
+        let last = found.children.last();
+        // Writing to a string does not fail.
+        let _ = writeln!(lines, "{before}{}", text::name(name));
+        for child in found.children.iter().rev() {
+            let (branch, trunk) = if Some(child) == last {
+                ("└── ", "    ")
+            } else {
+                ("├── ", "│   ")
+            };
+            let (branch, trunk) = (format!("{below}{branch}"), format!("{below}{trunk}"));
+            stack.push((*child, branch, trunk));
+        }
+    }
+    lines
+}
+
+pub(super) async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failure> {
+    let path = &args.path;
+    let mode = if args.recursive {
+        AddWatchMode::PERSISTENT_RECURSIVE
+    } else {
+        AddWatchMode::PERSISTENT
+    };
+    let mut watcher = client.add_watch(path, mode).await?;
+    let mut closed = pin!(text::closed());
+    let mut left = args.count.map(NonZero::get);
+    while left != Some(0) {
+        let notice = tokio::select! {
+            biased;
+            notice = watcher.next() => notice,
+            closed = &mut closed => return Err(closed),
+        };
+        let Some(notice) = notice else {
+            break;
+        };
+        let (what, node) = match notice? {
+            WatchNotice::Event(event) => (word(event.event_type), event.path),
+            _ => ("missed", path.to_owned()),
+        };
+        let now = text::now();
+        text::print(if args.json {
+            let event = json!({"time_ms": text::millis(now), "event": what, "path": node});
+            format!("{event}\n")
+        } else {
+            format!("{}  {what:<8}  {}\n", text::moment(now), text::name(&node))
+        })?;
+        left = left.map(|left| left - 1);
+    }
+    Ok(())
+}
+
+/// The word for an event in the output.
+fn word(event: EventType) -> &'static str {
+    match event {
+        EventType::NODE_CREATED => "created",
+        EventType::NODE_DATA_CHANGED => "changed",
+        EventType::NODE_DELETED => "deleted",
+        EventType::NODE_CHILDREN_CHANGED => "children",
+        _ => "event",
+    }
+}
