@@ -175,7 +175,9 @@ impl Shared {
             let now = core.clock.now();
             let woken = core.woken(now);
             drop(core);
-            outputs.into_iter().for_each(|output| self.deliver(output));
+            for output in outputs {
+                self.deliver(output);
+            }
             wake(woken);
         } else if let Some(driver) = core.driver.take() {
             drop(core);
