@@ -126,11 +126,12 @@ impl LockNode {
     /// What a contender knows of its session now.
     pub(crate) fn facts(&mut self) -> Facts {
         let is_renewed = mem::take(&mut self.is_renewed);
-        let is_good = |session| {
+        let is_valid = |session| {
             let lease = self.client().lease();
-            let is_own = is_renewed && lease.session_id == session;
-            is_own && lease.is_valid || self.client().raw().is_lease_good(session)
+            lease.session_id == session && lease.is_valid
         };
+        let is_good =
+            |session| is_renewed && is_valid(session) || self.client().raw().is_lease_good(session);
         Facts {
             session_loss: self.session_loss(),
             is_lease_good: self.session_id().is_some_and(is_good),

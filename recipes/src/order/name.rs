@@ -206,8 +206,10 @@ impl Protection {
             if matches!(index, 4 | 6 | 8 | 10) {
                 text.push('-');
             }
-            let digits = [byte >> 4, byte & 0xf].into_iter();
-            text.extend(digits.filter_map(|digit| char::from_digit(digit.into(), 16)));
+            for digit in [byte >> 4, byte & 0xf] {
+                let first = if digit < 10 { b'0' } else { b'a' - 10 };
+                text.push(char::from(first + digit));
+            }
         }
         text.push('-');
         text.push_str(marker);

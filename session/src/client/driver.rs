@@ -12,6 +12,7 @@
 //! Not here: decisions about the session (`machine`), opening connections (`net`).
 
 use std::{
+    collections::VecDeque,
     mem,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -27,10 +28,13 @@ use super::{
         frames::Frames,
         transport::{Connecting, Connector},
     },
-    shared::{Delivery, Shared, WireCommand, wake},
+    shared::{ReplySender, Shared, wake},
     sync::BoxFuture,
 };
-use crate::{Cause, machine::Input};
+use crate::{
+    Cause,
+    machine::{Input, Output},
+};
 
 /// The most frames of one turn. It limits the latency of requests under a flood of replies.
 const FRAMES_PER_TURN: usize = 256;
@@ -53,7 +57,7 @@ pub(crate) struct Driver {
     other_wire: bool,
     inputs: Vec<Input>,
     out: BytesMut,
-    deliveries: Vec<Delivery>,
+    outputs: VecDeque<Output<ReplySender>>,
     /// The next deadline at the end of the last turn.
     deadline: Option<Instant>,
     /// Whether room is kept since the last tick that may not be needed.
@@ -61,8 +65,6 @@ pub(crate) struct Driver {
     /// Futures that run in the client's task. Only those are polled that were woken: a crowd that
     /// cleans up has thousands.
     background: FuturesUnordered<BoxFuture<'static, ()>>,
-    /// The span of the task's log lines: a child of the span in which the client was made.
-    span: tracing::Span,
 }
 
 /// What the driver needs after a run.
@@ -104,11 +106,10 @@ impl Driver {
             other_wire: false,
             inputs: Vec::new(),
             out: BytesMut::new(),
-            deliveries: Vec::new(),
+            outputs: VecDeque::new(),
             deadline: None,
             owes_room: false,
             background: FuturesUnordered::new(),
-            span: tracing::info_span!("zookeeper"),
         }
     }
 
@@ -161,7 +162,6 @@ impl Driver {
 
     /// Passes the inputs to the machine, and takes its outputs.
     fn turn(&mut self, cx: &Context<'_>, now: Instant) -> Turn {
-        let mut commands = Vec::new();
         let has_input = !self.inputs.is_empty();
         let mut core = self.shared.lock();
         // Whoever submits something after this turn has looked wakes the driver.
@@ -181,7 +181,7 @@ impl Driver {
         if is_due {
             core.machine.handle(now, Input::Tick);
         }
-        core.drain(&mut self.deliveries, &mut |command| commands.push(command));
+        mem::swap(core.machine.outputs(), &mut self.outputs);
         if self.out.len() < WRITE_BACKLOG {
             core.machine.transmit(now, &mut self.out);
         }
@@ -206,10 +206,9 @@ impl Driver {
         if !background.is_empty() {
             self.background.extend(background);
         }
-        for command in commands {
-            self.obey(command);
+        while let Some(output) = self.outputs.pop_front() {
+            self.obey(output);
         }
-        self.shared.deliver(&mut self.deliveries);
         wake(woken);
         if gives_back {
             self.give_back_room();
@@ -217,16 +216,17 @@ impl Driver {
         turn
     }
 
-    fn obey(&mut self, command: WireCommand) {
-        match command {
-            WireCommand::Disconnect => {
+    fn obey(&mut self, output: Output<ReplySender>) {
+        match output {
+            Output::Disconnect => {
                 self.replace_wire(Wire::Down);
                 self.out.clear();
             }
-            WireCommand::Connect(endpoint) => {
+            Output::Connect(endpoint) => {
                 let connecting = self.connector.connect((*endpoint).clone());
                 self.replace_wire(Wire::Connecting(connecting));
             }
+            output => self.shared.deliver(output),
         }
     }
 
@@ -245,7 +245,7 @@ impl Driver {
             self.out = BytesMut::new();
         }
         self.inputs = Vec::new();
-        self.deliveries = Vec::new();
+        self.outputs = VecDeque::new();
         if let Wire::Up(frames) = &mut self.wire {
             frames.give_back_room();
         }
@@ -275,14 +275,6 @@ impl Driver {
 
     /// Does what there is to do, for a limited number of turns.
     pub(crate) fn run(&mut self, cx: &mut Context<'_>) -> Run {
-        // Taken out, as to clone it would cost each request something.
-        let span = mem::replace(&mut self.span, tracing::Span::none());
-        let run = span.in_scope(|| self.turns(cx));
-        self.span = span;
-        run
-    }
-
-    fn turns(&mut self, cx: &mut Context<'_>) -> Run {
         for _ in 0..TURNS_PER_RUN {
             let full = self.read(cx);
             let now = self.clock.now();

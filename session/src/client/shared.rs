@@ -12,6 +12,7 @@
 use std::{
     any::Any,
     future::Future,
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker, ready},
@@ -34,8 +35,8 @@ use super::{
     watches::{event_queue::EventQueue, group::GroupEvents},
 };
 use crate::{
-    Effect, Endpoint, Error, Peer, Snapshot,
-    machine::{Auth, ById, Encoded, Event, Machine, Notice, Output, RequestOptions, WatchId},
+    Effect, Error, Peer, Snapshot,
+    machine::{Auth, ById, Encoded, Event, Machine, Output, RequestOptions, WatchId, earlier},
 };
 
 pub(crate) type ReplySender = oneshot::Sender<Result<Response, Error>>;
@@ -111,24 +112,6 @@ enum Listener {
     Group(Arc<GroupEvents>),
 }
 
-/// A command of the machine to the driver.
-pub(crate) enum WireCommand {
-    Connect(Arc<Endpoint>),
-    Disconnect,
-}
-
-/// A message to a caller. It is delivered after the lock is released, in the order in which the
-/// frames arrived.
-pub(crate) enum Delivery {
-    Reply(ReplySender, Result<Response, Error>),
-    Event(EventSender, Result<Event, Error>),
-    GroupEvent(Arc<GroupEvents>, WatchId, Result<Event, Error>),
-    Notice(Arc<EventQueue>, Notice),
-    End(Arc<EventQueue>, Error),
-    State(Snapshot),
-    LeaseRenewed,
-}
-
 impl Shared {
     pub(crate) fn new(
         machine: Machine<ReplySender>,
@@ -188,12 +171,13 @@ impl Shared {
     /// caller.
     pub(crate) fn acted(&self, mut core: MutexGuard<'_, Core>) {
         if core.machine.link().is_ended() {
-            let mut deliveries = Vec::new();
-            core.drain(&mut deliveries, &mut |_| {});
+            let outputs = mem::take(core.machine.outputs());
             let now = core.clock.now();
             let woken = core.woken(now);
             drop(core);
-            self.deliver(&mut deliveries);
+            for output in outputs {
+                self.deliver(output);
+            }
             wake(woken);
         } else if let Some(driver) = core.driver.take() {
             drop(core);
@@ -222,27 +206,37 @@ impl Shared {
         self.snapshot.changed().notify_waiters();
     }
 
-    pub(crate) fn deliver(&self, deliveries: &mut Vec<Delivery>) {
-        // In every second turn of a driver there is none.
-        if deliveries.is_empty() {
-            return;
-        }
-        for delivery in deliveries.drain(..) {
-            match delivery {
-                Delivery::Reply(sender, result) => drop(sender.send(result)),
-                Delivery::Event(sender, result) => drop(sender.send(result)),
-                Delivery::GroupEvent(group, id, result) => {
-                    group.tell(|events| events.fired.push_back((id, result)));
+    /// Tells a caller what the machine says. It comes after the lock is released, in the order in
+    /// which the frames arrived.
+    pub(crate) fn deliver(&self, output: Output<ReplySender>) {
+        match output {
+            Output::Completed(sender, result) => drop(sender.send(result)),
+            Output::Watch(id, result) => {
+                let listener = self.lock().listeners.remove(&id);
+                match (listener, result) {
+                    (Some(Listener::Once(sender)), result) => drop(sender.send(result)),
+                    (Some(Listener::Group(group)), result) => {
+                        group.tell(|events| events.fired.push_back((id, result)));
+                    }
+                    (Some(Listener::Always(queue)), Err(error)) => queue.end(error),
+                    (Some(Listener::Always(_)), Ok(_)) | (None, _) => {}
                 }
-                Delivery::Notice(queue, notice) => queue.push(notice),
-                Delivery::End(queue, error) => queue.end(error),
-                Delivery::State(snapshot) => {
-                    // `act` may deliver the last state while the driver still delivers older ones.
-                    let is_last = snapshot.state.is_final();
-                    self.snapshot.set(snapshot, is_last);
-                }
-                Delivery::LeaseRenewed => self.lease_renewed.notify_waiters(),
             }
+            Output::Notice(id, notice) => {
+                let queue = match self.lock().listeners.get(&id) {
+                    Some(Listener::Always(queue)) => queue.clone(),
+                    _ => return,
+                };
+                queue.push(notice);
+            }
+            Output::State(snapshot) => {
+                // `act` may deliver the last state while the driver still delivers older ones.
+                let is_last = snapshot.state.is_final();
+                self.snapshot.set(snapshot, is_last);
+            }
+            Output::LeaseRenewed => self.lease_renewed.notify_waiters(),
+            // Only the driver connects.
+            Output::Connect(_) | Output::Disconnect => {}
         }
     }
 
@@ -265,7 +259,7 @@ impl Shared {
     }
 
     pub(crate) fn name_as_client(&self, path: &mut String) {
-        *path = self.client_path(std::mem::take(path));
+        *path = self.client_path(mem::take(path));
     }
 
     /// Converts a server's path to a path of this client. A path outside the chroot does not
@@ -390,48 +384,8 @@ impl Core {
 
     /// When the client's task has to run next if nothing else happens.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let deadlines = [self.machine.next_deadline(), self.timers.next()];
-        deadlines.into_iter().flatten().min()
-    }
-
-    /// Takes all outputs of the machine.
-    pub(crate) fn drain(
-        &mut self,
-        deliveries: &mut Vec<Delivery>,
-        command: &mut dyn FnMut(WireCommand),
-    ) {
-        while let Some(output) = self.machine.poll_output() {
-            match output {
-                Output::Connect(endpoint) => command(WireCommand::Connect(endpoint)),
-                Output::Disconnect => command(WireCommand::Disconnect),
-                Output::Completed(sender, result) => {
-                    deliveries.push(Delivery::Reply(sender, result));
-                }
-                Output::Watch(id, result) => {
-                    let listener = self.listeners.remove(&id);
-                    deliveries.extend(listener.and_then(|listener| listener.told(id, result)));
-                }
-                Output::Notice(id, notice) => {
-                    if let Some(Listener::Always(queue)) = self.listeners.get(&id) {
-                        deliveries.push(Delivery::Notice(queue.clone(), notice));
-                    }
-                }
-                Output::State(snapshot) => deliveries.push(Delivery::State(snapshot)),
-                Output::LeaseRenewed => deliveries.push(Delivery::LeaseRenewed),
-            }
-        }
-    }
-}
-
-impl Listener {
-    /// The delivery of a listener's last message.
-    fn told(self, id: WatchId, result: Result<Event, Error>) -> Option<Delivery> {
-        match (self, result) {
-            (Self::Once(sender), result) => Some(Delivery::Event(sender, result)),
-            (Self::Group(group), result) => Some(Delivery::GroupEvent(group, id, result)),
-            (Self::Always(queue), Err(error)) => Some(Delivery::End(queue, error)),
-            (Self::Always(_), Ok(_)) => None,
-        }
+        let (machine, timer) = (self.machine.next_deadline(), self.timers.next());
+        machine.map_or(timer, |deadline| Some(earlier(deadline, timer)))
     }
 }
 

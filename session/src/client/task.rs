@@ -19,6 +19,8 @@ use super::driver::{Driver, Run};
 /// A driver whose sockets and timer are tokio's.
 pub(crate) struct Task {
     driver: Driver,
+    /// The span of its log lines: a child of the span in which the client was made.
+    span: tracing::Span,
     /// `None` until it is needed: the task is made outside the runtime in which it runs.
     timer: Option<Pin<Box<Sleep>>>,
     /// When the timer fires. It may fire too early: it is reset only for an earlier deadline,
@@ -30,6 +32,7 @@ impl Task {
     pub(crate) fn new(driver: Driver) -> Self {
         Self {
             driver,
+            span: tracing::info_span!("zookeeper"),
             timer: None,
             armed: None,
         }
@@ -65,13 +68,14 @@ impl Future for Task {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match self.driver.run(cx) {
+        let this = &mut *self;
+        match this.span.in_scope(|| this.driver.run(cx)) {
             Run::Ended => Poll::Ready(()),
             Run::Wait { until: None, .. } => Poll::Pending,
             Run::Wait {
                 now,
                 until: Some(until),
-            } if !self.sleep(cx, now, until) => Poll::Pending,
+            } if !this.sleep(cx, now, until) => Poll::Pending,
             Run::Wait { .. } | Run::Again => {
                 cx.waker().wake_by_ref();
                 Poll::Pending

@@ -42,7 +42,7 @@ mod router;
 pub(crate) mod spare;
 mod watches;
 
-use std::{fmt, time::Instant};
+use std::{collections::VecDeque, fmt, time::Instant};
 
 /// The buffers of [`Machine::transmit`] and [`Input::Frame`].
 pub use bytes::{Bytes, BytesMut};
@@ -58,6 +58,7 @@ pub use lease::LeaseToken;
 /// For `tests/model`, not for users.
 #[doc(hidden)]
 pub use lease::Proof;
+pub(crate) use link::earlier;
 pub use link::{Link, sasl};
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
@@ -65,7 +66,6 @@ pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
 use crate::{Cause, Effect, Error, ErrorKind};
 use kinds::Kinds;
 use lease::Lease;
-use link::earlier;
 use output::Outbox;
 use reply_to::ReplyTo;
 use requests::Requests;
@@ -113,7 +113,12 @@ impl<T> Machine<T> {
     /// The next thing that the world must know, in order; `None` when there is nothing more.
     #[must_use]
     pub fn poll_output(&mut self) -> Option<Output<T>> {
-        self.out.pop()
+        self.out.queue.pop_front()
+    }
+
+    /// All that the world must know, oldest first.
+    pub(crate) fn outputs(&mut self) -> &mut VecDeque<Output<T>> {
+        &mut self.out.queue
     }
 
     /// Appends what is to be sent now, and counts it as sent. With very much to send this is a part

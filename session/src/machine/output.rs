@@ -172,7 +172,7 @@ impl RequestOptions {
 /// Outputs that the world has not taken yet.
 #[derive(Debug)]
 pub(crate) struct Outbox<T> {
-    queue: VecDeque<Output<T>>,
+    pub(super) queue: VecDeque<Output<T>>,
     /// The counters. A snapshot fills in what other parts know.
     metrics: Metrics,
 }
@@ -187,10 +187,6 @@ impl<T> Outbox<T> {
 
     pub(crate) fn push(&mut self, output: Output<T>) {
         self.queue.push_back(output);
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<Output<T>> {
-        self.queue.pop_front()
     }
 
     /// Gives a caller the result of its request.

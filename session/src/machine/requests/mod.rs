@@ -229,7 +229,8 @@ impl<R> Requests<R> {
         now: Instant,
         header: Option<&ReplyHeader>,
     ) -> Result<Sent<R>, Option<Xid>> {
-        let sent = self.in_flight.answered(now, header)?;
+        let at = self.in_flight.answered(now, header)?;
+        let sent = self.in_flight.take(at).ok_or(None)?;
         self.settle(sent.options, sent.number);
         Ok(sent)
     }
@@ -259,7 +260,7 @@ impl<R> Requests<R> {
     /// itself that were not sent. The others stay.
     pub(crate) fn closed(&mut self) -> Vec<Failed<R>> {
         let mut failed = Vec::new();
-        while let Some(sent) = self.in_flight.take_lost() {
+        while let Some(sent) = self.in_flight.take(0) {
             self.settle(sent.options, sent.number);
             failed.push((sent.op, sent.reply_to));
         }

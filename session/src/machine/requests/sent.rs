@@ -70,7 +70,7 @@ impl<R> InFlight<R> {
         self.sent.iter().position(|sent| is_it(sent.xid))
     }
 
-    /// Takes out the request that is answered: the oldest identity for an answer to one; for any
+    /// The place of the request that is answered: the oldest identity for an answer to one; for any
     /// other the oldest request, whose number it must have. Only the answer that the server does not
     /// know an operation may overtake others.
     ///
@@ -80,31 +80,34 @@ impl<R> InFlight<R> {
         &mut self,
         now: Instant,
         header: Option<&ReplyHeader>,
-    ) -> Result<Sent<R>, Option<Xid>> {
+    ) -> Result<usize, Option<Xid>> {
         let got = header.map(|header| header.xid);
-        let overtaken = got.filter(|_| header.is_some_and(overtakes));
-        let overtaken = overtaken.and_then(|xid| self.position(|other| other == xid));
-        let at = if got == Some(Xid::AUTH) {
-            self.position(|xid| xid == Xid::AUTH).ok_or(None)?
-        } else if let Some(at) = overtaken {
-            at
-        } else {
-            let at = self.position(|xid| xid != Xid::AUTH).ok_or(None)?;
-            let expected = self.sent.get(at).map(|sent| sent.xid);
-            if got.is_some() && got != expected {
-                return Err(expected);
-            }
+        if header.is_some_and(overtakes)
+            && let Some(at) = self.position(|xid| Some(xid) == got)
+        {
+            return Ok(at);
+        }
+        let is_identity = got == Some(Xid::AUTH);
+        let at = self.position(|xid| (xid == Xid::AUTH) == is_identity);
+        let at = at.ok_or(None)?;
+        let expected = self.sent.get(at).map(|sent| sent.xid);
+        if got.is_some() && got != expected {
+            return Err(expected);
+        }
+        if !is_identity {
             // The time of those behind it counts from here: replies come in order, so the server
             // could not have answered them earlier.
             self.last_answered = now;
-            at
-        };
-        // Mostly it is the oldest of all.
-        let sent = match at {
+        }
+        Ok(at)
+    }
+
+    /// Takes out the request at this place. Mostly it is the oldest of all.
+    pub(super) fn take(&mut self, at: usize) -> Option<Sent<R>> {
+        match at {
             0 => self.sent.pop_front(),
             at => self.sent.remove(at),
-        };
-        sent.ok_or(None)
+        }
     }
 
     /// The request with this number.
@@ -116,10 +119,5 @@ impl<R> InFlight<R> {
     /// Frees the room that a burst has left.
     pub(super) fn give_back_room(&mut self) {
         give_back(&mut self.sent);
-    }
-
-    /// The oldest of all that were not answered: the connection is over.
-    pub(super) fn take_lost(&mut self) -> Option<Sent<R>> {
-        self.sent.pop_front()
     }
 }
