@@ -1,6 +1,6 @@
 //! Settings of a client, and its first connection.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use lockkeeper_proto::{Acl, Acls};
@@ -12,7 +12,10 @@ use super::{
     own_thread::OwnThread,
     random::{Random, random_u64},
     shared::Shared,
-    sync::select::{Either, select},
+    sync::{
+        BoxFuture,
+        select::{Either, select},
+    },
     task::{Task, is_in_runtime},
 };
 use crate::{
@@ -259,10 +262,13 @@ impl Builder {
     ///
     /// # Cancel safety
     /// Dropping the future closes the client.
-    ///
-    pub async fn connect(self) -> Result<Client, Error> {
-        let own_thread = self.own_thread;
-        self.connected(|driver| spawn(driver, own_thread)).await
+    pub fn connect(self) -> impl Future<Output = Result<Client, Error>> + Send {
+        // In a box: what a client is made of stands once, and not in each program.
+        let connected: BoxFuture<'static, _> = Box::pin(async move {
+            let own_thread = self.own_thread;
+            self.connected(|driver| spawn(driver, own_thread)).await
+        });
+        connected
     }
 
     /// Returns a client at once, and connects in the background: for a program that starts although
@@ -325,7 +331,7 @@ impl Builder {
     #[doc(hidden)]
     pub async fn connect_on(
         self,
-        spawn: impl FnOnce(super::sync::BoxFuture<'static, ()>),
+        spawn: impl FnOnce(BoxFuture<'static, ()>),
     ) -> Result<Client, Error> {
         let spawn = |driver| {
             spawn(Box::pin(Task::new(driver)));

@@ -10,7 +10,10 @@ use std::{pin::pin, sync::Arc, time::Instant};
 use lockkeeper_proto::{EventType, Response};
 use lockkeeper_session::{
     Client, Error as SessionError, ErrorKind, GroupEvent, PendingReply,
-    sync::select::{Either, select},
+    sync::{
+        BoxFuture,
+        select::{Either, select},
+    },
 };
 
 use super::{
@@ -78,7 +81,7 @@ impl Waiter {
         if listing.is_some() {
             waiter.list(listing).await?;
         } else if !waiter.follow(last) {
-            Box::pin(waiter.look()).await?;
+            waiter.look().await?;
         }
         Ok(waiter)
     }
@@ -118,9 +121,8 @@ impl Waiter {
                     }
                     return Ok(self.node);
                 }
-                // In a box: most waiters need neither, and the future of each would be large.
-                Ok(Next::List) => Box::pin(self.look()).await?,
-                Ok(Next::Renew) => Box::pin(self.node.renew_lease()).await?,
+                Ok(Next::List) => self.look().await?,
+                Ok(Next::Renew) => self.node.renew_lease().await?,
                 Ok(Next::Wait) => {
                     *ahead = Some(self.ahead);
                     match self.event_or_doubt().await {
@@ -142,8 +144,7 @@ impl Waiter {
             if let Either::Left(event) = heard {
                 return Some(event);
             }
-            // In a box, as it is rare.
-            match Box::pin(self.event_or_answer()).await {
+            match self.event_or_answer().await {
                 Either::Left(event) => return Some(event),
                 Either::Right(true) => return None,
                 Either::Right(false) => {}
@@ -152,13 +153,15 @@ impl Waiter {
     }
 
     /// Waits for the next event, or for the answer to the question whether there is a reason to list
-    /// the queue.
-    async fn event_or_answer(&mut self) -> Either<Result<GroupEvent, SessionError>, bool> {
-        let (node, nearest) = (&self.node, self.turn.nearest().map(AsRef::as_ref));
-        let role = Role::Numbered(name::number(node.name()).unwrap_or(0));
-        let ahead = nearest.as_slice();
-        let asks = (self.patience).asks(node.directory(), role, ahead);
-        select(node.event(), asks).await
+    /// the queue. In a box, as it is rare.
+    fn event_or_answer(&mut self) -> BoxFuture<'_, Either<Result<GroupEvent, SessionError>, bool>> {
+        Box::pin(async move {
+            let (node, nearest) = (&self.node, self.turn.nearest().map(AsRef::as_ref));
+            let role = Role::Numbered(name::number(node.name()).unwrap_or(0));
+            let ahead = nearest.as_slice();
+            let asks = (self.patience).asks(node.directory(), role, ahead);
+            select(node.event(), asks).await
+        })
     }
 
     /// Watches our own node, unless it is watched.
@@ -195,13 +198,16 @@ impl Waiter {
     }
 
     /// Finds out whom to wait for now: from the other contenders of this client, or by a listing.
-    async fn look(&mut self) -> Result<(), LockError> {
-        if self.is_advised().await {
-            return Ok(());
-        }
-        let rounds = self.rounds.get_or_insert_default();
-        rounds.pause(self.node.client()).await;
-        self.list(None).await
+    /// In a box: most waiters never look, and the future of each would be large.
+    fn look(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
+        Box::pin(async move {
+            if self.is_advised().await {
+                return Ok(());
+            }
+            let rounds = self.rounds.get_or_insert_default();
+            rounds.pause(self.node.client()).await;
+            self.list(None).await
+        })
     }
 
     /// Lists the queue, or takes the listing that is under way, and watches the nodes ahead.
@@ -235,9 +241,7 @@ impl Waiter {
             Ok(listed) => {
                 if !listed.suspects.is_empty() {
                     let suspects = listed.suspects.iter().map(|name| &**name);
-                    let refuse = other_kinds::refuse(self.node.directory(), self.kind, suspects);
-                    // In a box, as it is rare.
-                    Box::pin(refuse).await?;
+                    other_kinds::refuse(self.node.directory(), self.kind, suspects).await?;
                 }
                 self.ahead = listed.ahead;
                 self.watch(listed.missing, &own);
