@@ -214,6 +214,28 @@ fn every_test_that_a_document_names_is_there() {
     assert!(named > 5, "{named} tests named");
 }
 
+/// `ARCHITECTURE.md`: the four parts of the session machine know nothing of each other.
+#[test]
+fn no_part_of_the_machine_imports_another() {
+    const PARTS: [&str; 4] = ["link", "requests", "watches", "lease"];
+    let machine = Path::new(env!("CARGO_MANIFEST_DIR")).join("session/src/machine");
+    for part in PARTS {
+        let files = fs::read_dir(machine.join(part)).unwrap();
+        for file in files.map(|file| file.unwrap().path()) {
+            let source = fs::read_to_string(&file).unwrap();
+            let code = source.lines().filter(|line| !line.trim().starts_with("//"));
+            let code = code.collect::<Vec<_>>().join("\n");
+            for other in PARTS.iter().filter(|other| **other != part) {
+                let import = format!("{other}::");
+                let imports = code.match_indices(&import).any(|(at, _)| {
+                    !code[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_')
+                });
+                assert!(!imports, "{} imports `{other}`", file.display());
+            }
+        }
+    }
+}
+
 /// The variants of a public enum of a source.
 fn variants<'a>(source: &'a str, name: &str) -> Vec<&'a str> {
     let start = format!("pub enum {name} {{\n");

@@ -19,20 +19,21 @@
 //! | `requests` | requests that wait, and those under way; what operations servers know |
 //! | `watches` | who listens to which node, and what the server has |
 //! | `lease` | until when the session lives for certain, and what proves it |
-//! | `outbox` | what the world has not heard yet, and the counters |
 //!
 //! Here are the doors of the machine. `router` says what a message, a change of the link, or a
-//! deadline means to each part, and `reply_to` what a reply is for. `config` has the settings, and the durations that follow
-//! from the session timeout; `output` what goes in and comes out; `metrics`, `rng`, `spare` are
-//! counters, seeded random choices, and the room that queues keep.
+//! deadline means to each part, and `reply_to` what a reply is for. The parts share words only:
+//! `encoded` is a request, `kinds` are those of watches, `output` is what goes in and comes out,
+//! `config` has the settings, and the durations that follow from the session timeout; `metrics`,
+//! `rng`, `spare` are counters, seeded random choices, and the room that queues keep.
 //!
 //! Not here: sockets and tasks (`client`), records (`lockkeeper-proto`).
 
 mod config;
+mod encoded;
+mod kinds;
 mod lease;
 mod link;
 mod metrics;
-mod outbox;
 mod output;
 mod reply_to;
 mod requests;
@@ -48,6 +49,11 @@ pub use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{OpCode, Request, WatcherType, Xid, records::Empty};
 
 pub use config::{Auth, Config, LeasePolicy, OnExpiry};
+#[doc(hidden)]
+pub use encoded::Asked;
+pub use encoded::Encoded;
+pub(crate) use kinds::ById;
+pub use kinds::WatchId;
 pub use lease::LeaseToken;
 /// For `tests/model`, not for users.
 #[doc(hidden)]
@@ -55,19 +61,15 @@ pub use lease::Proof;
 pub use link::{Link, sasl};
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
-pub use requests::Encoded;
-#[doc(hidden)]
-pub use requests::asked::Asked;
-pub(crate) use watches::ById;
-pub use watches::WatchId;
 
 use crate::{Cause, Effect, Error, ErrorKind};
+use kinds::Kinds;
 use lease::Lease;
 use link::earlier;
-use outbox::Outbox;
+use output::Outbox;
 use reply_to::ReplyTo;
 use requests::Requests;
-use watches::{Kinds, PendingWatch, Watches};
+use watches::{PendingWatch, Watches};
 
 /// About how many bytes are handed over at a time. A request that waits here can still be given up,
 /// and is in memory only once.

@@ -1,6 +1,8 @@
-//! What goes into the machine, and what comes out.
+//! What goes into the machine, and what comes out; the outputs that wait, and what is counted on the
+//! way.
 
 use std::{
+    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -8,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use lockkeeper_proto::{EventType, OpCode, Response, SessionId};
 
-use super::WatchId;
+use super::{Metrics, WatchId, spare::give_back};
 use crate::{Cause, Effect, Endpoint, Error, ErrorKind, Peer};
 
 /// What the machine must know of the world.
@@ -164,5 +166,55 @@ impl RequestOptions {
             .map(|deadline| deadline.saturating_duration_since(self.since));
         let waited = waited.unwrap_or_default();
         Error::new(ErrorKind::DeadlineExceeded { op, waited }, peer, effect)
+    }
+}
+
+/// Outputs that the world has not taken yet.
+#[derive(Debug)]
+pub(crate) struct Outbox<T> {
+    queue: VecDeque<Output<T>>,
+    /// The counters. A snapshot fills in what other parts know.
+    metrics: Metrics,
+}
+
+impl<T> Outbox<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            queue: VecDeque::new(),
+            metrics: Metrics::default(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, output: Output<T>) {
+        self.queue.push_back(output);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Output<T>> {
+        self.queue.pop_front()
+    }
+
+    /// Gives a caller the result of its request.
+    pub(crate) fn complete(&mut self, op: OpCode, token: T, result: Result<Response, Error>) {
+        self.metrics.settled(result.as_ref().err());
+        let result = result.map_err(|error| error.of(op));
+        if let Err(error) = &result
+            && error.code().is_none()
+        {
+            tracing::trace!(%op, %error, "request failed");
+        }
+        self.push(Output::Completed(token, result));
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    pub(crate) fn metrics_mut(&mut self) -> &mut Metrics {
+        &mut self.metrics
+    }
+
+    /// Frees the room that a burst has left.
+    pub(crate) fn give_back_room(&mut self) {
+        give_back(&mut self.queue);
     }
 }

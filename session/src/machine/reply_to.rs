@@ -2,7 +2,7 @@
 
 use super::{
     Encoded, Event, Notice, Output, WatchId,
-    outbox::Outbox,
+    output::Outbox,
     requests::Requests,
     watches::{Ask, PendingWatch, Tell},
 };

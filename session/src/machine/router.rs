@@ -15,11 +15,12 @@ use lockkeeper_proto::{
 
 use super::{
     Auth, Bytes, Encoded, Event, Machine, Output, State,
+    kinds::Kinds,
     link::Change,
     metrics,
     reply_to::{ReplyTo, Voice},
     requests::{Overdue, Sent, is_unknown, overtakes},
-    watches::{Ask, Kinds, PendingWatch, Watches},
+    watches::{Ask, PendingWatch, Watches},
 };
 use crate::{AuthFailure, Cause, Effect, Error, ErrorKind, Peer};
 

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 use super::{
     sockets::{connect, look_up},
-    transport::Connecting,
+    transport::{Connecting, Connector},
 };
 use crate::Endpoint;
 use crate::client::{
@@ -71,6 +71,20 @@ impl Turns {
 
     fn of(&mut self, server: &Endpoint) -> Option<&mut (Endpoint, usize, Vec<SocketAddr>)> {
         self.of.iter_mut().find(|(it, ..)| it == server)
+    }
+}
+
+impl Connector {
+    /// Makes a connector for plain TCP without Nagle's delay.
+    ///
+    /// Each attempt resolves the name again. While the name server does not answer, it tries the
+    /// addresses of the last answer. If the name has several addresses, each attempt begins
+    /// with a different one. When an address has not accepted within 250 ms, the next one is tried
+    /// as well. The first connection that is accepted is used.
+    #[must_use]
+    pub fn tcp() -> Self {
+        let dialer = Dialer::new();
+        Self::new(move |endpoint| dialer.dial(endpoint))
     }
 }
 

@@ -6,7 +6,6 @@ use std::{fmt, io, sync::Arc};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::dial::Dialer;
 use crate::{Endpoint, client::sync::BoxFuture};
 
 /// A byte stream to a server: any stream of tokio.
@@ -35,18 +34,6 @@ impl Connector {
             + 'static,
     {
         Self(Arc::new(connect))
-    }
-
-    /// Makes a connector for plain TCP without Nagle's delay.
-    ///
-    /// Each attempt resolves the name again. While the name server does not answer, it tries the
-    /// addresses of the last answer. If the name has several addresses, each attempt begins
-    /// with a different one. When an address has not accepted within 250 ms, the next one is tried
-    /// as well. The first connection that is accepted is used.
-    #[must_use]
-    pub fn tcp() -> Self {
-        let dialer = Dialer::new();
-        Self::new(move |endpoint| dialer.dial(endpoint))
     }
 
     pub(crate) fn connect(&self, endpoint: Endpoint) -> Connecting {

@@ -3,9 +3,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `encoded` | a request, encoded once, and what the machine must know of it later |
 //! | `sent` | requests that were sent on a connection, and the order of their replies |
-//! | `asked` | what the replies to creates must say |
 //! | `support` | operations that servers do not know |
 //!
 //! What a reply is for is an `R`, of which this part knows nothing.
@@ -14,8 +12,6 @@
 //! number. Not here: what replies mean to the other parts (`machine`), callers that wait for
 //! capacity (`client::capacity`).
 
-pub(crate) mod asked;
-mod encoded;
 mod sent;
 mod support;
 
@@ -24,9 +20,8 @@ use std::{collections::VecDeque, time::Instant};
 use bytes::BytesMut;
 use lockkeeper_proto::{OpCode, Xid, header::ReplyHeader};
 
-use super::{config::Config, output::RequestOptions, spare::give_back};
+use super::{config::Config, encoded::Encoded, output::RequestOptions, spare::give_back};
 use crate::{Error, ErrorKind, Peer};
-pub use encoded::Encoded;
 use sent::InFlight;
 pub(crate) use sent::Sent;
 use support::Support;

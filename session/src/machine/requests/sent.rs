@@ -8,8 +8,8 @@ use std::{collections::VecDeque, time::Instant};
 
 use lockkeeper_proto::{OpCode, Xid, header::ReplyHeader};
 
-use super::{asked::Asked, overtakes};
-use crate::machine::{output::RequestOptions, spare::give_back};
+use super::overtakes;
+use crate::machine::{encoded::Asked, output::RequestOptions, spare::give_back};
 
 /// A request that was handed to the transport.
 #[derive(Debug)]

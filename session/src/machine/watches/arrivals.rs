@@ -11,8 +11,8 @@
 
 use std::{collections::VecDeque, mem};
 
-use super::{Tell, WatchId};
-use crate::machine::{Event, spare::give_back};
+use super::Tell;
+use crate::machine::{Event, WatchId, spare::give_back};
 
 /// How many events may be kept back while watches are restored.
 #[derive(Debug, Default)]

@@ -8,8 +8,10 @@ use lockkeeper_proto::{
     records::{SetWatches, SetWatches2},
 };
 
-use super::kinds::Kinds;
-use crate::machine::Encoded;
+use crate::machine::{
+    encoded::{BEFORE_PATH, Encoded, NO_WATCHES},
+    kinds::Kinds,
+};
 
 /// The most bytes of paths in one request, so that many watches do not make a frame that the server
 /// refuses.
@@ -17,15 +19,6 @@ use crate::machine::Encoded;
 /// Source: `ClientCnxn.java`, `SET_WATCHES_MAX_LENGTH`, which does not count the lengths before the
 /// paths.
 const LONGEST: usize = 128 * 1024;
-/// Bytes before a path: its length.
-const PREFIX: usize = 4;
-/// Bytes of a request without paths: header, zxid, five counts.
-const EMPTY: usize = 8 + 8 + 5 * 4;
-
-/// The length of the request that restores the watch of this path alone.
-pub(crate) fn restored_len(path: &str) -> usize {
-    EMPTY + PREFIX + path.len()
-}
 
 /// Requests for watches.
 #[derive(Debug)]
@@ -43,14 +36,14 @@ impl Batches {
     pub(super) fn new(since: Zxid, max_request: usize) -> Self {
         Self {
             since,
-            longest: max_request.saturating_sub(EMPTY).min(LONGEST),
+            longest: max_request.saturating_sub(NO_WATCHES).min(LONGEST),
             requests: Vec::new(),
             room: 0,
         }
     }
 
     pub(super) fn add(&mut self, kind: Kinds, path: String) {
-        let bytes = PREFIX + path.len();
+        let bytes = BEFORE_PATH + path.len();
         if self.room < bytes {
             self.requests.push(nothing(self.since));
             self.room = self.longest;

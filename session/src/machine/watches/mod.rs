@@ -2,10 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `kinds` | the five kinds of watch, and the id of a listener |
 //! | `table` | the part: who listens to which path, and who hears of an event |
 //! | `watched` | one path: who listens, what the server has, and what to ask of it |
-//! | `pending` | the watch that a request will leave |
 //! | `arrivals` | of one connection: events that wait for the replies to requests that set watches |
 //! | `batches` | `setWatches` requests |
 //!
@@ -18,13 +16,7 @@
 
 mod arrivals;
 mod batches;
-mod kinds;
-mod pending;
 mod table;
 mod watched;
 
-pub(crate) use batches::restored_len;
-pub use kinds::WatchId;
-pub(crate) use kinds::{ById, Kinds};
-pub(crate) use pending::{Leaves, PendingWatch};
-pub(crate) use table::{Ask, Tell, Watches};
+pub(crate) use table::{Ask, PendingWatch, Tell, Watches};

@@ -13,14 +13,16 @@ use lockkeeper_proto::{ErrorCode, EventType, WatcherType, Zxid, path};
 
 use super::{
     arrivals::{Arrivals, Bounds},
-    batches::{Batches, restored_len},
-    kinds::{ById, Kinds, WatchId},
-    pending::{Leaves, PendingWatch},
+    batches::Batches,
     watched::{Watched, remove},
 };
 use crate::{
     Error, ErrorKind,
-    machine::{Encoded, Event, Notice},
+    machine::{
+        Event, Notice,
+        encoded::{Encoded, Leaves},
+        kinds::{ById, Kinds, WatchId},
+    },
 };
 
 /// How many events are kept back for lasting watches while they are restored. More are a flood.
@@ -39,6 +41,33 @@ enum Listener {
     Abandoned,
     /// The watch is in the table, at this path.
     Registered(Arc<str>),
+}
+
+/// The watch that a request will leave.
+#[derive(Debug)]
+pub(crate) struct PendingWatch {
+    id: WatchId,
+    path: Arc<str>,
+    /// What the caller asked for. [`Kinds::EXIST`] for an `exists`, which leaves one of two kinds.
+    kind: Kinds,
+}
+
+impl PendingWatch {
+    pub(crate) fn id(&self) -> WatchId {
+        self.id
+    }
+
+    /// The kind that the server has set, by the code of its reply; `None` if it never comes.
+    ///
+    /// `exists` leaves a watch on a missing node, too. The others leave one only if they succeed.
+    fn left(&self, code: Option<ErrorCode>) -> Option<Kinds> {
+        match (code?, self.kind) {
+            (ErrorCode::OK, Kinds::EXIST) => Some(Kinds::DATA),
+            (ErrorCode::OK, kind) => Some(kind),
+            (ErrorCode::NO_NODE, Kinds::EXIST) => Some(Kinds::EXIST),
+            _ => None,
+        }
+    }
 }
 
 /// How many connections in a row may end on a request that sets watches. Many, because a network that
@@ -246,7 +275,7 @@ impl Watches {
         let mut batches = Batches::new(newest, max_request);
         let ids = paths.map(|path| {
             let id = self.new_id();
-            let length = restored_len(&path);
+            let length = Leaves::restored_len(&path);
             if length > max_request {
                 let limit = max_request;
                 out.tell(id, Err(ErrorKind::TooLarge { length, limit }.into()));

@@ -5,10 +5,8 @@
 
 use lockkeeper_proto::{Request, WatcherType, records::RemoveWatchesRequest};
 
-use super::{
-    Ask, Tell,
-    kinds::{Kinds, WatchId},
-};
+use super::{Ask, Tell};
+use crate::machine::kinds::{Kinds, WatchId};
 
 /// Everything about one path.
 #[derive(Debug, Default)]

@@ -1,0 +1,270 @@
+//! A request, encoded once, when it is made, and what the machine must know of it later: the watch
+//! that the request leaves, and what the replies to creates must say.
+//!
+//! A caller takes the node of such a reply for its own, deletes it, and may fence others with its
+//! `czxid`. So a reply that names another node, or another transaction, counts as one that cannot
+//! be read: its effect is unknown, and the connection ends.
+
+use std::{fmt, sync::Arc};
+
+use bytes::BytesMut;
+use lockkeeper_proto::{
+    CreateMode, OpCode, Request, Response, Stat, Version, Xid, Zxid,
+    frame::{self, PREFIX_LEN},
+    header::RequestHeader,
+    jute::{Decode, DecodeError, DecodeErrorKind, Encode},
+    multi::MultiRequest,
+    path::SEQUENCE_DIGITS,
+    records::CheckVersionRequest,
+};
+
+use super::kinds::Kinds;
+
+/// Most requests take less.
+const USUAL: usize = 128;
+/// Bytes before a path: its length.
+pub(super) const BEFORE_PATH: usize = 4;
+/// Bytes of a `setWatches2` without paths: header, zxid, five counts.
+pub(super) const NO_WATCHES: usize = RequestHeader::SMALLEST + 8 + 5 * 4;
+
+/// A request, encoded once, outside the lock of a client.
+///
+/// Its number is written when it is sent.
+///
+/// ```
+/// use lockkeeper_proto::{OpCode, Request, records::SyncRequest};
+/// use lockkeeper_session::machine::Encoded;
+///
+/// let path = "/a".to_owned();
+/// let sync = Encoded::from(Request::Sync(SyncRequest { path }));
+/// // The header has 8 bytes, and the length of the path 4.
+/// assert_eq!((sync.op(), sync.len()), (OpCode::SYNC, 8 + 4 + 2));
+/// ```
+pub struct Encoded {
+    op: OpCode,
+    /// The length of the message.
+    len: usize,
+    /// A whole frame. Empty if no frame can be so long.
+    frame: BytesMut,
+    asked: Asked,
+    leaves: Option<Leaves>,
+}
+
+impl Encoded {
+    /// A transaction that changes nothing: it only checks that this node is there.
+    #[must_use]
+    pub fn check(path: String) -> Self {
+        let version = Version::ANY;
+        let ops = vec![Request::Check(CheckVersionRequest { path, version })];
+        Request::Multi(MultiRequest { ops }).into()
+    }
+
+    /// The operation.
+    #[must_use]
+    pub fn op(&self) -> OpCode {
+        self.op
+    }
+
+    /// The length of the request on the wire, without that of its frame.
+    #[must_use]
+    #[allow(
+        clippy::len_without_is_empty,
+        reason = "none is empty: each has a header"
+    )]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The length of the request, or of the one that restores its watch, if that is longer.
+    pub(crate) fn longest(&self) -> usize {
+        let restored = self
+            .leaves
+            .as_ref()
+            .map(|leaves| Leaves::restored_len(&leaves.path));
+        self.len.max(restored.unwrap_or(0))
+    }
+
+    /// The watch that the request leaves.
+    pub(crate) fn take_leaves(&mut self) -> Option<Leaves> {
+        self.leaves.take()
+    }
+
+    /// Appends the frame with this number. Returns what the reply must say.
+    pub(crate) fn send(mut self, xid: Xid, out: &mut BytesMut) -> Asked {
+        let number = self.frame.get_mut(PREFIX_LEN..);
+        if let Some(slot) = number.and_then(<[u8]>::first_chunk_mut) {
+            *slot = xid.0.to_be_bytes();
+        }
+        out.extend_from_slice(&self.frame);
+        self.asked
+    }
+
+    /// The path, if the request begins with one: for logs.
+    pub(crate) fn path(&self) -> Option<&str> {
+        let body = self.frame.get(PREFIX_LEN + RequestHeader::SMALLEST..)?;
+        let (length, text) = body.split_first_chunk()?;
+        let length = usize::try_from(i32::from_be_bytes(*length)).ok()?;
+        let path = str::from_utf8(text.get(..length)?).ok()?;
+        path.starts_with('/').then_some(path)
+    }
+}
+
+/// Prints no data.
+impl fmt::Debug for Encoded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Encoded({}, {} bytes)", self.op, self.len)
+    }
+}
+
+impl From<Request> for Encoded {
+    fn from(request: Request) -> Self {
+        let (op, xid) = (request.op(), Xid(0));
+        let mut frame = BytesMut::with_capacity(USUAL);
+        let written = frame::append(&mut frame, |writer| {
+            RequestHeader { xid, op }.encode(writer);
+            request.encode(writer);
+        });
+        let len = written.unwrap_or_else(|error| error.length);
+        Self {
+            op,
+            len,
+            frame,
+            leaves: Leaves::of(&request),
+            asked: Asked::of(request),
+        }
+    }
+}
+
+/// What a request asks a server to watch.
+pub(crate) struct Leaves {
+    pub(crate) path: Arc<str>,
+    pub(crate) kind: Kinds,
+}
+
+impl Leaves {
+    #[inline]
+    pub(crate) fn of(request: &Request) -> Option<Self> {
+        let (path, kind) = match request {
+            Request::GetData(get) if get.watch => (&get.path, Kinds::DATA),
+            Request::Exists(exists) if exists.watch => (&exists.path, Kinds::EXIST),
+            Request::GetChildren(get) | Request::GetChildren2(get) if get.watch => {
+                (&get.path, Kinds::CHILD)
+            }
+            Request::AddWatch(add) => (&add.path, Kinds::of_mode(add.mode)?),
+            _ => return None,
+        };
+        let path = Arc::from(path.as_str());
+        Some(Self { path, kind })
+    }
+
+    /// The length of the request that restores the watch of this path alone.
+    pub(crate) fn restored_len(path: &str) -> usize {
+        NO_WATCHES + BEFORE_PATH + path.len()
+    }
+}
+
+/// The nodes that a request creates.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Asked {
+    /// None.
+    Nothing,
+    /// One.
+    #[non_exhaustive]
+    Node {
+        /// The path in the request.
+        path: String,
+        /// Whether the server appends a number to it.
+        is_sequential: bool,
+    },
+    /// Those of each operation of a transaction.
+    Each(Vec<Self>),
+}
+
+impl Asked {
+    /// The nodes that this request creates.
+    #[must_use]
+    pub fn of(request: Request) -> Self {
+        let node = |path, flags| Self::Node {
+            path,
+            is_sequential: CreateMode::from_flags(flags, 0).is_some_and(CreateMode::is_sequential),
+        };
+        match request {
+            Request::Create(create)
+            | Request::Create2(create)
+            | Request::CreateContainer(create) => node(create.path, create.flags),
+            Request::CreateTtl(create) => node(create.path, create.flags),
+            Request::Multi(multi) => Self::Each(multi.ops.into_iter().map(Self::of).collect()),
+            _ => Self::Nothing,
+        }
+    }
+
+    /// Checks a reply whose header names this transaction.
+    ///
+    /// # Errors
+    /// The field that belongs to another node or transaction.
+    pub fn check(&self, zxid: Zxid, response: &Response) -> Result<(), DecodeError> {
+        match (self, response) {
+            (Self::Node { .. }, Response::Create(reply)) => self.names(&reply.path, None, zxid),
+            (
+                Self::Node { .. },
+                Response::Create2(reply)
+                | Response::CreateContainer(reply)
+                | Response::CreateTtl(reply),
+            ) => self.names(&reply.path, Some(&reply.stat), zxid),
+            (Self::Each(asked), Response::Multi(reply)) if reply.failure().is_none() => {
+                let mut results = reply.results.iter();
+                asked
+                    .iter()
+                    .try_for_each(|asked| match (asked, results.next()) {
+                        (Self::Nothing, _) => Ok(()),
+                        (asked, Some(Ok(result))) => asked.check(zxid, result),
+                        _ => Err(unasked("MultiResponse.results")),
+                    })
+            }
+            (Self::Node { .. }, _) => Err(unasked("MultiResponse.results")),
+            _ => Ok(()),
+        }
+    }
+
+    fn names(&self, path: &str, stat: Option<&Stat>, zxid: Zxid) -> Result<(), DecodeError> {
+        if !self.is(path) {
+            return Err(unasked("CreateResponse.path"));
+        }
+        match stat {
+            Some(stat) if stat.czxid != zxid || zxid <= Zxid::ZERO => Err(unasked("Stat.czxid")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the server may give this path to the node: the one that was asked for, and the
+    /// number of a sequential node.
+    ///
+    /// Source: `PrepRequestProcessor.java`, `%010d` of a number of any sign. It has ten digits, one
+    /// of which may be a minus sign instead, or more.
+    fn is(&self, path: &str) -> bool {
+        let Self::Node {
+            path: asked,
+            is_sequential,
+        } = self
+        else {
+            return false;
+        };
+        let Some(number) = path.strip_prefix(asked.as_str()) else {
+            return false;
+        };
+        if !is_sequential {
+            return number.is_empty();
+        }
+        let digits = number.strip_prefix('-').unwrap_or(number);
+        number.len() >= SEQUENCE_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit())
+    }
+}
+
+fn unasked(field: &'static str) -> DecodeError {
+    DecodeError {
+        field,
+        offset: 0,
+        kind: DecodeErrorKind::Unasked,
+    }
+}
