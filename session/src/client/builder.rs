@@ -8,7 +8,6 @@ use lockkeeper_proto::{Acl, Acls};
 use super::{
     Client, Connector,
     clock::Clock,
-    driver::Driver,
     own_thread::OwnThread,
     random::{Random, random_u64},
     shared::Shared,
@@ -20,7 +19,7 @@ use super::{
 };
 use crate::{
     ConnectString, Error, LeasePolicy, OnExpiry, Snapshot,
-    machine::{Auth, Config, Machine, sasl::Authenticator},
+    machine::{Auth, Config, sasl::Authenticator},
 };
 
 /// The default frame limit: 8 MiB, enough for a listing of about 100,000 children.
@@ -266,7 +265,7 @@ impl Builder {
         // In a box: what a client is made of stands once, and not in each program.
         let connected: BoxFuture<'static, _> = Box::pin(async move {
             let own_thread = self.own_thread;
-            self.connected(|driver| spawn(driver, own_thread)).await
+            self.connected(|task| spawn(task, own_thread)).await
         });
         connected
     }
@@ -302,17 +301,18 @@ impl Builder {
         // `connect` returns when the identities are accepted, so its requests come later anyway.
         self.config.requests_wait_for_identities = true;
         let own_thread = self.own_thread;
-        self.start(|driver| spawn(driver, own_thread)).0
+        self.start(|task| spawn(task, own_thread)).0
     }
 
     /// Starts the client. It has ended if that fails.
-    pub(super) fn start(self, spawn: impl FnOnce(Driver) -> Started) -> (Client, Option<Error>) {
-        let machine = Machine::new(self.config, self.clock.now());
-        let (chroot, acl) = (self.chroot, self.default_acl);
-        let shared = Shared::new(machine, self.clock, chroot, acl, self.random);
-        let shared = Arc::new(shared);
-        let driver = Driver::new(shared.clone(), self.connector, self.frame_limit);
-        let (thread, error) = match spawn(driver) {
+    pub(super) fn start(
+        self,
+        spawn: impl FnOnce(BoxFuture<'static, ()>) -> Started,
+    ) -> (Client, Option<Error>) {
+        let (config, chroot, acl) = (self.config, self.chroot, self.default_acl);
+        let shared = Shared::new(config, self.clock, chroot, acl, self.random);
+        let task = Task::boxed(shared.clone(), self.connector, self.frame_limit);
+        let (thread, error) = match spawn(task) {
             Ok(thread) => (thread, None),
             Err(error) => (None, Some(error)),
         };
@@ -333,14 +333,17 @@ impl Builder {
         self,
         spawn: impl FnOnce(BoxFuture<'static, ()>),
     ) -> Result<Client, Error> {
-        let spawn = |driver| {
-            spawn(Box::pin(Task::new(driver)));
+        let spawn = |task| {
+            spawn(task);
             Ok(None)
         };
         self.connected(spawn).await
     }
 
-    async fn connected(self, spawn: impl FnOnce(Driver) -> Started) -> Result<Client, Error> {
+    async fn connected(
+        self,
+        spawn: impl FnOnce(BoxFuture<'static, ()>) -> Started,
+    ) -> Result<Client, Error> {
         let connect_timeout = self.connect_timeout.unwrap_or(self.config.session_timeout);
         let (client, error) = self.start(spawn);
         if let Some(error) = error {
@@ -371,8 +374,7 @@ pub(super) type Started = Result<Option<OwnThread>, Error>;
 
 /// Starts a client: as a task of the present runtime, or on a thread if that is wanted or if there
 /// is no runtime.
-fn spawn(driver: Driver, own_thread: bool) -> Started {
-    let task = Task::new(driver);
+fn spawn(task: BoxFuture<'static, ()>, own_thread: bool) -> Started {
     if !own_thread && is_in_runtime() {
         tokio::spawn(task);
         return Ok(None);

@@ -7,9 +7,9 @@ mod advice;
 
 use std::{pin::pin, sync::Arc, time::Instant};
 
-use lockkeeper_proto::{EventType, Response};
+use lockkeeper_proto::{EventType, Response, jute::Names};
 use lockkeeper_session::{
-    Client, Error as SessionError, ErrorKind, GroupEvent, PendingReply,
+    Client, Error as SessionError, ErrorKind, GroupEvent,
     sync::{
         BoxFuture,
         select::{Either, select},
@@ -19,7 +19,7 @@ use lockkeeper_session::{
 use super::{
     other_kinds,
     patience::{Patience, Role},
-    turn::{Next, Out, Turn},
+    turn::{Listed, Next, Out, Turn},
 };
 use crate::{
     backoff::{Backoff, Rounds},
@@ -78,8 +78,9 @@ impl Waiter {
         waiter.node.create().await?;
         let listing = waiter.node.take_listing();
         let last = waiter.node.last_of_crowd();
-        if listing.is_some() {
-            waiter.list(listing).await?;
+        if let Some(listing) = listing {
+            let reply = listing.await;
+            waiter.listed(reply).await?;
         } else if !waiter.follow(last) {
             waiter.look().await?;
         }
@@ -206,52 +207,68 @@ impl Waiter {
             }
             let rounds = self.rounds.get_or_insert_default();
             rounds.pause(self.node.client()).await;
-            self.list(None).await
+            let reply = self.list().await;
+            self.listed(reply).await
         })
     }
 
-    /// Lists the queue, or takes the listing that is under way, and watches the nodes ahead.
-    async fn list(&mut self, mut listing: Option<PendingReply>) -> Result<(), LockError> {
-        let mut backoff = Backoff::default();
-        let children = loop {
-            let reply = match listing.take() {
-                Some(reply) => reply,
-                None => self.ask_for_listing().await,
-            };
-            match reply.await {
-                Ok(Response::GetChildren(list)) => break list.children,
-                Err(error) if error.is_no_node() => return Err(self.node.gone()),
-                // A repeated read does no harm. The client itself pauses between connections.
-                Ok(_) => {}
-                Err(error) => match error.kind() {
-                    ErrorKind::ConnectionLost(_) | ErrorKind::Malformed { .. } => {}
-                    _ if error.is_transient() => {
-                        backoff.after(self.node.client(), &error).await;
-                    }
-                    _ => return Err(error.into()),
-                },
-            }
+    /// Takes this reply to a listing, or that to a later one if it is none, and watches the nodes
+    /// ahead.
+    async fn listed(&mut self, reply: Result<Response, SessionError>) -> Result<(), LockError> {
+        let children = match reply {
+            Ok(Response::GetChildren(list)) => list.children,
+            failed => self.list_again(failed).await?,
         };
-        let Some(own) = self.own() else {
-            return Err(self.node.gone());
-        };
-        let shows = |node: &str| children.iter().any(|child| child == node);
-        self.patience.listed(shows);
-        match self.turn.listed(children.iter(), &own) {
-            Ok(listed) => {
-                if !listed.suspects.is_empty() {
-                    let suspects = listed.suspects.iter().map(|name| &**name);
-                    other_kinds::refuse(self.node.directory(), self.kind, suspects).await?;
-                }
-                self.ahead = listed.ahead;
-                self.watch(listed.missing, &own);
-            }
-            Err(out) => return Err(self.out(out)),
+        let listed = self.understood(&children)?;
+        if !listed.suspects.is_empty() {
+            let suspects = listed.suspects.iter().map(|name| &**name);
+            other_kinds::refuse(self.node.directory(), self.kind, suspects).await?;
+        }
+        if let Some(own) = self.own() {
+            self.ahead = listed.ahead;
+            self.watch(listed.missing, &own);
         }
         if let Some(member) = self.node.member() {
             member.listed(self.kind, self.turn.connection(), &children);
         }
         Ok(())
+    }
+
+    /// Lists the queue until there is a reply. In a box, as it is rare.
+    fn list_again(
+        &mut self,
+        mut reply: Result<Response, SessionError>,
+    ) -> BoxFuture<'_, Result<Names, LockError>> {
+        Box::pin(async move {
+            let mut backoff = Backoff::default();
+            loop {
+                match reply {
+                    Ok(Response::GetChildren(list)) => return Ok(list.children),
+                    Err(error) if error.is_no_node() => return Err(self.node.gone()),
+                    // A repeated read does no harm. The client itself pauses between connections.
+                    Ok(_) => {}
+                    Err(error) => match error.kind() {
+                        ErrorKind::ConnectionLost(_) | ErrorKind::Malformed { .. } => {}
+                        _ if error.is_transient() => {
+                            backoff.after(self.node.client(), &error).await;
+                        }
+                        _ => return Err(error.into()),
+                    },
+                }
+                reply = self.list().await;
+            }
+        })
+    }
+
+    /// What a listing means.
+    fn understood(&mut self, children: &Names) -> Result<Listed<Arc<str>>, LockError> {
+        let Some(own) = self.own() else {
+            return Err(self.node.gone());
+        };
+        let shows = |node: &str| children.iter().any(|child| child == node);
+        self.patience.listed(shows);
+        let listed = self.turn.listed(children.iter(), &own);
+        listed.map_err(|out| self.out(out))
     }
 
     /// The number of the present connection, if there is one.
@@ -261,16 +278,14 @@ impl Waiter {
         is_connected.then_some(snapshot.connections)
     }
 
-    async fn ask_for_listing(&mut self) -> PendingReply {
+    /// Lists the queue.
+    async fn list(&mut self) -> Result<Response, SessionError> {
         let directory = self.node.directory();
         self.turn.asked(directory.client.snapshot().connections);
         let request = directory.list_request();
-        let [listing] = directory
-            .client
-            .raw()
-            .submit_with_backpressure([request])
-            .await;
-        listing
+        let raw = directory.client.raw();
+        let [listing] = raw.submit_with_backpressure([request]).await;
+        listing.await
     }
 
     fn watch_only_own(&mut self) {
