@@ -159,6 +159,15 @@ impl Directory {
         })
     }
 
+    /// The metadata of a node, if it is there. In a box, as it is rare.
+    pub(crate) fn stat<'a>(
+        &'a self,
+        name: &str,
+    ) -> BoxFuture<'a, Result<Option<Stat>, SessionError>> {
+        let path = path::join(&self.parent, name);
+        Box::pin(async move { self.client.exists(&path).await })
+    }
+
     pub(crate) fn delete_request(&self, name: &str) -> Encoded {
         self.delete(name).into()
     }

@@ -340,9 +340,9 @@ mod tests {
         let [first, second, ..] = &mut waiters[..] else {
             panic!("there are six");
         };
-        let listing = second.ask_for_listing().await;
+        let listing = second.list().await;
         reconnect(&server, &client).await;
-        second.list(Some(listing)).await.unwrap();
+        second.listed(listing).await.unwrap();
         let present = client.snapshot().connections;
         assert!(!second.turn.is_on(present));
         let member = second.node.member().unwrap();
