@@ -163,14 +163,14 @@ fn local_sessions_are_told() {
 
 /// Each of the leader, of a follower that has other data, and of one that lagged at the first question.
 #[test]
-fn a_server_that_has_more_or_fewer_nodes_than_its_leader_is_told() {
+fn a_server_that_has_more_or_fewer_nodes_or_sessions_than_its_leader_is_told() {
     static ASKED: AtomicBool = AtomicBool::new(false);
     let leader = speaker(|word| match word {
-        b"mntr" => "zk_znode_count\t9\nzk_ephemerals_count\t2\n",
+        b"mntr" => "zk_znode_count\t9\nzk_ephemerals_count\t2\nzk_global_sessions\t4\n",
         _ => "Mode: leader\n",
     });
     let other = speaker(|word| match word {
-        b"mntr" => "zk_znode_count\t9\nzk_ephemerals_count\t3\n",
+        b"mntr" => "zk_znode_count\t9\nzk_ephemerals_count\t3\nzk_global_sessions\t5\n",
         _ => "Mode: follower\n",
     });
     let late = speaker(|word| match word {
@@ -180,10 +180,13 @@ fn a_server_that_has_more_or_fewer_nodes_than_its_leader_is_told() {
         b"mntr" => "zk_znode_count\t8\nzk_ephemerals_count\t2\n",
         _ => "Mode: follower\n",
     });
-    let note =
-        format!("{other}: it has 3 ephemeral nodes, and its leader {leader} has 2\n  compare");
+    let note = |what| format!("- {other}: it has {what}\n  compare");
     let told = doctor(&format!("{leader},{other},{late}")).ends(69);
-    told.shows(&format!("notes: 1\n- {note}"));
+    told.shows("notes: 2\n")
+        .shows(&note(format!(
+            "3 ephemeral nodes, and its leader {leader} has 2"
+        )))
+        .shows(&note(format!("5 sessions, and its leader {leader} has 4")));
 }
 
 #[test]

@@ -50,9 +50,9 @@ pub(super) struct Answer {
     /// The address that has the most connections, their number, and whether it may have more. From `cons`.
     #[serde(skip)]
     pub(super) busiest: Option<(String, usize, bool)>,
-    /// The numbers of its nodes and of the ephemeral ones, each time that they were asked for. From `mntr`.
+    /// How much it has of each of [`SIZES`], each time that it was asked for. From `mntr`.
     #[serde(skip)]
-    pub(super) sizes: [Vec<u64>; 2],
+    pub(super) sizes: [Vec<u64>; SIZES.len()],
     /// How many sessions only this server knows. From `mntr`; no word tells whether `localSessionsEnabled` is set.
     #[serde(skip)]
     pub(super) local_sessions: u64,
@@ -81,14 +81,18 @@ pub(super) struct Answer {
     pub(super) config: String,
 }
 
+/// What every server of an ensemble has as much of as its leader, and its line in `mntr`. Servers before 3.6 do not count sessions.
+pub(super) const SIZES: [(&str, &str); 3] = [
+    ("nodes", "zk_znode_count\t"),
+    ("ephemeral nodes", "zk_ephemerals_count\t"),
+    ("sessions", "zk_global_sessions\t"),
+];
+
 impl Answer {
     fn read_counters(&mut self, mntr: &str) {
         self.digest_mismatches = counter(mntr, "zk_digest_mismatches_count\t");
         self.local_sessions = counter(mntr, "zk_local_sessions\t").unwrap_or(0);
-        for (sizes, key) in zip(
-            &mut self.sizes,
-            ["zk_znode_count\t", "zk_ephemerals_count\t"],
-        ) {
+        for (sizes, (_, key)) in zip(&mut self.sizes, SIZES) {
             match counter(mntr, key) {
                 Some(count) => sizes.push(count),
                 None => sizes.clear(),

@@ -1,6 +1,9 @@
 //! Whether the servers are one ensemble, and all of it. Pure, as `problems`.
 
-use super::{ask::Answer, report::Problem};
+use super::{
+    ask::{Answer, SIZES},
+    report::Problem,
+};
 
 /// The servers that cannot be of one ensemble with this one.
 pub(super) fn strangers<'a>(one: &Answer, all: &'a [Answer]) -> Vec<&'a str> {
@@ -27,17 +30,18 @@ fn modes_exclude(one: &Answer, other: &Answer) -> bool {
 /// What to do about a server whose data may differ.
 pub(super) const COMPARE: &str = "compare what ls -R shows on each server; stop one that differs, and let it copy the data of the leader";
 
-/// The servers that have more or fewer nodes than their leader, whenever both were asked. A server that lags by less than the pause
-/// between two questions has caught up at the second one with what the leader had at the first.
+/// The servers that have more or fewer nodes or sessions than their leader, whenever both were asked. A server that lags by less than
+/// the pause between two questions has caught up at the second one with what the leader had at the first.
 pub(super) fn sizes(answers: &[Answer]) -> Vec<Problem> {
     let is_leader = |it: &&Answer| it.mode.as_deref() == Some("leader");
     let leader = answers.iter().find(is_leader);
-    let leader = leader.filter(|_| answers.iter().all(|it| !it.sizes[0].is_empty()));
     let mut notes = Vec::new();
-    for (kind, name) in ["nodes", "ephemeral nodes"].iter().enumerate() {
+    for (kind, (name, _)) in SIZES.iter().enumerate() {
         for (answer, leader) in answers.iter().zip(leader.iter().cycle()) {
             let (own, other) = (&answer.sizes[kind], &leader.sizes[kind]);
-            if own.iter().max() < other.iter().min() || own.iter().min() > other.iter().max() {
+            let is_known = !own.is_empty() && !other.is_empty();
+            let is_less = own.iter().max() < other.iter().min();
+            if is_known && (is_less || own.iter().min() > other.iter().max()) {
                 let [own, other] = [own, other].map(|it| it.last().copied().unwrap_or_default());
                 let leader = &leader.server;
                 let what = format!("it has {own} {name}, and its leader {leader} has {other}");
@@ -164,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_server_with_other_counts_than_its_leader_is_told_unless_it_may_only_lag() {
-        let all = |sizes: [[&[u64]; 2]; 2]| {
+        let all = |sizes: [[&[u64]; 3]; 2]| {
             let mut all = [
                 server("a", "leader", None, &[]),
                 server("b", "follower", None, &[]),
@@ -175,7 +179,7 @@ mod tests {
             all
         };
         let told = |of_leader, own| {
-            let notes = sizes(&all([[of_leader, &[1, 1]], [own, &[1, 1]]])).into_iter();
+            let notes = sizes(&all([[of_leader, &[1, 1], &[]], [own, &[1, 1], &[]]])).into_iter();
             let told = notes.map(|it| format!("{} {}: {}", it.is_note, it.server, it.what));
             told.collect::<Vec<_>>()
         };
@@ -199,7 +203,13 @@ mod tests {
                 "{of_leader:?} {own:?}"
             );
         }
-        let mut ephemerals = all([[&[7, 7], &[1, 1]], [&[7, 7], &[2, 2]]]);
+        // Older servers do not count sessions.
+        let older = all([[&[7], &[1], &[3]], [&[7], &[1], &[]]]);
+        assert_eq!(sizes(&older), []);
+        let sessions = all([[&[7, 7], &[1, 1], &[3, 4]], [&[7, 7], &[1, 1], &[5, 5]]]);
+        let note = "it has 5 sessions, and its leader a has 4";
+        assert_eq!(sizes(&sessions)[0].what, note);
+        let mut ephemerals = all([[&[7, 7], &[1, 1], &[]], [&[7, 7], &[2, 2], &[]]]);
         let note = "it has 2 ephemeral nodes, and its leader a has 1";
         assert_eq!(sizes(&ephemerals)[0].what, note);
         ephemerals[0].mode = None;

@@ -97,7 +97,8 @@ async fn assert_works(client: &Client) {
 async fn a_client_with_a_certificate_is_accepted_over_tls_1_2_and_1_3() {
     let authority = Authority::new("ours");
     let (server_side, client_side) = (authority.issue(NAMES), authority.issue(&["client"]));
-    for version in [&TLS12, &TLS13] {
+    let (log, _guard) = Log::of_this_thread();
+    for (version, name) in [(&TLS12, "TLSv1_2"), (&TLS13, "TLSv1_3")] {
         let tls = server_tls_of(&server_side, Some(&authority), &[version]);
         let (_server, gate) = gate_of(tls).await;
         let config = with_identity(trusting(&authority), &client_side);
@@ -105,6 +106,8 @@ async fn a_client_with_a_certificate_is_accepted_over_tls_1_2_and_1_3() {
         assert_works(&client).await;
         client.close().await;
         assert_eq!(gate.entered(), 1);
+        let told = format!("version=\"{name}\"");
+        assert!(log.take().contains(&told), "{told}");
     }
 }
 

@@ -314,8 +314,12 @@ impl Connector {
                 let name = name.map_or_else(|| name_of(&endpoint), Ok)?;
                 let settings = config.rustls.clone();
                 let tls = TlsConnector::from(settings).connect(name, below.await?);
+                let stream = tls.await.map_err(|error| explain(error, has_identity))?;
+                let version = stream.get_ref().1.protocol_version();
+                let version = version.and_then(|it| it.as_str());
+                tracing::debug!(server = %endpoint, version, "connection encrypted");
                 let stream = Encrypted {
-                    stream: tls.await.map_err(|error| explain(error, has_identity))?,
+                    stream,
                     has_identity,
                 };
                 Ok(Box::new(stream) as Box<dyn Transport>)
