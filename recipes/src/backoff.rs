@@ -19,7 +19,7 @@ use lockkeeper_session::{
 
 use crate::{
     error::{LockError, Loss, Obstacle},
-    queue::patience::LongWaits,
+    queue::patience::obstacle,
 };
 
 /// The first pause. Each further one is twice as long.
@@ -147,10 +147,7 @@ pub(crate) async fn timeout<T>(
             ahead: None,
             // The attempt is there until here: what it has noted goes with it.
             obstacle: (client.raw().outage().map(Obstacle::Servers))
-                .or_else(|| {
-                    let waits = client.raw().extension::<LongWaits>();
-                    waits.obstacle(&client.raw().server_path(path))
-                })
+                .or_else(|| obstacle(client, &client.raw().server_path(path)))
                 .map(Box::new),
         }),
     }

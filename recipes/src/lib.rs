@@ -69,6 +69,7 @@
 )]
 
 mod backoff;
+mod common;
 mod error;
 mod guard;
 mod inspect;

@@ -31,7 +31,7 @@ use crate::{
     error::{LockError, Loss},
     node::{
         identity::Directory,
-        lock_node::{BoxedNode, LockNode},
+        lock_node::{BoxedNode, HeldNode, LockNode},
     },
     order::{name, rank},
 };
@@ -188,7 +188,7 @@ impl Hold {
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
     hold: Arc<Hold>,
-    node: BoxedNode,
+    node: HeldNode,
     session_id: SessionId,
 }
 
@@ -229,19 +229,19 @@ impl Guard {
     /// The path of the lock, as the lock was made with it.
     #[must_use]
     pub fn lock_path(&self) -> &str {
-        &self.node.directory().path
+        &self.node().directory().path
     }
 
     /// The path of the lock node.
     #[must_use]
     pub fn path(&self) -> String {
-        self.node.path()
+        self.node().path()
     }
 
     /// The client whose session holds the lock.
     #[must_use]
     pub fn client(&self) -> &Client {
-        self.node.client()
+        self.node().client()
     }
 
     /// How sure the lock is. Local: asks no server.
@@ -280,7 +280,7 @@ impl Guard {
     /// Waits until the lease of the session is good for a grant, or the session is over. Returns
     /// whether it is good.
     pub(crate) async fn lease_renewed(&self) -> bool {
-        self.node.lease_renewed(self.session_id).await
+        self.node().lease_renewed(self.session_id).await
     }
 
     /// The instant until which no other client can get the lock, even if no server is heard of any
@@ -307,7 +307,7 @@ impl Guard {
     /// The future may be dropped, and the method called again.
     pub async fn confirm(&self) -> Result<(), LockError> {
         self.refuse_if_lost()?;
-        let confirmed = self.node.confirm().await;
+        let confirmed = self.node().confirm().await;
         self.of_own_node(confirmed)
     }
 
@@ -416,7 +416,7 @@ impl Guard {
     }
 
     fn limit_from(&self, limit: Limit) {
-        let Some(delete) = self.node.delete_for_limit() else {
+        let Some(delete) = self.node().delete_for_limit() else {
             return;
         };
         let (hold, path) = (self.hold.clone(), self.path());
@@ -447,7 +447,7 @@ impl Guard {
     /// a warning in the log.
     #[must_use]
     pub fn headroom(&self) -> u32 {
-        let used = name::number(self.node.name()).unwrap_or(0);
+        let used = name::number(self.node().name()).unwrap_or(0);
         u32::try_from(rank::SEQUENCE_LIMIT.saturating_sub(used)).unwrap_or(0)
     }
 
@@ -475,7 +475,7 @@ impl Guard {
     /// The lock is released whether the future is awaited or dropped.
     pub async fn release(mut self) -> Result<(), LockError> {
         self.give_up()?;
-        let deleted = self.node.delete().await;
+        let deleted = self.node_mut().delete().await;
         deleted.map_err(|error| self.named(error))
     }
 
@@ -505,7 +505,7 @@ impl Guard {
         if !self.hold.enter(writer, reader) {
             return Err(self.lost_by(self.hold.why()));
         }
-        let downgraded = self.node.downgrade().await;
+        let downgraded = self.node_mut().downgrade().await;
         self.of_own_node(downgraded)?;
         // The limit so far was for the writer's node.
         let limit = self.hold.state().1;
@@ -516,7 +516,11 @@ impl Guard {
     }
 
     pub(super) fn node(&self) -> &LockNode {
-        &self.node
+        (*self.node).borrow()
+    }
+
+    fn node_mut(&mut self) -> &mut LockNode {
+        (*self.node).borrow_mut()
     }
 
     /// The session that holds the lock.
@@ -526,17 +530,17 @@ impl Guard {
 
     /// A transaction has deleted the lock node: there is nothing left to release.
     pub(crate) fn released(&mut self) {
-        self.node.forget();
+        self.node_mut().forget();
     }
 
     /// How the lock was lost, if it was.
     fn loss(&self) -> Option<Loss> {
-        self.node.session_loss().or_else(|| self.known_loss())
+        self.node().session_loss().or_else(|| self.known_loss())
     }
 
     /// How the lock was lost, as far as this client has been told.
     pub(super) fn known_loss(&self) -> Option<Loss> {
-        if self.node.saw_deletion() {
+        if self.node().saw_deletion() {
             self.hold.lost(Loss::Deleted);
         }
         self.hold.loss()
@@ -554,7 +558,7 @@ impl Guard {
 
     /// The reply to a transaction that releases the lock was lost.
     pub(super) fn may_be_released(&mut self) {
-        self.node.may_be_deleted();
+        self.node_mut().may_be_deleted();
     }
 }
 
@@ -562,7 +566,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.hold.release() {
-            self.node.forget();
+            self.node_mut().forget();
         }
         let (directory, since) = (&self.hold.directory, self.hold.since);
         let held = directory.since(since);

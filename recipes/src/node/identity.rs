@@ -23,7 +23,7 @@ use lockkeeper_proto::{
     },
 };
 use lockkeeper_session::{
-    Client, Clock, Effect, Error as SessionError, ErrorKind, machine::Encoded,
+    Client, Clock, Effect, Error as SessionError, ErrorKind, machine::Encoded, sync::BoxFuture,
 };
 
 use super::life::{Failure, Node, Seen};
@@ -144,17 +144,28 @@ impl Directory {
     }
 
     /// Asks the leader whether a node is there, by a transaction that only checks it; within this
-    /// session, if there is one.
-    pub(crate) async fn check(
-        &self,
+    /// session, if there is one. In a box, as it is rare.
+    pub(crate) fn check<'a>(
+        &'a self,
         name: &str,
         within: Option<SessionId>,
-    ) -> Result<(), SessionError> {
+    ) -> BoxFuture<'a, Result<(), SessionError>> {
         let check = Encoded::check(path::join(&self.server_path, name));
-        let raw = self.client.raw();
-        let raw = within.map_or(raw, |session| raw.within(session));
-        let [checked] = raw.submit_with_backpressure([check]).await;
-        checked.await.map(drop)
+        Box::pin(async move {
+            let raw = self.client.raw();
+            let raw = within.map_or(raw, |session| raw.within(session));
+            let [checked] = raw.submit_with_backpressure([check]).await;
+            checked.await.map(drop)
+        })
+    }
+
+    /// The metadata of a node, if it is there. In a box, as it is rare.
+    pub(crate) fn stat<'a>(
+        &'a self,
+        name: &str,
+    ) -> BoxFuture<'a, Result<Option<Stat>, SessionError>> {
+        let path = path::join(&self.parent, name);
+        Box::pin(async move { self.client.exists(&path).await })
     }
 
     pub(crate) fn delete_request(&self, name: &str) -> Encoded {

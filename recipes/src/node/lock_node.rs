@@ -6,6 +6,7 @@
 //! Not here: what to send (`life`), sending it (`task`), whose turn it is (`queue`).
 
 use std::{
+    borrow::BorrowMut,
     mem,
     ops::{Deref, DerefMut},
     sync::Arc,
@@ -13,7 +14,9 @@ use std::{
 
 use bytes::Bytes;
 use lockkeeper_proto::{EventType, SessionId};
-use lockkeeper_session::{Client, Error as SessionError, GroupEvent, LeaseKeeper, WatchGroup};
+use lockkeeper_session::{
+    Client, Error as SessionError, GroupEvent, LeaseKeeper, WatchGroup, sync::BoxFuture,
+};
 
 use super::{identity::Directory, life::Facts, task::NodeTask};
 use crate::{
@@ -44,6 +47,10 @@ pub(crate) struct LockNode {
 
 /// In a box, as it moves from the waiter to the guard.
 pub(crate) type BoxedNode = Box<LockNode>;
+
+/// The node of a guard. Behind a pointer to code, so that each program with guards need not have
+/// what it takes to drop a node.
+pub(crate) type HeldNode = Box<dyn BorrowMut<LockNode> + Send + Sync>;
 
 impl LockNode {
     /// A node that is to be created.
@@ -146,29 +153,31 @@ impl LockNode {
 
     /// For a contender whose turn has come while its lease is not good for a grant. Asks servers
     /// whether the node is there, until they answer. Then waits until the lease is good or the
-    /// session is over.
-    pub(crate) async fn renew_lease(&mut self) -> Result<(), LockError> {
-        let session_id = self.own()?.tag.session_id;
-        self.directory().count(|it| it.renewals.add());
-        let mut backoff = Backoff::default();
-        loop {
-            match self.confirm().await {
-                Ok(()) => break,
-                Err(_) if self.session_loss().is_some() => return Ok(()),
-                Err(LockError::Session(error)) if error.is_transient() => {
-                    backoff.after(self.client(), &error).await;
-                }
-                Err(error) => {
-                    if error.loss().is_some() {
-                        self.forget();
+    /// session is over. In a box, as it is rare.
+    pub(crate) fn renew_lease(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
+        Box::pin(async move {
+            let session_id = self.own()?.tag.session_id;
+            self.directory().count(|it| it.renewals.add());
+            let mut backoff = Backoff::default();
+            loop {
+                match self.confirm().await {
+                    Ok(()) => break,
+                    Err(_) if self.session_loss().is_some() => return Ok(()),
+                    Err(LockError::Session(error)) if error.is_transient() => {
+                        backoff.after(self.client(), &error).await;
                     }
-                    return Err(error);
+                    Err(error) => {
+                        if error.loss().is_some() {
+                            self.forget();
+                        }
+                        return Err(error);
+                    }
                 }
             }
-        }
-        self.keep_lease();
-        self.is_renewed = self.lease_renewed(session_id).await;
-        Ok(())
+            self.keep_lease();
+            self.is_renewed = self.lease_renewed(session_id).await;
+            Ok(())
+        })
     }
 
     /// Waits until the lease that this contender keeps is good for a grant, or the session is over.

@@ -10,24 +10,20 @@
 //!
 //! Not here: what the barrier is (`identity`), what is done with a node that is found (`life`).
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
-};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use lockkeeper_proto::{Response, SessionId};
 use lockkeeper_session::{Client, Effect, Error as SessionError, ErrorKind, Peer, sync::Notify};
 
 use super::identity::NodeIdentity;
-use crate::order::listing::Listed;
+use crate::{common::Common, order::listing::Listed};
 
 /// The names in the directory, in order; or the error of the barrier or of the listing, if the
 /// reply was one.
 pub(super) type Found = Result<Arc<[(i32, Listed)]>, Option<SessionError>>;
 
-/// The looks of a client that its attempts use, by the paths of the directories.
-#[derive(Debug, Default)]
-struct Looks(Mutex<HashMap<String, Weak<Look>>>);
+/// The newest look for nodes in a directory that the attempts of a client use.
+type Newest = Mutex<Weak<Look>>;
 
 /// A look for nodes in one directory. The client's task makes it: each attempt that waits for it
 /// may be given up.
@@ -38,46 +34,45 @@ pub(super) struct Look {
     found: OnceLock<Found>,
     /// Wakes the attempts. Not under a lock: a waker may poll its attempt.
     is_made: Notify,
+    /// Where other attempts find it.
+    _newest: Option<Arc<Newest>>,
 }
 
 impl Look {
     /// The look for this attempt, whose create was lost with its connection.
     pub(super) fn shared(identity: &NodeIdentity) -> Arc<Self> {
-        let raw = identity.client().raw();
-        let looks = raw.extension::<Looks>();
-        let mut looks = looks.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let look = Self::next(identity.client());
-        let path = &identity.directory.server_path;
+        let client = identity.client();
+        let newest = Common::at::<Newest>(client, "look", &identity.directory.server_path);
+        let mut former = newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let look = Self::next(client, Some(newest.clone()));
         // The connection of the create has ended, so it is an earlier one than that of the new
         // look.
-        if let Some(shared) = looks.get(path).and_then(Weak::upgrade)
+        if let Some(shared) = former.upgrade()
             && shared.connection >= look.connection
             && !shared.has_failed()
         {
             return shared;
         }
-        if looks.len() == looks.capacity() {
-            looks.retain(|_, look| look.strong_count() > 0);
-        }
-        looks.insert(path.clone(), Arc::downgrade(&look));
-        drop(looks);
+        *former = Arc::downgrade(&look);
+        drop(former);
         look.begin(identity, None);
         look
     }
 
     /// A look for this attempt only. It may be bound to a session.
     pub(super) fn alone(identity: &NodeIdentity, within: Option<SessionId>) -> Arc<Self> {
-        let look = Self::next(identity.client());
+        let look = Self::next(identity.client(), None);
         look.begin(identity, within);
         look
     }
 
     /// A look that begins now.
-    fn next(client: &Client) -> Arc<Self> {
+    fn next(client: &Client, newest: Option<Arc<Newest>>) -> Arc<Self> {
         Arc::new(Self {
             connection: client.raw().next_connection(),
             found: OnceLock::new(),
             is_made: Notify::new(),
+            _newest: newest,
         })
     }
 

@@ -9,45 +9,26 @@
 //! requests (`queue::waiter`).
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
 use lockkeeper_proto::jute::Names;
+use lockkeeper_session::Client;
 
 use super::{
     listing::{Listed, Listing},
     name::{self, Kind},
     rank::SEQUENCE_LIMIT,
 };
+use crate::common::Common;
 
 /// One of this many arrivals makes a listing, as a part of the crowd: the listings grow with the
 /// crowd, and become fewer.
 const PART: usize = 4;
-
-/// The crowds of a client, by the paths of their queues and the kinds of their locks.
-#[derive(Debug, Default)]
-pub(crate) struct Crowds(Mutex<HashMap<(String, Kind), Weak<Crowd>>>);
-
-impl Crowds {
-    /// The crowd at this path. All locks of one kind there share it.
-    pub(crate) fn at(&self, server_path: &str, kind: Kind) -> Arc<Crowd> {
-        let mut crowds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (server_path.to_owned(), kind);
-        if let Some(crowd) = crowds.get(&key).and_then(Weak::upgrade) {
-            return crowd;
-        }
-        if crowds.len() == crowds.capacity() {
-            crowds.retain(|_, crowd| crowd.strong_count() > 0);
-        }
-        let crowd = Arc::default();
-        crowds.insert(key, Arc::downgrade(&crowd));
-        crowd
-    }
-}
 
 /// The contenders of one client in one queue.
 #[derive(Debug, Default)]
@@ -90,6 +71,11 @@ impl State {
 }
 
 impl Crowd {
+    /// The crowd at this path. All locks of one kind there share it.
+    pub(crate) fn at(client: &Client, server_path: &str, kind: Kind) -> Arc<Self> {
+        Common::at(client, kind.name(), server_path)
+    }
+
     /// A contender begins to enter. Returns whether it makes a listing behind its create.
     pub(crate) fn join(self: &Arc<Self>) -> (Member, bool) {
         let size = 1 + self.size.fetch_add(1, Ordering::Relaxed);

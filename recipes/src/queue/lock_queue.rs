@@ -13,11 +13,7 @@ use crate::{
     guard::{Attempt, Guard},
     inspect::children,
     node::{identity::Directory, lock_node::BoxedNode},
-    order::{
-        crowd::{Crowd, Crowds},
-        name::Kind,
-        rank,
-    },
+    order::{crowd::Crowd, name::Kind, rank},
 };
 
 /// A queue, and the role of its contenders.
@@ -39,10 +35,7 @@ impl LockQueue {
     pub(crate) fn at(client: &Client, directory: Arc<Directory>, kind: Kind) -> Self {
         Self {
             client: client.without_deadline(),
-            crowd: kind.is_plain_queue().then(|| {
-                let crowds = client.raw().extension::<Crowds>();
-                crowds.at(&directory.server_path, kind)
-            }),
+            crowd: (kind.is_plain_queue()).then(|| Crowd::at(client, &directory.server_path, kind)),
             directory,
             kind,
         }

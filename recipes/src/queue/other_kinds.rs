@@ -14,6 +14,7 @@ use lockkeeper_proto::{
     Request, Response, SessionId, path,
     records::{ExistsRequest, GetChildrenRequest},
 };
+use lockkeeper_session::sync::BoxFuture;
 
 use crate::{
     backoff::Backoff,
@@ -43,46 +44,58 @@ pub(crate) async fn refuse(
     if suspects.is_empty() {
         return Ok(());
     }
-    let client = &directory.client;
-    let look = |(_, child): &(Kind, &str)| {
-        let path = client
-            .raw()
-            .server_path(&path::join(&directory.path, child));
-        match *child {
-            name::LEASES => Request::GetChildren2(GetChildrenRequest { path, watch: false }).into(),
-            _ => Request::Exists(ExistsRequest { path, watch: false }).into(),
-        }
-    };
-    let mut backoff = Backoff::default();
-    'again: loop {
-        let requests = suspects.iter().map(look).collect();
-        let replies = client.raw().submit_all_with_backpressure(requests).await;
-        for (reply, (found, node)) in replies.into_iter().zip(&suspects) {
-            let is_lock = match reply.await {
-                Ok(Response::Exists(stat)) => stat.stat.ephemeral_owner != SessionId::NONE,
-                // An application's node has had no child, or has others.
-                Ok(Response::GetChildren2(list)) => {
-                    let is_empty = list.children.is_empty() && list.stat.next_sequence() > 0;
-                    is_empty || rank::leases(list.children.iter()) > 0
+    refuse_suspects(directory, suspects).await
+}
+
+/// The same, if one of these suspects is a lock. In a box, as suspects are rare.
+fn refuse_suspects<'a>(
+    directory: &'a Directory,
+    suspects: Vec<(Kind, &'a str)>,
+) -> BoxFuture<'a, Result<(), LockError>> {
+    Box::pin(async move {
+        let client = &directory.client;
+        let look = |(_, child): &(Kind, &str)| {
+            let path = client
+                .raw()
+                .server_path(&path::join(&directory.path, child));
+            match *child {
+                name::LEASES => {
+                    Request::GetChildren2(GetChildrenRequest { path, watch: false }).into()
                 }
-                // A repeated read does no harm. The client itself pauses between connections.
-                Err(error) if error.is_transient() => {
-                    backoff.after(client, &error).await;
-                    continue 'again;
-                }
-                // It is gone, or it belongs to somebody who hides it from the users of this lock.
-                Ok(_) => false,
-                Err(error) if error.code().is_some() => false,
-                Err(error) => return Err(error.into()),
-            };
-            if is_lock {
-                return Err(LockError::OtherKind {
-                    path: directory.path.to_string(),
-                    node: (*node).to_owned(),
-                    found: *found,
-                });
+                _ => Request::Exists(ExistsRequest { path, watch: false }).into(),
             }
+        };
+        let mut backoff = Backoff::default();
+        'again: loop {
+            let requests = suspects.iter().map(look).collect();
+            let replies = client.raw().submit_all_with_backpressure(requests).await;
+            for (reply, (found, node)) in replies.into_iter().zip(&suspects) {
+                let is_lock = match reply.await {
+                    Ok(Response::Exists(stat)) => stat.stat.ephemeral_owner != SessionId::NONE,
+                    // An application's node has had no child, or has others.
+                    Ok(Response::GetChildren2(list)) => {
+                        let is_empty = list.children.is_empty() && list.stat.next_sequence() > 0;
+                        is_empty || rank::leases(list.children.iter()) > 0
+                    }
+                    // A repeated read does no harm. The client itself pauses between connections.
+                    Err(error) if error.is_transient() => {
+                        backoff.after(client, &error).await;
+                        continue 'again;
+                    }
+                    // It is gone, or it belongs to somebody who hides it from the users of this lock.
+                    Ok(_) => false,
+                    Err(error) if error.code().is_some() => false,
+                    Err(error) => return Err(error.into()),
+                };
+                if is_lock {
+                    return Err(LockError::OtherKind {
+                        path: directory.path.to_string(),
+                        node: (*node).to_owned(),
+                        found: *found,
+                    });
+                }
+            }
+            return Ok(());
         }
-        return Ok(());
-    }
+    })
 }

@@ -13,20 +13,14 @@
 //!
 //! Not here: what a contender does then (`waiter`, `kinds`).
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_proto::{ErrorCode, path};
 use lockkeeper_session::{Client, Sleep};
 
-use crate::{error::Obstacle, node::identity::Directory};
+use crate::{common::Common, error::Obstacle, node::identity::Directory};
 
-/// The queues in which contenders of a client have waited for long, by their paths.
-#[derive(Debug, Default)]
-pub(crate) struct LongWaits(Mutex<HashMap<String, Queue>>);
-
+/// What the contenders of a client know that have waited for long in one queue.
 #[derive(Debug, Default)]
 struct Queue {
     /// The numbers of the contenders, in any order.
@@ -36,20 +30,17 @@ struct Queue {
     obstacle: Option<Obstacle>,
 }
 
-impl LongWaits {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Queue>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// The name under which they find it.
+const LONG_WAITS: &str = "long waits";
 
-    /// What is in the way of the contenders for the lock at this path, as far as it is known.
-    pub(crate) fn obstacle(&self, server_path: &str) -> Option<Obstacle> {
-        let queues = self.lock();
-        let mut of_lock = queues.iter().filter(|(path, _)| {
-            let below = path.strip_prefix(server_path);
-            below.is_some_and(|it| it.is_empty() || it.starts_with('/'))
-        });
-        of_lock.find_map(|(_, queue)| queue.obstacle.clone())
-    }
+/// What is in the way of the contenders for the lock at this path, as far as it is known.
+pub(crate) fn obstacle(client: &Client, server_path: &str) -> Option<Obstacle> {
+    let queues = Common::below::<Mutex<Queue>>(client, LONG_WAITS, server_path);
+    queues.iter().find_map(|queue| lock(queue).obstacle.clone())
+}
+
+fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How a contender waits.
@@ -76,7 +67,7 @@ pub(crate) struct Patience {
 /// The place of a contender among those of its client that have waited for long.
 #[derive(Debug)]
 struct Place {
-    waits: Arc<LongWaits>,
+    queue: Arc<Mutex<Queue>>,
     directory: Arc<Directory>,
     number: u64,
     /// How many missing events this contender knows of.
@@ -87,29 +78,13 @@ struct Place {
 
 impl Place {
     fn queue<R>(&self, act: impl FnOnce(&mut Queue) -> R) -> R {
-        act(queue_at(
-            &mut self.waits.lock(),
-            &self.directory.server_path,
-        ))
+        act(&mut lock(&self.queue))
     }
-}
-
-fn queue_at<'a>(queues: &'a mut HashMap<String, Queue>, path: &str) -> &'a mut Queue {
-    queues.entry(path.to_owned()).or_default()
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut queues = self.waits.lock();
-        if let Some(queue) = queues.get_mut(&self.directory.server_path) {
-            let mut waiting = queue.waiting.iter();
-            if let Some(at) = waiting.position(|number| *number == self.number) {
-                queue.waiting.swap_remove(at);
-            }
-            if queue.waiting.is_empty() {
-                queues.remove(&self.directory.server_path);
-            }
-        }
+        self.queue(|queue| queue.waiting.retain(|number| *number != self.number));
     }
 }
 
@@ -163,9 +138,9 @@ impl Patience {
                 Role::Numbered(number) => u64::from(number.unsigned_abs()),
                 Role::Watching | Role::Counting => client.raw().random_u64(),
             };
-            let waits = client.raw().extension::<LongWaits>();
+            let queue = Common::at(client, LONG_WAITS, &directory.server_path);
             let mut place = Place {
-                waits,
+                queue,
                 directory: directory.clone(),
                 number,
                 missed: 0,
@@ -202,7 +177,7 @@ impl Patience {
                             queue.missed
                         });
                         if role == Role::Watching {
-                            let shown = client.exists(&path).await;
+                            let shown = directory.stat(node).await;
                             self.listed(|_| matches!(shown, Ok(Some(_))));
                         }
                         return true;

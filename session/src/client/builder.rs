@@ -1,6 +1,6 @@
 //! Settings of a client, and its first connection.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use lockkeeper_proto::{Acl, Acls};
@@ -8,16 +8,18 @@ use lockkeeper_proto::{Acl, Acls};
 use super::{
     Client, Connector,
     clock::Clock,
-    driver::Driver,
     own_thread::OwnThread,
     random::{Random, random_u64},
     shared::Shared,
-    sync::select::{Either, select},
+    sync::{
+        BoxFuture,
+        select::{Either, select},
+    },
     task::{Task, is_in_runtime},
 };
 use crate::{
     ConnectString, Error, LeasePolicy, OnExpiry, Snapshot,
-    machine::{Auth, Config, Machine, sasl::Authenticator},
+    machine::{Auth, Config, sasl::Authenticator},
 };
 
 /// The default frame limit: 8 MiB, enough for a listing of about 100,000 children.
@@ -259,10 +261,13 @@ impl Builder {
     ///
     /// # Cancel safety
     /// Dropping the future closes the client.
-    ///
-    pub async fn connect(self) -> Result<Client, Error> {
-        let own_thread = self.own_thread;
-        self.connected(|driver| spawn(driver, own_thread)).await
+    pub fn connect(self) -> impl Future<Output = Result<Client, Error>> + Send {
+        // In a box: what a client is made of stands once, and not in each program.
+        let connected: BoxFuture<'static, _> = Box::pin(async move {
+            let own_thread = self.own_thread;
+            self.connected(|task| spawn(task, own_thread)).await
+        });
+        connected
     }
 
     /// Returns a client at once, and connects in the background: for a program that starts although
@@ -296,17 +301,18 @@ impl Builder {
         // `connect` returns when the identities are accepted, so its requests come later anyway.
         self.config.requests_wait_for_identities = true;
         let own_thread = self.own_thread;
-        self.start(|driver| spawn(driver, own_thread)).0
+        self.start(|task| spawn(task, own_thread)).0
     }
 
     /// Starts the client. It has ended if that fails.
-    pub(super) fn start(self, spawn: impl FnOnce(Driver) -> Started) -> (Client, Option<Error>) {
-        let machine = Machine::new(self.config, self.clock.now());
-        let (chroot, acl) = (self.chroot, self.default_acl);
-        let shared = Shared::new(machine, self.clock, chroot, acl, self.random);
-        let shared = Arc::new(shared);
-        let driver = Driver::new(shared.clone(), self.connector, self.frame_limit);
-        let (thread, error) = match spawn(driver) {
+    pub(super) fn start(
+        self,
+        spawn: impl FnOnce(BoxFuture<'static, ()>) -> Started,
+    ) -> (Client, Option<Error>) {
+        let (config, chroot, acl) = (self.config, self.chroot, self.default_acl);
+        let shared = Shared::new(config, self.clock, chroot, acl, self.random);
+        let task = Task::boxed(shared.clone(), self.connector, self.frame_limit);
+        let (thread, error) = match spawn(task) {
             Ok(thread) => (thread, None),
             Err(error) => (None, Some(error)),
         };
@@ -325,16 +331,19 @@ impl Builder {
     #[doc(hidden)]
     pub async fn connect_on(
         self,
-        spawn: impl FnOnce(super::sync::BoxFuture<'static, ()>),
+        spawn: impl FnOnce(BoxFuture<'static, ()>),
     ) -> Result<Client, Error> {
-        let spawn = |driver| {
-            spawn(Box::pin(Task::new(driver)));
+        let spawn = |task| {
+            spawn(task);
             Ok(None)
         };
         self.connected(spawn).await
     }
 
-    async fn connected(self, spawn: impl FnOnce(Driver) -> Started) -> Result<Client, Error> {
+    async fn connected(
+        self,
+        spawn: impl FnOnce(BoxFuture<'static, ()>) -> Started,
+    ) -> Result<Client, Error> {
         let connect_timeout = self.connect_timeout.unwrap_or(self.config.session_timeout);
         let (client, error) = self.start(spawn);
         if let Some(error) = error {
@@ -365,8 +374,7 @@ pub(super) type Started = Result<Option<OwnThread>, Error>;
 
 /// Starts a client: as a task of the present runtime, or on a thread if that is wanted or if there
 /// is no runtime.
-fn spawn(driver: Driver, own_thread: bool) -> Started {
-    let task = Task::new(driver);
+fn spawn(task: BoxFuture<'static, ()>, own_thread: bool) -> Started {
     if !own_thread && is_in_runtime() {
         tokio::spawn(task);
         return Ok(None);

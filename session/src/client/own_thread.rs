@@ -12,9 +12,9 @@ use std::{
 
 use tokio::runtime::{self, Runtime};
 
-use super::{
-    sync::os::{Condvar, Mutex, PoisonError, lock},
-    task::Task,
+use super::sync::{
+    BoxFuture,
+    os::{Condvar, Mutex, PoisonError, lock},
 };
 use crate::{Cause, Error, ErrorKind};
 
@@ -60,7 +60,7 @@ impl Drop for Own {
 
 impl OwnThread {
     /// Runs the task of a client on a thread.
-    pub(crate) fn spawn(task: Task) -> Result<Self, Error> {
+    pub(crate) fn spawn(task: BoxFuture<'static, ()>) -> Result<Self, Error> {
         let no_thread = |error: io::Error| Error::from(ErrorKind::NoThread(Cause::from(&error)));
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         let own = Own(Some(runtime.map_err(no_thread)?));

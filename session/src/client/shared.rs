@@ -10,7 +10,7 @@
 //! persistent watch (`watches::event_queue`).
 
 use std::{
-    any::Any,
+    any::{Any, TypeId},
     future::Future,
     mem,
     pin::Pin,
@@ -36,7 +36,9 @@ use super::{
 };
 use crate::{
     Effect, Error, Peer, Snapshot,
-    machine::{Auth, ById, Encoded, Event, Machine, Output, RequestOptions, WatchId, earlier},
+    machine::{
+        Auth, ById, Config, Encoded, Event, Machine, Output, RequestOptions, WatchId, earlier,
+    },
 };
 
 pub(crate) type ReplySender = oneshot::Sender<Result<Response, Error>>;
@@ -82,8 +84,10 @@ pub(crate) struct Shared {
     pub(crate) default_acl: Acls,
     pub(crate) random: Random,
     /// What layers above keep for this client, one value of each type.
-    extensions: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    extensions: Mutex<Vec<Extension>>,
 }
+
+type Extension = Arc<dyn Any + Send + Sync>;
 
 pub(crate) struct Core {
     /// Wakes the driver, until it was woken. The driver puts it here when it looks for work, under
@@ -114,15 +118,15 @@ enum Listener {
 
 impl Shared {
     pub(crate) fn new(
-        machine: Machine<ReplySender>,
+        config: Config,
         clock: Clock,
         chroot: Option<String>,
         default_acl: Acls,
         random: Random,
-    ) -> Self {
+    ) -> Arc<Self> {
         let core = Core {
             driver: None,
-            machine,
+            machine: Machine::new(config, clock.now()),
             clock,
             is_closing: false,
             listeners: ById::default(),
@@ -131,7 +135,7 @@ impl Shared {
             timers: Timers::default(),
         };
         let snapshot = Teller::new(core.machine.link().snapshot());
-        Self {
+        Arc::new(Self {
             core: Mutex::new(core),
             snapshot,
             lease_renewed: Notify::new(),
@@ -139,7 +143,7 @@ impl Shared {
             default_acl,
             random,
             extensions: Mutex::default(),
-        }
+        })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
@@ -148,12 +152,17 @@ impl Shared {
 
     /// The value of this type; made at the first call.
     pub(crate) fn extension<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let of_type = self.extension_of(TypeId::of::<T>(), || Arc::<T>::default());
+        of_type.downcast().unwrap_or_default()
+    }
+
+    /// The same. It is compiled once, and not for each type.
+    fn extension_of(&self, of_type: TypeId, make: fn() -> Extension) -> Extension {
         let mut extensions = lock(&self.extensions);
-        let mut of_type = extensions.iter().map(|it| it.clone().downcast());
-        if let Some(Ok(extension)) = of_type.find(Result::is_ok) {
-            return extension;
+        if let Some(made) = extensions.iter().find(|it| (***it).type_id() == of_type) {
+            return made.clone();
         }
-        let extension = Arc::<T>::default();
+        let extension = make();
         extensions.push(extension.clone());
         extension
     }

@@ -5,6 +5,7 @@
 use std::{
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -14,7 +15,12 @@ use tokio::{
     time::{self, Sleep},
 };
 
-use super::driver::{Driver, Run};
+use super::{
+    driver::{Driver, Run},
+    net::transport::Connector,
+    shared::Shared,
+    sync::BoxFuture,
+};
 
 /// A driver whose sockets and timer are tokio's.
 pub(crate) struct Task {
@@ -29,13 +35,19 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    pub(crate) fn new(driver: Driver) -> Self {
-        Self {
-            driver,
+    /// The task of this client. In a box, and behind a pointer to code: what it takes to drop one is
+    /// not repeated where it is started.
+    pub(crate) fn boxed(
+        shared: Arc<Shared>,
+        connector: Connector,
+        frame_limit: usize,
+    ) -> BoxFuture<'static, ()> {
+        Box::pin(Self {
+            driver: Driver::new(shared, connector, frame_limit),
             span: tracing::info_span!("zookeeper"),
             timer: None,
             armed: None,
-        }
+        })
     }
 
     /// Arms the timer for the deadline. Whether it has fired.

@@ -97,7 +97,7 @@ impl NodeTask {
         }
         if self.identity.is_fixed() {
             // Others use the same name.
-            let stat = self.identity.client().exists(&self.path()).await?;
+            let stat = self.directory().stat(&node.name).await?;
             if stat.is_none_or(|stat| stat.czxid != node.tag.czxid) {
                 return Err(self.lost());
             }

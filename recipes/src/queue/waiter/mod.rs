@@ -7,16 +7,19 @@ mod advice;
 
 use std::{pin::pin, sync::Arc, time::Instant};
 
-use lockkeeper_proto::{EventType, Response};
+use lockkeeper_proto::{EventType, Response, jute::Names};
 use lockkeeper_session::{
-    Client, Error as SessionError, ErrorKind, GroupEvent, PendingReply,
-    sync::select::{Either, select},
+    Client, Error as SessionError, ErrorKind, GroupEvent,
+    sync::{
+        BoxFuture,
+        select::{Either, select},
+    },
 };
 
 use super::{
     other_kinds,
     patience::{Patience, Role},
-    turn::{Next, Out, Turn},
+    turn::{Listed, Next, Out, Turn},
 };
 use crate::{
     backoff::{Backoff, Rounds},
@@ -75,10 +78,11 @@ impl Waiter {
         waiter.node.create().await?;
         let listing = waiter.node.take_listing();
         let last = waiter.node.last_of_crowd();
-        if listing.is_some() {
-            waiter.list(listing).await?;
+        if let Some(listing) = listing {
+            let reply = listing.await;
+            waiter.listed(reply).await?;
         } else if !waiter.follow(last) {
-            Box::pin(waiter.look()).await?;
+            waiter.look().await?;
         }
         Ok(waiter)
     }
@@ -118,9 +122,8 @@ impl Waiter {
                     }
                     return Ok(self.node);
                 }
-                // In a box: most waiters need neither, and the future of each would be large.
-                Ok(Next::List) => Box::pin(self.look()).await?,
-                Ok(Next::Renew) => Box::pin(self.node.renew_lease()).await?,
+                Ok(Next::List) => self.look().await?,
+                Ok(Next::Renew) => self.node.renew_lease().await?,
                 Ok(Next::Wait) => {
                     *ahead = Some(self.ahead);
                     match self.event_or_doubt().await {
@@ -142,8 +145,7 @@ impl Waiter {
             if let Either::Left(event) = heard {
                 return Some(event);
             }
-            // In a box, as it is rare.
-            match Box::pin(self.event_or_answer()).await {
+            match self.event_or_answer().await {
                 Either::Left(event) => return Some(event),
                 Either::Right(true) => return None,
                 Either::Right(false) => {}
@@ -152,13 +154,15 @@ impl Waiter {
     }
 
     /// Waits for the next event, or for the answer to the question whether there is a reason to list
-    /// the queue.
-    async fn event_or_answer(&mut self) -> Either<Result<GroupEvent, SessionError>, bool> {
-        let (node, nearest) = (&self.node, self.turn.nearest().map(AsRef::as_ref));
-        let role = Role::Numbered(name::number(node.name()).unwrap_or(0));
-        let ahead = nearest.as_slice();
-        let asks = (self.patience).asks(node.directory(), role, ahead);
-        select(node.event(), asks).await
+    /// the queue. In a box, as it is rare.
+    fn event_or_answer(&mut self) -> BoxFuture<'_, Either<Result<GroupEvent, SessionError>, bool>> {
+        Box::pin(async move {
+            let (node, nearest) = (&self.node, self.turn.nearest().map(AsRef::as_ref));
+            let role = Role::Numbered(name::number(node.name()).unwrap_or(0));
+            let ahead = nearest.as_slice();
+            let asks = (self.patience).asks(node.directory(), role, ahead);
+            select(node.event(), asks).await
+        })
     }
 
     /// Watches our own node, unless it is watched.
@@ -195,59 +199,76 @@ impl Waiter {
     }
 
     /// Finds out whom to wait for now: from the other contenders of this client, or by a listing.
-    async fn look(&mut self) -> Result<(), LockError> {
-        if self.is_advised().await {
-            return Ok(());
-        }
-        let rounds = self.rounds.get_or_insert_default();
-        rounds.pause(self.node.client()).await;
-        self.list(None).await
+    /// In a box: most waiters never look, and the future of each would be large.
+    fn look(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
+        Box::pin(async move {
+            if self.is_advised().await {
+                return Ok(());
+            }
+            let rounds = self.rounds.get_or_insert_default();
+            rounds.pause(self.node.client()).await;
+            let reply = self.list().await;
+            self.listed(reply).await
+        })
     }
 
-    /// Lists the queue, or takes the listing that is under way, and watches the nodes ahead.
-    async fn list(&mut self, mut listing: Option<PendingReply>) -> Result<(), LockError> {
-        let mut backoff = Backoff::default();
-        let children = loop {
-            let reply = match listing.take() {
-                Some(reply) => reply,
-                None => self.ask_for_listing().await,
-            };
-            match reply.await {
-                Ok(Response::GetChildren(list)) => break list.children,
-                Err(error) if error.is_no_node() => return Err(self.node.gone()),
-                // A repeated read does no harm. The client itself pauses between connections.
-                Ok(_) => {}
-                Err(error) => match error.kind() {
-                    ErrorKind::ConnectionLost(_) | ErrorKind::Malformed { .. } => {}
-                    _ if error.is_transient() => {
-                        backoff.after(self.node.client(), &error).await;
-                    }
-                    _ => return Err(error.into()),
-                },
-            }
+    /// Takes this reply to a listing, or that to a later one if it is none, and watches the nodes
+    /// ahead.
+    async fn listed(&mut self, reply: Result<Response, SessionError>) -> Result<(), LockError> {
+        let children = match reply {
+            Ok(Response::GetChildren(list)) => list.children,
+            failed => self.list_again(failed).await?,
         };
-        let Some(own) = self.own() else {
-            return Err(self.node.gone());
-        };
-        let shows = |node: &str| children.iter().any(|child| child == node);
-        self.patience.listed(shows);
-        match self.turn.listed(children.iter(), &own) {
-            Ok(listed) => {
-                if !listed.suspects.is_empty() {
-                    let suspects = listed.suspects.iter().map(|name| &**name);
-                    let refuse = other_kinds::refuse(self.node.directory(), self.kind, suspects);
-                    // In a box, as it is rare.
-                    Box::pin(refuse).await?;
-                }
-                self.ahead = listed.ahead;
-                self.watch(listed.missing, &own);
-            }
-            Err(out) => return Err(self.out(out)),
+        let listed = self.understood(&children)?;
+        if !listed.suspects.is_empty() {
+            let suspects = listed.suspects.iter().map(|name| &**name);
+            other_kinds::refuse(self.node.directory(), self.kind, suspects).await?;
+        }
+        if let Some(own) = self.own() {
+            self.ahead = listed.ahead;
+            self.watch(listed.missing, &own);
         }
         if let Some(member) = self.node.member() {
             member.listed(self.kind, self.turn.connection(), &children);
         }
         Ok(())
+    }
+
+    /// Lists the queue until there is a reply. In a box, as it is rare.
+    fn list_again(
+        &mut self,
+        mut reply: Result<Response, SessionError>,
+    ) -> BoxFuture<'_, Result<Names, LockError>> {
+        Box::pin(async move {
+            let mut backoff = Backoff::default();
+            loop {
+                match reply {
+                    Ok(Response::GetChildren(list)) => return Ok(list.children),
+                    Err(error) if error.is_no_node() => return Err(self.node.gone()),
+                    // A repeated read does no harm. The client itself pauses between connections.
+                    Ok(_) => {}
+                    Err(error) => match error.kind() {
+                        ErrorKind::ConnectionLost(_) | ErrorKind::Malformed { .. } => {}
+                        _ if error.is_transient() => {
+                            backoff.after(self.node.client(), &error).await;
+                        }
+                        _ => return Err(error.into()),
+                    },
+                }
+                reply = self.list().await;
+            }
+        })
+    }
+
+    /// What a listing means.
+    fn understood(&mut self, children: &Names) -> Result<Listed<Arc<str>>, LockError> {
+        let Some(own) = self.own() else {
+            return Err(self.node.gone());
+        };
+        let shows = |node: &str| children.iter().any(|child| child == node);
+        self.patience.listed(shows);
+        let listed = self.turn.listed(children.iter(), &own);
+        listed.map_err(|out| self.out(out))
     }
 
     /// The number of the present connection, if there is one.
@@ -257,16 +278,14 @@ impl Waiter {
         is_connected.then_some(snapshot.connections)
     }
 
-    async fn ask_for_listing(&mut self) -> PendingReply {
+    /// Lists the queue.
+    async fn list(&mut self) -> Result<Response, SessionError> {
         let directory = self.node.directory();
         self.turn.asked(directory.client.snapshot().connections);
         let request = directory.list_request();
-        let [listing] = directory
-            .client
-            .raw()
-            .submit_with_backpressure([request])
-            .await;
-        listing
+        let raw = directory.client.raw();
+        let [listing] = raw.submit_with_backpressure([request]).await;
+        listing.await
     }
 
     fn watch_only_own(&mut self) {
@@ -321,9 +340,9 @@ mod tests {
         let [first, second, ..] = &mut waiters[..] else {
             panic!("there are six");
         };
-        let listing = second.ask_for_listing().await;
+        let listing = second.list().await;
         reconnect(&server, &client).await;
-        second.list(Some(listing)).await.unwrap();
+        second.listed(listing).await.unwrap();
         let present = client.snapshot().connections;
         assert!(!second.turn.is_on(present));
         let member = second.node.member().unwrap();

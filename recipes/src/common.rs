@@ -1,0 +1,71 @@
+//! What the contenders of one client have in common at a path: one registry for all of it, so that a
+//! program has the code of one map.
+//!
+//! Not here: what they have in common (`order::crowd`, `node::look`, `queue::patience`).
+
+use std::{
+    any::Any,
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use lockkeeper_session::Client;
+
+type Shared = dyn Any + Send + Sync;
+
+/// What there is, by its name and by the path.
+#[derive(Debug, Default)]
+pub(crate) struct Common(Mutex<HashMap<(&'static str, String), Weak<Shared>>>);
+
+impl Common {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(&'static str, String), Weak<Shared>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What has this name at this path: made at the first call, and there as long as somebody has
+    /// it. All with one name are of one type.
+    pub(crate) fn at<T: Any + Default + Send + Sync>(
+        client: &Client,
+        name: &'static str,
+        server_path: &str,
+    ) -> Arc<T> {
+        let common = client.raw().extension::<Self>();
+        let shared = common.shared(name, server_path, || Arc::<T>::default());
+        shared.downcast().unwrap_or_default()
+    }
+
+    fn shared(
+        &self,
+        name: &'static str,
+        server_path: &str,
+        make: fn() -> Arc<Shared>,
+    ) -> Arc<Shared> {
+        let mut common = self.lock();
+        let key = (name, server_path.to_owned());
+        if let Some(shared) = common.get(&key).and_then(Weak::upgrade) {
+            return shared;
+        }
+        if common.len() == common.capacity() {
+            common.retain(|_, shared| shared.strong_count() > 0);
+        }
+        let shared = make();
+        common.insert(key, Arc::downgrade(&shared));
+        shared
+    }
+
+    /// All that has this name at a path or below.
+    pub(crate) fn below<T: Any + Send + Sync>(
+        client: &Client,
+        name: &'static str,
+        server_path: &str,
+    ) -> Vec<Arc<T>> {
+        let common = client.raw().extension::<Self>();
+        let common = common.lock();
+        let named = common.iter().filter(|((of, path), _)| {
+            let below = path.strip_prefix(server_path);
+            *of == name && below.is_some_and(|it| it.is_empty() || it.starts_with('/'))
+        });
+        let shared = named.filter_map(|(_, shared)| shared.upgrade()?.downcast().ok());
+        shared.collect()
+    }
+}
