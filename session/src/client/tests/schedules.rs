@@ -15,7 +15,7 @@ use std::{
 
 use bytes::BytesMut;
 use lockkeeper_proto::{
-    ErrorCode, SessionId, Zxid,
+    Acl, Acls, ErrorCode, SessionId, Zxid,
     connect::{ConnectResponse, PASSWORD_LEN},
     frame,
     header::{ReplyHeader, RequestHeader},
@@ -27,13 +27,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::{
     Client, Clock, Connector, Transport, Wait,
     client::{
-        driver::Run,
+        driver::{Driver, Run},
+        random::Random,
+        shared::Shared,
         sync::{
             mailbox::Mailbox,
             oneshot,
             os::{Condvar, Mutex, lock, thread},
         },
     },
+    machine::Config,
 };
 
 /// How many orders each test explores.
@@ -146,29 +149,25 @@ fn client() -> (Client, thread::JoinHandle<()>) {
         thread::spawn(move || serve(&wire));
         Box::pin(std::future::ready(Ok(near)))
     });
-    let builder = Client::builder("memory:1").unwrap();
-    let builder = builder.connector(connector).seed(1);
-    let mut runs = None;
-    let (client, error) = builder
-        .clock(Clock::new(move || start))
-        .start(|mut driver| {
-            let runs_until_its_end = poll_fn(move |cx| {
-                loop {
-                    match driver.run(cx) {
-                        Run::Ended => return Poll::Ready(()),
-                        // Time stands still.
-                        Run::Wait { now, until } if until.is_none_or(|until| until > now) => {
-                            return Poll::Pending;
-                        }
-                        Run::Wait { .. } | Run::Again => {}
-                    }
+    let config = Config::new(&"memory:1".parse().unwrap(), 1);
+    let (clock, random) = (Clock::new(move || start), Random::seeded(1));
+    let acl = Acls::Borrowed(Acl::OPEN_UNSAFE);
+    let shared = Shared::new(config, clock, None, acl, random);
+    let mut driver = Driver::new(shared.clone(), connector, frame::SERVER_LIMIT);
+    let runs_until_its_end = poll_fn(move |cx| {
+        loop {
+            match driver.run(cx) {
+                Run::Ended => return Poll::Ready(()),
+                // Time stands still.
+                Run::Wait { now, until } if until.is_none_or(|until| until > now) => {
+                    return Poll::Pending;
                 }
-            });
-            runs = Some(thread::spawn(move || block_on(runs_until_its_end)));
-            Ok(None)
-        });
-    assert!(error.is_none());
-    (client, runs.unwrap())
+                Run::Wait { .. } | Run::Again => {}
+            }
+        }
+    });
+    let runs = thread::spawn(move || block_on(runs_until_its_end));
+    (Client::start(shared, None), runs)
 }
 
 #[test]
