@@ -143,7 +143,8 @@ fn watch(
     let mut seen = witness.lock().unwrap();
     seen.node = guard.path().into_bytes();
     seen.believes = Some(Box::new(move || {
-        believes().or_else(|| (!is_ready(lost.as_mut())).then_some("lost() is pending"))
+        let is_pending = !is_ready(lost.as_mut());
+        believes().or(is_pending.then_some("lost() is pending"))
     }));
 }
 
@@ -192,6 +193,8 @@ async fn a_limit_tells_first() {
             held.is_valid().then_some("the guard is valid")
         });
         guard.limit_hold(Duration::ZERO);
+        // `lost` hears of the limit, and then of its end.
+        assert!(witness.lock().unwrap().believes.as_mut().unwrap()().is_some());
         given_up(&witness).await;
         assert_eq!(guard.state(), LockState::Lost(Loss::Overdue));
     }

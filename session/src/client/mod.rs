@@ -70,8 +70,8 @@ pub use wait::{Outcome, Wait};
 pub use watches::{
     event_queue::{Missed, WatchNotice},
     group::{GroupEvent, WatchGroup},
-    persistent_watcher::PersistentWatcher,
-    watcher::Watcher,
+    one_shot::Watcher,
+    persistent::PersistentWatcher,
 };
 
 use crate::{ConnectStringError, Error, Lost, Metrics, Peer, Snapshot, machine::Encoded};

@@ -21,7 +21,7 @@
 //! | `lease` | until when the session lives for certain, and what proves it |
 //!
 //! Here are the doors of the machine. `router` says what a message, a change of the link, or a
-//! deadline means to each part, and `reply_to` what a reply is for. The parts share words only:
+//! deadline means to each part, and what a reply is for. The parts share words only:
 //! `encoded` is a request, `kinds` are those of watches, `output` is what goes in and comes out,
 //! `config` has the settings, and the durations that follow from the session timeout; `metrics`,
 //! `rng`, `spare` are counters, seeded random choices, and the room that queues keep.
@@ -35,7 +35,6 @@ mod lease;
 mod link;
 mod metrics;
 mod output;
-mod reply_to;
 mod requests;
 pub(crate) mod rng;
 mod router;
@@ -67,8 +66,8 @@ use crate::{Cause, Effect, Error, ErrorKind};
 use kinds::Kinds;
 use lease::Lease;
 use output::Outbox;
-use reply_to::ReplyTo;
 use requests::Requests;
+use router::ReplyTo;
 use watches::{PendingWatch, Watches};
 
 /// About how many bytes are handed over at a time. A request that waits here can still be given up,

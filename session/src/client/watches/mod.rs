@@ -3,16 +3,12 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `one_shot` | reads that leave a one-shot watch |
-//! | `watcher` | the future of the event of a one-shot watch |
-//! | `persistent` | persistent watches, and removing watches |
-//! | `persistent_watcher` | the stream of the events of a persistent watch |
+//! | `one_shot` | reads that leave a one-shot watch, and the future of its event |
+//! | `persistent` | persistent watches, the stream of their events, and removing watches |
 //! | `group` | one-shot watches of several nodes, and their one queue of events |
 //! | `event_queue` | the events that wait for a slow listener |
 
 pub(super) mod event_queue;
 pub(super) mod group;
-mod one_shot;
-mod persistent;
-pub(super) mod persistent_watcher;
-pub(super) mod watcher;
+pub(super) mod one_shot;
+pub(super) mod persistent;
