@@ -1,7 +1,7 @@
 //! Timers that fire in the client's task.
 //!
 //! Not here: the future that waits for one (`sleep`), the deadlines of the session
-//! (`machine::timers`).
+//! (`machine::link`).
 
 use std::{collections::VecDeque, task::Waker, time::Instant};
 
