@@ -12,7 +12,7 @@ use lockkeeper_session::{
 use crate::order::name::Kind;
 
 /// Why a lock was not acquired, or an operation under it failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
     /// The lock was not acquired before the deadline. The client is deleting the node of the
@@ -348,6 +348,16 @@ impl fmt::Display for LockError {
     }
 }
 
+/// The text of the error, as `main` prints an error that it returns.
+impl fmt::Debug for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session(error) => fmt::Debug::fmt(error, f),
+            _ => fmt::Display::fmt(self, f),
+        }
+    }
+}
+
 impl std::error::Error for LockError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -482,6 +492,7 @@ mod tests {
             ),
         ] {
             assert_eq!(error.to_string(), text);
+            assert_eq!(format!("{error:?}"), text);
             assert!(error.source().is_none());
         }
     }

@@ -48,12 +48,12 @@ pub enum Effect {
 /// assert_eq!(error.peer().server, client.snapshot().server);
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 // One word, as results are moved several times on their way to the caller. Shared, as the code that
 // drops it is then small wherever a result is dropped.
 pub struct Error(Arc<Inner>);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct Inner {
     kind: ErrorKind,
     peer: Peer,
@@ -399,6 +399,17 @@ fn list(f: &mut fmt::Formatter<'_>, tried: &[Lost], servers: usize) -> fmt::Resu
     match servers.saturating_sub(tried.len()) {
         0 => Ok(()),
         others => write!(f, "; and {others} other servers"),
+    }
+}
+
+/// The text of the error, and what is behind it, as `main` prints an error that it returns.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        match std::error::Error::source(self) {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
     }
 }
 

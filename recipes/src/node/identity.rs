@@ -154,7 +154,7 @@ impl Directory {
         Box::pin(async move {
             let raw = self.client.raw();
             let raw = within.map_or(raw, |session| raw.within(session));
-            let [checked] = raw.submit_with_backpressure([check]).await;
+            let checked = raw.submit_one(check).await;
             checked.await.map(drop)
         })
     }

@@ -12,7 +12,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use lockkeeper_proto::{Response, SessionId};
+use lockkeeper_proto::SessionId;
 use lockkeeper_session::{Client, Effect, Error as SessionError, ErrorKind, Peer, sync::Notify};
 
 use super::identity::NodeIdentity;
@@ -90,10 +90,7 @@ impl Look {
                     // The barrier has passed: the listing behind it shows everything.
                     _ => {}
                 }
-                let Response::GetChildren(list) = list.await? else {
-                    return Err(None);
-                };
-                Ok(Listed::sorted(&list.children))
+                Ok(Listed::sorted(&list.names().await?))
             };
             let _ = maker.0.found.set(names.await);
         });

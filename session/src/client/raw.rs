@@ -104,6 +104,17 @@ impl Raw<'_> {
             })
     }
 
+    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for one request: the method
+    /// is compiled once, and not for each program.
+    #[doc(hidden)]
+    pub fn submit_one(self, request: Encoded) -> impl Future<Output = PendingReply> + Send {
+        let bytes = self.client.makes_all([&request]);
+        self.client
+            .when_capacity(None, bytes, move |core, now, options| {
+                core.submit(self.within, now, request, options)
+            })
+    }
+
     /// As [`submit_with_backpressure`](Self::submit_with_backpressure), if `is_allowed` says so
     /// when there is capacity.
     ///

@@ -178,8 +178,7 @@ impl NodeTask {
             let [reply, list] = raw.submit_with_backpressure([request, list]).await;
             (reply, Some(list))
         } else {
-            let [reply] = raw.submit_with_backpressure([request]).await;
-            (reply, None)
+            (raw.submit_one(request).await, None)
         };
         (self.pending, self.listing) = (Pending::Reply(reply), listing);
         self.life.sent();

@@ -110,7 +110,7 @@ impl NodeTask {
         let node = self.own()?;
         let raw = bound_to(&self.identity, Some(node.tag.session_id));
         let request = self.identity.check_request(&node.name);
-        let [read] = raw.submit_with_backpressure([request]).await;
+        let read = raw.submit_one(request).await;
         match read.await {
             Ok(Response::GetData(read)) if read.stat.czxid == node.tag.czxid => {
                 let data = read.data.map(|data| self.identity.unmarked(data));

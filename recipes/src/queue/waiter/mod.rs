@@ -7,7 +7,7 @@ mod advice;
 
 use std::{pin::pin, sync::Arc, time::Instant};
 
-use lockkeeper_proto::{EventType, Response, jute::Names};
+use lockkeeper_proto::{EventType, jute::Names};
 use lockkeeper_session::{
     Client, Error as SessionError, ErrorKind, GroupEvent,
     sync::{
@@ -79,7 +79,7 @@ impl Waiter {
         let listing = waiter.node.take_listing();
         let last = waiter.node.last_of_crowd();
         if let Some(listing) = listing {
-            let reply = listing.await;
+            let reply = listing.names().await;
             waiter.listed(reply).await?;
         } else if !waiter.follow(last) {
             waiter.look().await?;
@@ -214,9 +214,9 @@ impl Waiter {
 
     /// Takes this reply to a listing, or that to a later one if it is none, and watches the nodes
     /// ahead.
-    async fn listed(&mut self, reply: Result<Response, SessionError>) -> Result<(), LockError> {
+    async fn listed(&mut self, reply: Result<Names, SessionError>) -> Result<(), LockError> {
         let children = match reply {
-            Ok(Response::GetChildren(list)) => list.children,
+            Ok(children) => children,
             failed => self.list_again(failed).await?,
         };
         let listed = self.understood(&children)?;
@@ -237,16 +237,15 @@ impl Waiter {
     /// Lists the queue until there is a reply. In a box, as it is rare.
     fn list_again(
         &mut self,
-        mut reply: Result<Response, SessionError>,
+        mut reply: Result<Names, SessionError>,
     ) -> BoxFuture<'_, Result<Names, LockError>> {
         Box::pin(async move {
             let mut backoff = Backoff::default();
             loop {
                 match reply {
-                    Ok(Response::GetChildren(list)) => return Ok(list.children),
+                    Ok(children) => return Ok(children),
                     Err(error) if error.is_no_node() => return Err(self.node.gone()),
                     // A repeated read does no harm. The client itself pauses between connections.
-                    Ok(_) => {}
                     Err(error) => match error.kind() {
                         ErrorKind::ConnectionLost(_) | ErrorKind::Malformed { .. } => {}
                         _ if error.is_transient() => {
@@ -279,13 +278,13 @@ impl Waiter {
     }
 
     /// Lists the queue.
-    async fn list(&mut self) -> Result<Response, SessionError> {
+    async fn list(&mut self) -> Result<Names, SessionError> {
         let directory = self.node.directory();
         self.turn.asked(directory.client.snapshot().connections);
         let request = directory.list_request();
         let raw = directory.client.raw();
-        let [listing] = raw.submit_with_backpressure([request]).await;
-        listing.await
+        let listing = raw.submit_one(request).await;
+        listing.names().await
     }
 
     fn watch_only_own(&mut self) {

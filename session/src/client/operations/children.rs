@@ -12,7 +12,7 @@ use lockkeeper_proto::{
 };
 
 use crate::Error;
-use crate::client::{Client, Raw, operations::reply::record_of};
+use crate::client::{Client, PendingReply, Raw, operations::reply::record_of};
 
 impl Raw<'_> {
     /// As [`Client::get_children`], with a path of this client. The names stay in the memory of the
@@ -25,10 +25,17 @@ impl Raw<'_> {
             path: self.client.resolve(path)?,
             watch: false,
         };
-        let request = [Request::GetChildren(request).into()];
-        let [reply] = self.submit_with_backpressure(request).await;
-        let reply = reply.await.map_err(|error| error.on(path))?;
-        record_of!(reply, GetChildren).map(|list| list.children)
+        let request = Request::GetChildren(request).into();
+        let reply = self.submit_one(request).await;
+        reply.names().await.map_err(|error| error.on(path))
+    }
+}
+
+impl PendingReply {
+    /// The names in the reply to a listing.
+    #[doc(hidden)]
+    pub async fn names(self) -> Result<Names, Error> {
+        record_of!(self.await?, GetChildren).map(|list| list.children)
     }
 }
 

@@ -61,6 +61,11 @@ impl WatchGroup {
 
     /// Gives up the watches on all other nodes.
     pub fn retain(&self, is_wanted: impl Fn(&str) -> bool) {
+        self.keep(&is_wanted);
+    }
+
+    /// The same. It is compiled once, and not for each caller.
+    fn keep(&self, is_wanted: &dyn Fn(&str) -> bool) {
         let given_up: Vec<WatchId> = self.events.look(|events| {
             let others = events.watches.extract_if(.., |(_, name)| !is_wanted(name));
             others.map(|(id, _)| id).collect()
@@ -95,7 +100,7 @@ impl WatchGroup {
 
 impl Drop for WatchGroup {
     fn drop(&mut self) {
-        self.retain(|_| false);
+        self.keep(&|_| false);
     }
 }
 

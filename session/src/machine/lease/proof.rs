@@ -20,10 +20,7 @@
 //!
 //! Not here: when to write (`Lease`).
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use lockkeeper_proto::{ErrorCode, Xid};
 
@@ -34,7 +31,7 @@ pub struct Proof {
     /// leader.
     wait: Duration,
     /// Requests of which the server has heard, oldest first: when they were sent, and answered.
-    touches: VecDeque<(Instant, Instant)>,
+    touches: Vec<(Instant, Instant)>,
     /// The newest touch whose `W1` is answered.
     first: Option<Instant>,
     /// The write under way. The others meanwhile prove nothing more.
@@ -61,7 +58,7 @@ impl Proof {
         Self {
             // Half a tick is at most a quarter: servers grant two ticks or more.
             wait: timeout / 3,
-            touches: VecDeque::from([(sent, answered)]),
+            touches: vec![(sent, answered)],
             // To resume a session, the server asks its leader. Any write behind that shows that it
             // still was the leader.
             first: is_resumed.then_some(sent),
@@ -74,7 +71,7 @@ impl Proof {
     /// these instants.
     pub fn touched(&mut self, sent: Instant, answered: Instant) {
         let spacing = self.wait / 10;
-        if let Some((newest, _)) = self.touches.back()
+        if let Some((newest, _)) = self.touches.last()
             && sent < *newest + spacing
         {
             return;
@@ -83,9 +80,9 @@ impl Proof {
         while let Some((_, second)) = self.touches.get(1)
             && *second + self.wait <= answered
         {
-            self.touches.pop_front();
+            self.touches.remove(0);
         }
-        self.touches.push_back((sent, answered));
+        self.touches.push((sent, answered));
     }
 
     /// A write is sent.
@@ -95,11 +92,11 @@ impl Proof {
             return;
         }
         let mut touched = None;
-        while let Some((sent, answered)) = self.touches.front()
+        while let Some((sent, answered)) = self.touches.first()
             && *answered + self.wait <= now
         {
             touched = Some(*sent);
-            self.touches.pop_front();
+            self.touches.remove(0);
         }
         self.write = Some(Write {
             xid,

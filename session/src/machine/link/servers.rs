@@ -6,7 +6,6 @@
 //! connections and closes them must not be asked in a loop.
 
 use std::{
-    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -38,7 +37,7 @@ pub(super) struct Servers {
     /// Failed attempts in a row.
     failed: u32,
     /// The last failure of each server, oldest first.
-    failures: VecDeque<Lost>,
+    failures: Vec<Lost>,
     /// A server that is not tried before this moment, if there is another one.
     avoided: Option<(Arc<Endpoint>, Instant)>,
     /// The lost connection that is not replaced yet, and when it was lost.
@@ -55,7 +54,7 @@ impl Servers {
             next: 0,
             rng,
             failed: 0,
-            failures: VecDeque::new(),
+            failures: Vec::new(),
             avoided: None,
             outage: None,
         }
@@ -124,9 +123,9 @@ impl Servers {
         self.failures
             .retain(|other| other.endpoint != lost.endpoint);
         if self.failures.len() == REMEMBERED {
-            self.failures.pop_front();
+            self.failures.remove(0);
         }
-        self.failures.push_back(lost);
+        self.failures.push(lost);
     }
 
     /// Whether every server has been tried, and each failed permanently. Never true with more than
@@ -143,10 +142,12 @@ impl Servers {
     /// an attempt that still lasts: it counts if it is the first one at its server.
     pub(super) fn failures(&self, pending: Option<Lost>) -> Arc<[Lost]> {
         let is_first = |lost: &Lost| self.failures.iter().all(|it| it.endpoint != lost.endpoint);
-        let pending = pending.filter(is_first);
-        let too_many = (self.failures.len() + usize::from(pending.is_some())) > REMEMBERED;
-        let newest = self.failures.iter().skip(usize::from(too_many)).cloned();
-        newest.chain(pending).collect()
+        let mut newest = self.failures.clone();
+        newest.extend(pending.filter(is_first));
+        if newest.len() > REMEMBERED {
+            newest.remove(0);
+        }
+        newest.into()
     }
 }
 
