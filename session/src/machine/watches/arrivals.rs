@@ -31,7 +31,7 @@ pub(super) struct Arrivals {
     left: Bounds,
     /// Requests that set new watches and are not answered, oldest first.
     unanswered: VecDeque<Unanswered>,
-    /// What came for their listeners, in the order of the listeners.
+    /// What came for their listeners.
     early: Vec<(WatchId, Event)>,
 }
 
@@ -92,8 +92,7 @@ impl Arrivals {
         let index = self.unanswered.partition_point(|sent| sent.last < id);
         let sent = self.unanswered.get(index);
         if sent.is_some_and(|sent| sent.first <= id) {
-            let place = self.early.partition_point(|(other, _)| *other <= id);
-            self.early.insert(place, (id, event));
+            self.early.push((id, event));
             return None;
         }
         Some(event)
@@ -124,6 +123,8 @@ impl Arrivals {
 
     /// Everything that came early.
     pub(super) fn take_early(&mut self) -> Vec<(WatchId, Event)> {
-        mem::take(&mut self.early)
+        let mut events = mem::take(&mut self.early);
+        events.sort_unstable_by_key(|(id, _)| *id);
+        events
     }
 }
