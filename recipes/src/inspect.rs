@@ -3,10 +3,8 @@
 //! Not here: how contenders themselves find out whose turn it is (`queue`, `kinds`).
 
 use bytes::Bytes;
-use lockkeeper_proto::{
-    ErrorCode, Request, Response, SessionId, Stat, jute::Names, path, records::GetDataRequest,
-};
-use lockkeeper_session::Client;
+use lockkeeper_proto::{ErrorCode, OpCode, Response, SessionId, Stat, jute::Names, path};
+use lockkeeper_session::{Client, machine::Encoded};
 
 use crate::{
     error::LockError,
@@ -190,10 +188,7 @@ async fn contenders(
         .iter()
         .map(|name| path::join(directory, name))
         .collect();
-    let read = |path: &String| {
-        let path = client.raw().server_path(path);
-        Request::GetData(GetDataRequest { path, watch: false }).into()
-    };
+    let read = |path: &String| Encoded::read(OpCode::GET_DATA, &[&client.raw().server_path(path)]);
     let requests = paths.iter().map(read).collect();
     let replies = client.raw().submit_all_with_backpressure(requests).await;
     let mut contenders = Vec::with_capacity(replies.len());

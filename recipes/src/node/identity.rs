@@ -17,10 +17,7 @@ use lockkeeper_proto::{
     Acls, CreateMode, ErrorCode, OpCode, Request, Response, SessionId, Stat, Version, Zxid,
     multi::MultiRequest,
     path::{self, PathError},
-    records::{
-        CreateRequest, DeleteRequest, GetChildrenRequest, GetDataRequest, GetDataResponse,
-        SetDataRequest,
-    },
+    records::{CreateRequest, DeleteRequest, GetDataResponse, SetDataRequest},
 };
 use lockkeeper_session::{
     Client, Clock, Effect, Error as SessionError, ErrorKind, machine::Encoded, sync::BoxFuture,
@@ -112,13 +109,14 @@ impl Directory {
         }
     }
 
-    pub(crate) fn list_request(&self) -> Encoded {
-        Request::GetChildren(self.list()).into()
+    /// The server's path of a node here, in pieces.
+    pub(crate) fn in_pieces<'a>(&'a self, name: &'a str) -> [&'a str; 3] {
+        let directory = &self.server_path;
+        [directory.strip_suffix('/').unwrap_or(directory), "/", name]
     }
 
-    fn list(&self) -> GetChildrenRequest {
-        let path = self.server_path.clone();
-        GetChildrenRequest { path, watch: false }
+    pub(crate) fn list_request(&self) -> Encoded {
+        Encoded::read(OpCode::GET_CHILDREN, &[&self.server_path])
     }
 
     fn create(&self, path: String, mode: CreateMode, data: Bytes) -> CreateRequest {
@@ -169,14 +167,7 @@ impl Directory {
     }
 
     pub(crate) fn delete_request(&self, name: &str) -> Encoded {
-        self.delete(name).into()
-    }
-
-    fn delete(&self, name: &str) -> Request {
-        Request::Delete(DeleteRequest {
-            path: path::join(&self.server_path, name),
-            version: Version::ANY,
-        })
+        Encoded::delete(&self.in_pieces(name), Version::ANY)
     }
 }
 
@@ -260,13 +251,16 @@ impl NodeIdentity {
         }
     }
 
-    /// How the names of the nodes that may be ours begin.
+    /// How the names of the nodes that may be ours begin, in two parts.
+    fn prefix_parts(&self) -> [&str; 2] {
+        let is_protected = !self.is_fixed();
+        let protection = is_protected.then(|| self.protection.text());
+        [protection.unwrap_or(""), self.kind.marker()]
+    }
+
+    /// The same, in one piece.
     pub(super) fn prefix(&self) -> String {
-        if self.is_fixed() {
-            name::PLAIN.to_owned()
-        } else {
-            self.protection.name(self.kind.marker())
-        }
+        self.prefix_parts().concat()
     }
 
     /// Whether the node with this name, which has our prefix, may be ours.
@@ -281,14 +275,16 @@ impl NodeIdentity {
             CreateMode::EphemeralSequential
         };
         let data = self.marked(&self.directory.data);
-        let path = path::join(&self.directory.server_path, &self.prefix());
+        let [protection, marker] = self.prefix_parts();
+        let [directory, slash, protection] = self.directory.in_pieces(protection);
+        let path = [directory, slash, protection, marker].concat();
         Request::Create2(self.directory.create(path, mode, data)).into()
     }
 
     /// The listing behind the create. That of leases tells whether their directory is a new one.
     pub(crate) fn list_request(&self) -> Encoded {
         match self.kind {
-            Kind::Semaphore => Request::GetChildren2(self.directory.list()).into(),
+            Kind::Semaphore => Encoded::read(OpCode::GET_CHILDREN2, &[&self.directory.server_path]),
             _ => self.directory.list_request(),
         }
     }
@@ -299,28 +295,31 @@ impl NodeIdentity {
         let number = name::number(writer).unwrap_or(0);
         let (directory, mode) = (&self.directory, CreateMode::Ephemeral);
         let reader = format!("{}{number:010}", self.prefix());
-        let reader = path::join(&directory.server_path, &reader);
+        let reader = directory.in_pieces(&reader).concat();
         let create = directory.create(reader, mode, directory.data.clone());
-        let ops = vec![Request::Create2(create), directory.delete(writer)];
+        let delete = DeleteRequest {
+            path: directory.in_pieces(writer).concat(),
+            version: Version::ANY,
+        };
+        let ops = vec![Request::Create2(create), Request::Delete(delete)];
         Request::Multi(MultiRequest { ops }).into()
     }
 
     /// The barrier, see `life`: it deletes a name that never exists, since the server would have
     /// appended a number to it.
     pub(crate) fn barrier_request(&self) -> Encoded {
-        self.directory.delete_request(&self.protection.name(""))
+        self.directory.delete_request(self.protection.text())
     }
 
     /// Reads a node that may be ours.
     pub(crate) fn check_request(&self, name: &str) -> Encoded {
-        let path = path::join(&self.directory.server_path, name);
-        Request::GetData(GetDataRequest { path, watch: false }).into()
+        Encoded::read(OpCode::GET_DATA, &self.directory.in_pieces(name))
     }
 
     /// Sets the data of our node.
     pub(crate) fn set_data_request(&self, name: &str, data: &Bytes, version: Version) -> Encoded {
         let set = SetDataRequest {
-            path: path::join(&self.directory.server_path, name),
+            path: self.directory.in_pieces(name).concat(),
             data: Some(self.marked(data)),
             version,
         };
@@ -371,8 +370,8 @@ impl NodeIdentity {
     }
 }
 
-/// The node that a reply says was created, perhaps by a transaction.
-pub(crate) fn created_node(response: &Response) -> Option<OwnNode> {
+/// The node that a reply says was created in this directory, perhaps by a transaction.
+pub(crate) fn created_node(directory: &str, response: &Response) -> Option<OwnNode> {
     let created = match response {
         Response::Multi(transaction) => transaction.results.first()?.as_ref().ok()?,
         created => created,
@@ -380,8 +379,9 @@ pub(crate) fn created_node(response: &Response) -> Option<OwnNode> {
     let Response::Create2(created) = created else {
         return None;
     };
+    let name = created.path.strip_prefix(directory)?;
     Some(Node {
-        name: path::name(&created.path).into(),
+        name: name.strip_prefix('/').unwrap_or(name).into(),
         tag: (&created.stat).into(),
     })
 }

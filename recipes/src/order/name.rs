@@ -180,51 +180,47 @@ pub(crate) fn is_kazoo_lease(name: &str) -> bool {
 
 /// The part of a name that identifies the node of one attempt: a random UUID in Curator's format.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Protection([u64; 2]);
+pub(crate) struct Protection([u8; PROTECTION_LEN]);
 
 impl Protection {
     /// A new protection. Each attempt has its own, so that a late request of one cannot touch the
     /// node of another.
     pub(crate) fn random(client: &Client) -> Self {
-        Self::of(client.raw().random_u64(), client.raw().random_u64())
+        Self::of([client.raw().random_u64(), client.raw().random_u64()])
     }
 
-    fn of(high: u64, low: u64) -> Self {
+    fn of([high, low]: [u64; 2]) -> Self {
         // Version 4, variant 1: RFC 9562.
         let high = (high & 0xffff_ffff_ffff_0fff) | 0x4000;
         let low = (low & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
-        Self([high, low])
-    }
-
-    /// Its text with this marker behind it: the name to request. The server appends a number to it.
-    pub(crate) fn name(self, marker: &str) -> String {
-        // By hand, since `format!` takes twice as long, and each attempt has a name.
-        let mut text = String::with_capacity(PROTECTION_LEN + marker.len());
-        text.push_str(PROTECTED_PREFIX);
-        let bytes = self.0.into_iter().flat_map(u64::to_be_bytes);
-        for (index, byte) in bytes.enumerate() {
-            if matches!(index, 4 | 6 | 8 | 10) {
-                text.push('-');
-            }
-            for digit in [byte >> 4, byte & 0xf] {
-                let first = if digit < 10 { b'0' } else { b'a' - 10 };
-                text.push(char::from(first + digit));
+        // By hand, since `format!` takes several times as long, and each attempt has a name.
+        let digit = |value: u8| value + if value < 10 { b'0' } else { b'a' - 10 };
+        let bytes = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+        let digits = bytes.map(|byte| [digit(byte >> 4), digit(byte & 0xf)]);
+        let mut text = *b"_c_00000000-0000-0000-0000-000000000000-";
+        let places = [3, 5, 7, 9, 12, 14, 17, 19, 22, 24, 27, 29, 31, 33, 35, 37];
+        for (place, two) in places.into_iter().zip(digits) {
+            if let Some(slot) = text.get_mut(place..).and_then(<[u8]>::first_chunk_mut) {
+                *slot = two;
             }
         }
-        text.push('-');
-        text.push_str(marker);
-        text
+        Self(text)
+    }
+
+    /// Its text: the name to request begins with it.
+    pub(crate) fn text(&self) -> &str {
+        str::from_utf8(&self.0).unwrap_or_default()
     }
 
     /// Puts this protection in front of data, for a node with a fixed name: there the data identify
     /// the attempt.
-    pub(crate) fn mark(self, data: &Bytes) -> Bytes {
-        [self.name("").as_bytes(), data].concat().into()
+    pub(crate) fn mark(&self, data: &Bytes) -> Bytes {
+        [&self.0, &data[..]].concat().into()
     }
 
     /// Whether the data begin with this protection.
-    pub(crate) fn marks(self, data: &[u8]) -> bool {
-        data.starts_with(self.name("").as_bytes())
+    pub(crate) fn marks(&self, data: &[u8]) -> bool {
+        data.starts_with(&self.0)
     }
 
     /// Removes the protection from the start of data, of any attempt. Data without a protection
@@ -239,7 +235,7 @@ impl Protection {
 
 impl fmt::Debug for Protection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name(""))
+        f.write_str(self.text())
     }
 }
 
@@ -310,7 +306,8 @@ mod tests {
 
     #[test]
     fn a_protected_name_has_the_format_of_curator_and_is_unique() {
-        let name = Protection::of(u64::MAX, 0).name("lock-");
+        let name = Protection::of([u64::MAX, 0]);
+        let name = [name.text(), "lock-"].concat();
         assert_eq!(
             name.len(),
             "_c_37f2a2a2-6f2c-4c70-9f0e-3f1c7a3e9a11-lock-".len()
@@ -319,8 +316,8 @@ mod tests {
         assert_eq!(dashes, [11, 16, 21, 26, 39, 44]);
         assert_eq!(&name[17..18], "4");
         let many: HashSet<_> = (0..10_000)
-            .flat_map(|number| [Protection::of(number << 16, 7), Protection::of(7, number)])
-            .map(|protection| protection.name("lock-"))
+            .flat_map(|number| [[number << 16, 7], [7, number]])
+            .map(|random| Protection::of(random).0)
             .collect();
         assert_eq!(many.len(), 20_000);
     }

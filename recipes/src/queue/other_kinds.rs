@@ -10,11 +10,8 @@
 //!
 //! Not here: a plain lock that is not free creates its node without a listing (`kinds::plain`).
 
-use lockkeeper_proto::{
-    Request, Response, SessionId, path,
-    records::{ExistsRequest, GetChildrenRequest},
-};
-use lockkeeper_session::sync::BoxFuture;
+use lockkeeper_proto::{OpCode, Response, SessionId, path};
+use lockkeeper_session::{machine::Encoded, sync::BoxFuture};
 
 use crate::{
     backoff::Backoff,
@@ -58,12 +55,11 @@ fn refuse_suspects<'a>(
             let path = client
                 .raw()
                 .server_path(&path::join(&directory.path, child));
-            match *child {
-                name::LEASES => {
-                    Request::GetChildren2(GetChildrenRequest { path, watch: false }).into()
-                }
-                _ => Request::Exists(ExistsRequest { path, watch: false }).into(),
-            }
+            let op = match *child {
+                name::LEASES => OpCode::GET_CHILDREN2,
+                _ => OpCode::EXISTS,
+            };
+            Encoded::read(op, &[&path])
         };
         let mut backoff = Backoff::default();
         'again: loop {

@@ -172,8 +172,10 @@ impl Driver {
         {
             core.driver = Some(cx.waker().clone());
         }
-        for input in self.inputs.drain(..) {
-            core.machine.handle(now, input);
+        if has_input {
+            for input in self.inputs.drain(..) {
+                core.machine.handle(now, input);
+            }
         }
         // A deadline that is new since the last turn, and due already, is seen at the end of this
         // one.

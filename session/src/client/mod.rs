@@ -326,8 +326,13 @@ impl Client {
 
     /// Checks a path and converts it to the server's path.
     fn resolve(&self, path: &str) -> Result<String, Error> {
+        Ok(self.resolve_in_pieces(path)?.concat())
+    }
+
+    /// The same, for a request that needs no copy of the path.
+    fn resolve_in_pieces<'a>(&'a self, path: &'a str) -> Result<[&'a str; 2], Error> {
         path::check(path)?;
-        Ok(self.shared.server_path(path))
+        Ok(self.shared.in_pieces(path))
     }
 
     /// Sends one request and waits for its reply. The error names the node.

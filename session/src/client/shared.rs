@@ -251,10 +251,15 @@ impl Shared {
 
     /// Converts a path of this client to the server's path.
     pub(crate) fn server_path(&self, path: &str) -> String {
+        self.in_pieces(path).concat()
+    }
+
+    /// The same, in pieces.
+    pub(crate) fn in_pieces<'a>(&'a self, path: &'a str) -> [&'a str; 2] {
         match self.chroot.as_deref() {
-            None => path.to_owned(),
-            Some(chroot) if path == path::ROOT => chroot.to_owned(),
-            Some(chroot) => format!("{chroot}{path}"),
+            None => ["", path],
+            Some(chroot) if path == path::ROOT => [chroot, ""],
+            Some(chroot) => [chroot, path],
         }
     }
 

@@ -12,7 +12,7 @@ use lockkeeper_proto::{
     CreateMode, OpCode, Request, Response, Stat, Version, Xid, Zxid,
     frame::{self, PREFIX_LEN},
     header::RequestHeader,
-    jute::{Decode, DecodeError, DecodeErrorKind, Encode},
+    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Writer},
     multi::MultiRequest,
     path::SEQUENCE_DIGITS,
     records::CheckVersionRequest,
@@ -57,6 +57,43 @@ impl Encoded {
         let version = Version::ANY;
         let ops = vec![Request::Check(CheckVersionRequest { path, version })];
         Request::Multi(MultiRequest { ops }).into()
+    }
+
+    /// Reads the node at this path, which is given in pieces, and leaves no watch: `exists`,
+    /// `getData`, `getChildren`, `getChildren2`. Unlike from a [`Request`], the path is copied once.
+    #[must_use]
+    pub fn read(op: OpCode, path: &[&str]) -> Self {
+        let watch = false;
+        Self::written(op, |writer| {
+            put_path(writer, path);
+            watch.encode(writer);
+        })
+    }
+
+    /// Deletes the node at this path, likewise.
+    #[must_use]
+    pub fn delete(path: &[&str], version: Version) -> Self {
+        Self::written(OpCode::DELETE, |writer| {
+            put_path(writer, path);
+            version.encode(writer);
+        })
+    }
+
+    #[inline]
+    fn written(op: OpCode, write: impl FnOnce(&mut Writer<'_>)) -> Self {
+        let (xid, mut frame) = (Xid(0), BytesMut::with_capacity(USUAL));
+        let written = frame::append(&mut frame, |writer| {
+            RequestHeader { xid, op }.encode(writer);
+            write(writer);
+        });
+        let len = written.unwrap_or_else(|error| error.length);
+        Self {
+            op,
+            len,
+            frame,
+            asked: Asked::Nothing,
+            leaves: None,
+        }
     }
 
     /// The operation.
@@ -118,20 +155,19 @@ impl fmt::Debug for Encoded {
 
 impl From<Request> for Encoded {
     fn from(request: Request) -> Self {
-        let (op, xid) = (request.op(), Xid(0));
-        let mut frame = BytesMut::with_capacity(USUAL);
-        let written = frame::append(&mut frame, |writer| {
-            RequestHeader { xid, op }.encode(writer);
-            request.encode(writer);
-        });
-        let len = written.unwrap_or_else(|error| error.length);
+        let written = Self::written(request.op(), |writer| request.encode(writer));
         Self {
-            op,
-            len,
-            frame,
             leaves: Leaves::of(&request),
             asked: Asked::of(request),
+            ..written
         }
+    }
+}
+
+fn put_path(writer: &mut Writer<'_>, path: &[&str]) {
+    writer.put_length(path.iter().map(|piece| piece.len()).sum());
+    for piece in path {
+        writer.put_slice(piece.as_bytes());
     }
 }
 

@@ -240,7 +240,9 @@ impl NodeTask {
                 Answer::Deleted(reply.map(drop))
             }
             _ => {
-                let node = reply.and_then(|reply| created_node(&reply).ok_or(Failure::Unknown));
+                let directory = &self.identity.directory.server_path;
+                let node = |reply| created_node(directory, &reply).ok_or(Failure::Unknown);
+                let node = reply.and_then(node);
                 if node.is_err() {
                     // It may have been sent on a later connection than the create, and not show the
                     // node.
@@ -344,7 +346,7 @@ mod tests {
     }
 
     fn node_of(created: Create2Response) -> Option<OwnNode> {
-        created_node(&Response::Create2(created))
+        created_node("/lock", &Response::Create2(created))
     }
 
     /// An attempt whose create was lost.

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use lockkeeper_proto::{Request, Response, path, records::ExistsRequest};
+use lockkeeper_proto::{OpCode, Response};
+use lockkeeper_session::machine::Encoded;
 
 use super::Waiter;
 
@@ -76,10 +77,7 @@ impl Waiter {
         };
         // The last one is the nearest. Its deletion is reported.
         far.pop();
-        let look = |node: &Arc<str>| {
-            let path = path::join(&directory.server_path, node);
-            Request::Exists(ExistsRequest { path, watch: false }).into()
-        };
+        let look = |node: &Arc<str>| Encoded::read(OpCode::EXISTS, &directory.in_pieces(node));
         let requests = far.iter().map(look).collect();
         let raw = directory.client.raw();
         let replies = raw.submit_all_with_backpressure(requests).await;

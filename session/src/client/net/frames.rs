@@ -123,14 +123,17 @@ impl Splitter {
         }
     }
 
-    /// The next frame; `None` when more bytes are needed.
+    /// The next frame; `None` when more bytes are needed. Inline, as mostly there are no bytes.
+    #[inline]
     fn next(&mut self, stream: &mut BytesMut, is_end: bool) -> Result<Option<Input>, Cause> {
-        if let Some(error) = self.end {
-            return Err(Cause::Frame(error));
+        match self.end {
+            Some(error) => Err(Cause::Frame(error)),
+            None if stream.is_empty() => Ok(None),
+            None => self.cut(stream, is_end),
         }
-        if stream.is_empty() {
-            return Ok(None);
-        }
+    }
+
+    fn cut(&mut self, stream: &mut BytesMut, is_end: bool) -> Result<Option<Input>, Cause> {
         if self.skip > 0 {
             let skipped = self.skip.min(stream.len());
             stream.advance(skipped);

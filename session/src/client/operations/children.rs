@@ -3,16 +3,15 @@
 //! Not here: the data of a node (`nodes`), watches (`watches`).
 
 use lockkeeper_proto::{
-    Request,
+    OpCode, Request,
     jute::Names,
     path,
-    records::{
-        GetAllChildrenNumberRequest, GetChildren2Response, GetChildrenRequest, GetEphemeralsRequest,
-    },
+    records::{GetAllChildrenNumberRequest, GetChildren2Response, GetEphemeralsRequest},
 };
 
 use crate::Error;
 use crate::client::{Client, PendingReply, Raw, operations::reply::record_of};
+use crate::machine::Encoded;
 
 impl Raw<'_> {
     /// As [`Client::get_children`], with a path of this client. The names stay in the memory of the
@@ -21,11 +20,7 @@ impl Raw<'_> {
     /// # Errors
     /// Same as [`Client::get_children`].
     pub async fn get_children(self, path: &str) -> Result<Names, Error> {
-        let request = GetChildrenRequest {
-            path: self.client.resolve(path)?,
-            watch: false,
-        };
-        let request = Request::GetChildren(request).into();
+        let request = Encoded::read(OpCode::GET_CHILDREN, &self.client.resolve_in_pieces(path)?);
         let reply = self.submit_one(request).await;
         reply.names().await.map_err(|error| error.on(path))
     }
@@ -91,14 +86,8 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn get_children_with_stat(&self, path: &str) -> Result<GetChildren2Response, Error> {
-        let request = GetChildrenRequest {
-            path: self.resolve(path)?,
-            watch: false,
-        };
-        record_of!(
-            self.ask(path, Request::GetChildren2(request)).await?,
-            GetChildren2
-        )
+        let request = Encoded::read(OpCode::GET_CHILDREN2, &self.resolve_in_pieces(path)?);
+        record_of!(self.ask(path, request).await?, GetChildren2)
     }
 
     /// Counts the nodes below a node, at any depth. Servers from 3.6.0.

@@ -7,11 +7,8 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    Acls, CreateMode, Request, Response, Stat, Version, path,
-    records::{
-        Create2Response, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest,
-        GetDataRequest, GetDataResponse, SetDataRequest,
-    },
+    Acls, CreateMode, OpCode, Request, Response, Stat, Version, path,
+    records::{Create2Response, CreateRequest, CreateTtlRequest, GetDataResponse, SetDataRequest},
 };
 
 use crate::Error;
@@ -19,6 +16,7 @@ use crate::client::{
     Client,
     operations::reply::{record_of, stat_if_there},
 };
+use crate::machine::Encoded;
 
 impl Client {
     /// Creates a node with the client's [default ACL](crate::Builder::default_acl), and returns its
@@ -216,11 +214,8 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn delete(&self, path: &str, version: Version) -> Result<(), Error> {
-        let request = DeleteRequest {
-            path: self.resolve(path)?,
-            version,
-        };
-        let deleted = self.ask(path, Request::Delete(request)).await?;
+        let request = Encoded::delete(&self.resolve_in_pieces(path)?, version);
+        let deleted = self.ask(path, request).await?;
         record_of!(deleted, Delete).map(|_| ())
     }
 
@@ -247,11 +242,8 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn exists(&self, path: &str) -> Result<Option<Stat>, Error> {
-        let request = ExistsRequest {
-            path: self.resolve(path)?,
-            watch: false,
-        };
-        stat_if_there(self.ask(path, Request::Exists(request)).await)
+        let request = Encoded::read(OpCode::EXISTS, &self.resolve_in_pieces(path)?);
+        stat_if_there(self.ask(path, request).await)
     }
 
     /// Reads a node's data and metadata.
@@ -282,11 +274,8 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn get_data(&self, path: &str) -> Result<GetDataResponse, Error> {
-        let request = GetDataRequest {
-            path: self.resolve(path)?,
-            watch: false,
-        };
-        record_of!(self.ask(path, Request::GetData(request)).await?, GetData)
+        let request = Encoded::read(OpCode::GET_DATA, &self.resolve_in_pieces(path)?);
+        record_of!(self.ask(path, request).await?, GetData)
     }
 
     /// Sets a node's data, if they have this version, and returns the node's new metadata.

@@ -95,6 +95,36 @@ fn samples(text: &str) -> Vec<Request> {
     }
 }
 
+#[test]
+fn a_request_from_the_pieces_of_its_path_is_the_same() {
+    let pieces = ["/a", "/", "b"];
+    let frame = |request: Encoded| {
+        let mut out = BytesMut::new();
+        request.send(Xid(7), &mut out);
+        out
+    };
+    let mut compared = 0;
+    for mut request in samples(&pieces.concat()) {
+        let op = request.op();
+        let made = match &mut request {
+            Request::Delete(delete) => Encoded::delete(&pieces, delete.version),
+            Request::Exists(read) => {
+                read.watch = false;
+                Encoded::read(op, &pieces)
+            }
+            Request::GetData(read) => {
+                read.watch = false;
+                Encoded::read(op, &pieces)
+            }
+            Request::GetChildren(_) | Request::GetChildren2(_) => Encoded::read(op, &pieces),
+            _ => continue,
+        };
+        assert_eq!(frame(made), frame(request.into()), "{op}");
+        compared += 1;
+    }
+    assert_eq!(compared, 5);
+}
+
 /// Once, operations that a list had forgotten counted as empty: with a limit of 64 KiB, 60 read
 /// transactions of 500 kB waited, and no caller did.
 #[test]
