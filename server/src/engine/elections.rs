@@ -49,7 +49,8 @@ impl Engine {
         for view in self.state.views_mut() {
             if let Some(node) = view.tree.get_mut(CONFIG_PATH) {
                 node.data = Some(config.clone());
-                (node.version, node.mzxid, node.mtime) = (Version(-1), version, now.unix_ms);
+                node.meta.version = Version(-1);
+                (node.meta.mzxid, node.meta.mtime) = (version, now.unix_ms);
             }
         }
     }
