@@ -1,7 +1,7 @@
 //! Several servers in one process, with one port each: for tests of what happens when servers fail
 //! or lose each other.
 //!
-//! Not here: what the members do (`engine::ensemble`), and what a cut link means (`engine::link`).
+//! Not here: what the members do (`engine::ensemble`), and what a cut link means (`engine::member`).
 
 use std::{io, ops::Deref};
 

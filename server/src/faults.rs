@@ -33,16 +33,12 @@ use lockkeeper_proto::{ErrorCode, SessionId};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Faults {
-    shared: Arc<Shared>,
-    ports: Arc<[Port]>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) ports: Arc<[Port]>,
 }
 
 #[allow(clippy::must_use_candidate, reason = "the effect is the point")]
 impl Faults {
-    pub(crate) fn new(shared: Arc<Shared>, ports: Arc<[Port]>) -> Self {
-        Self { shared, ports }
-    }
-
     /// Cuts the connection of a session now. The session lives on. Returns whether it had a
     /// connection.
     pub fn cut(&self, session: SessionId) -> bool {

@@ -94,7 +94,8 @@ impl Server {
     /// The faults that a test can cause on this server.
     #[must_use]
     pub fn faults(&self) -> Faults {
-        Faults::new(Arc::clone(&self.shared), Arc::clone(&self.ports))
+        let (shared, ports) = (Arc::clone(&self.shared), Arc::clone(&self.ports));
+        Faults { shared, ports }
     }
 
     /// Counts of what has happened since the start.

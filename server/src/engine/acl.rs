@@ -23,11 +23,8 @@ pub(crate) fn allows(acl: &[Acl], need: Perms, ids: &[Id]) -> bool {
 
 /// Like [`allows`], with an error if the answer is no.
 pub(crate) fn check(acl: &[Acl], need: Perms, ids: &[Id]) -> Result<(), ErrorCode> {
-    if allows(acl, need, ids) {
-        Ok(())
-    } else {
-        Err(ErrorCode::NO_AUTH)
-    }
+    let may = allows(acl, need, ids);
+    may.then_some(()).ok_or(ErrorCode::NO_AUTH)
 }
 
 /// The list to store for the list that a client sent: duplicates are dropped, then the ids of the
@@ -54,15 +51,10 @@ pub(crate) fn normalise(
         }
         match &*entry.id.scheme {
             "auth" => {
-                let mut found = false;
-                for own in ids.iter().filter(|own| is_authentication(own)) {
-                    found = true;
-                    list.push(Acl {
-                        perms: entry.perms,
-                        id: own.clone(),
-                    });
-                }
-                if !found {
+                let before = list.len();
+                let (perms, own) = (entry.perms, ids.iter().cloned());
+                list.extend(own.filter(is_authentication).map(|id| Acl { perms, id }));
+                if list.len() == before {
                     return Err(ErrorCode::INVALID_ACL);
                 }
             }

@@ -136,11 +136,10 @@ impl Connection {
     }
 
     /// Appends a reply.
-    pub(super) fn reply(&mut self, xid: Xid, zxid: Zxid, body: Result<&impl Encode, ErrorCode>) {
-        let err = body.as_ref().err().copied().unwrap_or(ErrorCode::OK);
+    pub(super) fn reply(&mut self, header: ReplyHeader, body: Option<&impl Encode>) {
         self.send(|writer| {
-            ReplyHeader { xid, zxid, err }.encode(writer);
-            if let Ok(body) = body {
+            header.encode(writer);
+            if let Some(body) = body {
                 body.encode(writer);
             }
         });
@@ -153,7 +152,8 @@ impl Connection {
             state: KeeperState::SYNC_CONNECTED,
             path: path.to_owned(),
         };
-        self.reply(Xid::NOTIFICATION, zxid, Ok(&event));
+        let (xid, err) = (Xid::NOTIFICATION, ErrorCode::OK);
+        self.reply(ReplyHeader { xid, zxid, err }, Some(&event));
     }
 
     /// Holds back what is appended from now on, until `now + delay`. Frames that are held back

@@ -11,7 +11,7 @@ use std::{
 };
 
 use lockkeeper_proto::{
-    ErrorCode, EventType, Perms, Response, Xid, Zxid, header::ReplyHeader, jute::Encode, path,
+    ErrorCode, EventType, Perms, Response, Xid, Zxid, header::ReplyHeader, path,
     records::SaslResponse,
 };
 
@@ -110,24 +110,18 @@ impl Connections {
         result: &Result<Response, ErrorCode>,
     ) {
         count(&mut self.counters.replies);
-        self.with(id, |connection| {
-            connection.reply(xid, zxid, result.as_ref().map_err(|code| *code));
-        });
+        let err = result.as_ref().err().copied().unwrap_or(ErrorCode::OK);
+        let header = ReplyHeader { xid, zxid, err };
+        self.with(id, |own| own.reply(header, result.as_ref().ok()));
     }
 
     /// Refuses a token. Unlike all other errors, this one has a body: a null token.
     pub(super) fn refuse_token(&mut self, id: ConnId, xid: Xid, err: ErrorCode) {
         count(&mut self.counters.replies);
-        let header = ReplyHeader {
-            xid,
-            zxid: Zxid::ZERO,
-            err,
-        };
-        self.with(id, |connection| {
-            connection.send(|writer| {
-                header.encode(writer);
-                SaslResponse { token: None }.encode(writer);
-            });
+        let zxid = Zxid::ZERO;
+        let header = ReplyHeader { xid, zxid, err };
+        self.with(id, |own| {
+            own.reply(header, Some(&SaslResponse { token: None }));
         });
     }
 

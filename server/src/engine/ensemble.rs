@@ -1,13 +1,12 @@
 //! The members of an ensemble: which one leads, which links between them are cut, when they give
-//! up, and whom they elect.
+//! up, whom they elect, and how transactions travel from the leader to all. The only server is an
+//! ensemble without members.
 //!
-//! `followers` and `link` know one leader, and one link of each server to it. This module says who
-//! the leader is, and what cuts between any two members mean for those links. `elections` carries
-//! it out.
+//! Not here: one member (`member`), carrying out what members do (`elections`, `replication`).
 //!
 //! | what happens | what follows |
 //! |---|---|
-//! | the link of a follower to its leader is cut, in any direction | what `links` says; after the sync limit the follower gives up |
+//! | the link of a follower to its leader is cut, in any direction | what `member` says; after the sync limit the follower gives up |
 //! | the leader has whole links to less than a majority | no transaction is committed; after the sync limit the leader gives up |
 //! | the leader is stopped, or gives up, or less than a majority runs | all others give up at once |
 //! | a majority has no leader, and has whole links to one of its members | they elect that member |
@@ -24,42 +23,39 @@
 //! `FastLeaderElection.totalOrderPredicate`.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    hash::{BuildHasher, Hasher},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use lockkeeper_proto::Zxid;
 
-use super::basics::{ServerId, after};
+use super::{
+    basics::{ServerId, after},
+    commit::Commit,
+    member::{Member, Role},
+    view::View,
+};
 
 /// All members.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ensemble {
     /// After this time without a whole link, a follower gives up its leader, and a leader without a
     /// majority gives up.
     pub(super) sync_limit: Duration,
-    members: BTreeMap<ServerId, Member>,
+    /// For how long a transaction travels at most.
+    travel: Duration,
+    /// The number of transactions that were sent to the members so far.
+    sent: u64,
+    /// No election loses a transaction up to this one.
+    pub(super) kept: Zxid,
+    /// When the members report next which sessions were active.
+    pub(super) report_due: Option<Instant>,
+    pub(super) members: BTreeMap<ServerId, Member>,
     /// Directions that are cut: from this member to that one.
     cuts: BTreeSet<(ServerId, ServerId)>,
     pub(super) leader: Option<ServerId>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Member {
-    role: Role,
-    /// When it gives up its role, if nothing changes.
-    gives_up: Option<Instant>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// It leads, or it follows the leader.
-    Serving,
-    /// It leads, and does not know that others have elected another leader.
-    Former,
-    /// It runs, but has no leader.
-    Looking,
-    Stopped,
 }
 
 /// Something that members do by themselves.
@@ -71,21 +67,28 @@ pub(super) enum Step {
 }
 
 impl Ensemble {
-    pub(super) fn new(servers: u32, sync_limit: Duration) -> Self {
-        let looking = Member {
-            role: Role::Looking,
-            gives_up: None,
-        };
+    pub(super) fn new(servers: u32, sync_limit: Duration, travel: Duration, live: &View) -> Self {
+        let all = (0..servers).map(|id| (ServerId(id), Member::new(live)));
         Self {
             sync_limit,
-            members: (0..servers).map(|id| (ServerId(id), looking)).collect(),
-            cuts: BTreeSet::new(),
-            leader: None,
+            travel,
+            members: all.collect(),
+            ..Self::default()
         }
     }
 
-    pub(super) fn size(&self) -> usize {
-        self.members.len()
+    /// Whether there is only one server.
+    pub(super) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    pub(super) fn servers(&self) -> Vec<ServerId> {
+        self.members.keys().copied().collect()
+    }
+
+    /// Whether somebody orders writes and ends sessions: only an ensemble may have no leader.
+    pub(super) fn has_leader(&self) -> bool {
+        self.is_empty() || self.leader.is_some()
     }
 
     /// How many members follow the leader.
@@ -96,6 +99,16 @@ impl Ensemble {
     /// Whether a member takes itself for the leader.
     pub(super) fn leads(&self, server: ServerId) -> bool {
         self.leader == Some(server) || self.role(server) == Role::Former
+    }
+
+    /// The same, and no majority follows it.
+    pub(super) fn leads_alone(&self, server: ServerId) -> bool {
+        self.leads(server) && !(self.leader == Some(server) && self.is_in_sync())
+    }
+
+    /// Whether a handshake must wait until the link of this member to its leader is mended.
+    pub(super) fn awaits_leader(&self, server: ServerId, resumes: bool) -> bool {
+        self.is_cut_off(server) && !(self.leads_alone(server) && resumes)
     }
 
     /// Whether a member accepts sessions.
@@ -118,14 +131,10 @@ impl Ensemble {
         }
     }
 
-    /// A member stops serving. Returns whether there is such a member.
-    pub(super) fn leave(&mut self, server: ServerId, role: Role) -> bool {
-        let is_member = self.members.contains_key(&server);
-        if is_member {
-            self.leader.take_if(|leader| *leader == server);
-            self.set_role(server, role);
-        }
-        is_member
+    /// A member stops serving.
+    pub(super) fn leave(&mut self, server: ServerId, role: Role) {
+        self.leader.take_if(|leader| *leader == server);
+        self.set_role(server, role);
     }
 
     /// These members have elected one of them.
@@ -149,14 +158,23 @@ impl Ensemble {
         over.map(|(server, _)| *server).collect()
     }
 
+    /// The only server serves; one that is no member does not.
     pub(super) fn role(&self, server: ServerId) -> Role {
-        let member = self.members.get(&server);
-        member.map_or(Role::Stopped, |member| member.role)
+        let member = self.members.get(&server).map(|member| member.role);
+        let nobody = || {
+            if self.is_empty() {
+                Role::Serving
+            } else {
+                Role::Stopped
+            }
+        };
+        member.unwrap_or_else(nobody)
     }
 
     pub(super) fn set_role(&mut self, server: ServerId, role: Role) {
-        let gives_up = None;
-        self.members.insert(server, Member { role, gives_up });
+        if let Some(member) = self.members.get_mut(&server) {
+            (member.role, member.gives_up) = (role, None);
+        }
     }
 
     /// The members in this role.
@@ -239,17 +257,97 @@ impl Ensemble {
         }
     }
 
-    pub(super) fn due(&self) -> Option<Instant> {
-        let members = self.members.values();
-        members.filter_map(|member| member.gives_up).min()
-    }
-
     /// Whether nothing gets from a member to the leader, and nothing from the leader to the member.
     pub(super) fn cuts_of(&self, server: ServerId) -> (bool, bool) {
         let is_cut = |way| self.cuts.contains(&way);
         match (self.role(server), self.leader) {
             (Role::Serving, Some(leader)) => (is_cut((server, leader)), is_cut((leader, server))),
-            _ => (true, true),
+            _ => (!self.is_empty(), !self.is_empty()),
         }
+    }
+
+    fn is_cut_off(&self, server: ServerId) -> bool {
+        let (up, down) = self.cuts_of(server);
+        up || down
+    }
+
+    /// Whether this member, or each of them, gets no transaction for now.
+    pub(super) fn set_held(&mut self, server: Option<ServerId>, is_held: bool) {
+        let wanted = |id: &ServerId| server.is_none_or(|server| server == *id);
+        for (_, member) in self.members.iter_mut().filter(|(id, _)| wanted(id)) {
+            member.is_held = is_held;
+        }
+    }
+
+    /// Sends a transaction to all members.
+    pub(super) fn send(&mut self, commit: Commit, now: Instant) {
+        let commit = Arc::new(commit);
+        self.sent = self.sent.saturating_add(1);
+        for (server, member) in &mut self.members {
+            let mut hasher = member.view.tree.seed().build_hasher();
+            hasher.write_u64(self.sent);
+            hasher.write_u32(server.0);
+            let chance = hasher.finish();
+            // Most transactions are quick, so that a slow one arrives much later than the others.
+            let longest = match chance & 15 {
+                0..8 => self.travel / 10,
+                8..13 => self.travel / 2,
+                _ => self.travel,
+            };
+            let part = u32::try_from(chance >> 4 & 0xff).unwrap_or(0);
+            let due = after(now, longest.saturating_mul(part) / 256);
+            member.expect(Arc::clone(&commit), due);
+        }
+    }
+
+    /// The members to which a transaction travels that arrives, and when. Nothing is committed
+    /// without a majority.
+    fn arrivals(&self) -> impl Iterator<Item = (Instant, ServerId)> {
+        let commits = self.is_in_sync();
+        let all = self.members.iter().filter(move |_| commits);
+        all.filter_map(|(server, member)| {
+            let gets_nothing = member.is_held || self.cuts_of(*server).1;
+            let (due, _) = member.coming.front().filter(|_| !gets_nothing)?;
+            Some((*due, *server))
+        })
+    }
+
+    /// Takes a transaction that has arrived, with its member.
+    pub(super) fn next_arrival(&mut self, now: Instant) -> Option<(ServerId, Arc<Commit>)> {
+        let (_, server) = self.arrivals().find(|(due, _)| *due <= now)?;
+        let (_, commit) = self.members.get_mut(&server)?.coming.pop_front()?;
+        Some((server, commit))
+    }
+
+    /// When a transaction arrives, members report, or one gives up.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let members = self.members.values();
+        let others = members.filter_map(|member| member.gives_up);
+        let arrivals = self.arrivals().map(|(due, _)| due);
+        arrivals.chain(others).chain(self.report_due).min()
+    }
+
+    /// The members whose links are whole have a new leader, which knows what any member has
+    /// learned, and what is kept. Returns the transactions that the new leader does not know.
+    pub(super) fn elect(&mut self, live: &mut View) -> VecDeque<(Instant, Arc<Commit>)> {
+        let learned = self.members.values().map(|member| member.view.zxid);
+        let last = learned.fold(self.kept, Zxid::max);
+        let mut unknown = VecDeque::new();
+        for server in self.servers() {
+            let is_cut_off = self.is_cut_off(server);
+            let Some(member) = self.members.get_mut(&server) else {
+                continue;
+            };
+            let coming = &mut member.coming;
+            let known = coming.partition_point(|(_, commit)| commit.zxid <= last);
+            unknown = coming.split_off(known);
+            if !is_cut_off {
+                for (_, commit) in coming.drain(..) {
+                    let _ = member.view.catch_up_with(&commit);
+                }
+                live.tree.clone_from(&member.view.tree);
+            }
+        }
+        unknown
     }
 }

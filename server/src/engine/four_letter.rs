@@ -83,9 +83,9 @@ impl Engine {
 
     fn mode(&self, server: ServerId) -> &'static str {
         match &self.state.ensemble {
-            None => "standalone",
-            Some(ensemble) if ensemble.leads(server) => "leader",
-            Some(_) => "follower",
+            only if only.is_empty() => "standalone",
+            all if all.leads(server) => "leader",
+            _ => "follower",
         }
     }
 
@@ -117,17 +117,17 @@ impl Engine {
         let views = self.state.views_of(server);
         let watches: usize = views.map(|view| view.watches.len()).sum();
         let own = match &self.state.ensemble {
-            None => {
+            only if only.is_empty() => {
                 let expired = self.connections.counters.expired;
                 format!("zk_stale_sessions_expired\t{expired}\n")
             }
-            Some(all) if all.leader == Some(server) => {
-                let (size, followers) = (all.size(), all.followers());
+            all if all.leader == Some(server) => {
+                let (size, followers) = (all.members.len(), all.followers());
                 format!(
                     "zk_quorum_size\t{size}\nzk_learners\t{followers}\nzk_synced_followers\t{followers}\n"
                 )
             }
-            Some(all) => format!("zk_quorum_size\t{}\n", all.size()),
+            all => format!("zk_quorum_size\t{}\n", all.members.len()),
         };
         format!(
             "zk_version\t{VERSION}\nzk_server_state\t{mode}\nzk_min_latency\t0\n\
@@ -149,8 +149,8 @@ impl Engine {
         let address = self.addresses.get(index).and_then(|it| it.rsplit_once(':'));
         let port = address.map_or("0", |(_, port)| port);
         let (number, more) = match &self.state.ensemble {
-            None => (0, String::new()),
-            Some(all) => {
+            only if only.is_empty() => (0, String::new()),
+            all => {
                 let limit = all.sync_limit.as_millis().checked_div(tick).unwrap_or(0);
                 let node = self.state.view_at(server).tree.get(CONFIG_PATH);
                 let members = node.and_then(|it| it.data.as_deref()).unwrap_or_default();

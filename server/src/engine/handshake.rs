@@ -26,7 +26,7 @@ use super::{
     commit::Deed,
     connection::Phase,
     counters::count,
-    ensemble::Role,
+    member::Role,
 };
 
 impl Engine {
@@ -45,7 +45,7 @@ impl Engine {
         let knows = request.last_zxid_seen <= self.state.view_at(server).zxid;
         let resumes = request.session_id != SessionId::NONE;
         let is_stalled = self.rules.is_session_stalled(request.session_id);
-        if is_stalled || knows && self.state.awaits_leader(server, resumes) {
+        if is_stalled || knows && self.state.ensemble.awaits_leader(server, resumes) {
             connection.named = request.session_id;
             connection.unheard = Some(message);
             return;
@@ -63,7 +63,7 @@ impl Engine {
             // It cannot know that the session is over.
             return self.close(id);
         }
-        let is_told_later = !resumes && self.state.followers.is_some();
+        let is_told_later = !resumes && !self.state.ensemble.is_empty();
         let lags = self.state.lag.lags(request.last_zxid_seen);
         if let Some(connection) = self.connections.get_mut(id) {
             connection.muted = fate.lose_reply;
@@ -94,8 +94,7 @@ impl Engine {
 
     /// Whether this server takes itself for the leader although there is another one.
     fn leads_in_vain(&self, server: ServerId) -> bool {
-        let ensemble = self.state.ensemble.as_ref();
-        ensemble.is_some_and(|it| it.role(server) == Role::Former)
+        self.state.ensemble.role(server) == Role::Former
     }
 
     /// Answers the handshake with the session, or with zeros if the client has no session.

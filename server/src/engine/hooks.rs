@@ -12,6 +12,7 @@ use super::{
     basics::{ConnId, Now, Received, ServerId},
     connection::Connection,
     rules::{Effect, RuleId, When},
+    state::State,
 };
 
 impl Engine {
@@ -72,13 +73,27 @@ impl Engine {
     /// or each of them, gets no transaction: it answers no write, and refuses clients that have seen
     /// a later zxid.
     pub fn freeze(&mut self, server: Option<ServerId>) {
-        self.state.freeze(server, &mut self.connections);
+        let State {
+            live,
+            lag,
+            ensemble,
+        } = &mut self.state;
+        if ensemble.is_empty() {
+            lag.freeze(live, &mut self.connections);
+        }
+        ensemble.set_held(server, true);
     }
 
     /// Brings every connection, or those of one server, up to date and sends the events that were
     /// held back.
     pub fn thaw(&mut self, server: Option<ServerId>) {
-        self.state.thaw(server, &mut self.connections);
+        let State {
+            live,
+            lag,
+            ensemble,
+        } = &mut self.state;
+        lag.thaw(live, &mut self.connections);
+        ensemble.set_held(server, false);
     }
 
     /// The next event about this path, or one below it, is lost on its way.
@@ -89,8 +104,8 @@ impl Engine {
     /// Sets whether a server of an ensemble goes on showing the ephemeral nodes of sessions that end
     /// from now on.
     pub fn set_keeps_ended(&mut self, server: ServerId, keeps: bool) {
-        if let Some(follower) = self.state.follower_mut(server) {
-            follower.view.keeps_ended = keeps;
+        if let Some(member) = self.state.ensemble.members.get_mut(&server) {
+            member.view.keeps_ended = keeps;
         }
     }
 
@@ -115,7 +130,7 @@ impl Engine {
         let lives = self.sessions.get(session).is_some();
         if lives {
             self.expire_session(session, now);
-            self.state.keep();
+            self.keep();
         }
         lives
     }
@@ -128,12 +143,17 @@ impl Engine {
             let own = self.sessions.get(session);
             let is_connected = own.is_some_and(|own| own.connection.is_some());
             let is_told = self.sessions.is_told(session).is_some();
-            if (is_connected || is_told) && self.state.has_leader() {
+            if (is_connected || is_told) && self.state.ensemble.has_leader() {
                 self.sessions.touch(session, now.instant);
                 self.expire(session);
             }
         }
         self.tick(now);
+    }
+
+    /// No election loses what has happened so far.
+    fn keep(&mut self) {
+        self.state.ensemble.kept = self.last_zxid();
     }
 
     /// Deletes a node as another client would. No election undoes that. Returns whether the node
@@ -143,7 +163,7 @@ impl Engine {
         let is_leaf = node.is_some_and(|node| node.children.is_empty()) && path != path::ROOT;
         if is_leaf {
             self.remove(Arc::from(path), now);
-            self.state.keep();
+            self.keep();
         }
         is_leaf
     }

@@ -9,7 +9,7 @@
 //! seen a later zxid than the frozen one, as if it had found another server that is up to date.
 //!
 //! Not here: when a request makes its connection catch up (`requests`, `handshake`); members of an
-//! ensemble, which lag as followers (`followers`).
+//! ensemble, which lag by themselves (`member`).
 
 use lockkeeper_proto::Zxid;
 

@@ -23,9 +23,9 @@
 //! | `acl`, `auth`, `sasl`, `digest_md5` | permissions; the identities of a connection; logging in; the mechanism for it |
 //! | `changes`, `watches` | the events that follow from a change; the connections that get them |
 //! | `connection`, `connections` | one client's input and output; all of them |
-//! | `sessions`, `relay` | live sessions and their timeouts; news of them that the leader learns late |
+//! | `sessions` | live sessions and their timeouts |
 //! | `view`, `reads`, `set_watches` | nodes with watches; requests that do not change the nodes |
-//! | `lag`, `link`, `followers`, `ensemble` | reads that are frozen; links that are cut; transactions under way; who leads |
+//! | `lag`, `member`, `ensemble` | reads that are frozen; requests and transactions under way at one member; who leads, and links that are cut |
 //! | `state` | what all servers know |
 //!
 //! These are methods of the engine, which put the parts together:
@@ -44,20 +44,16 @@ use lockkeeper_proto::{ErrorCode, OpCode, Response, SessionId, Xid, frame};
 
 use self::{
     basics::after,
-    commit::Deed,
+    commit::{Commit, Deed},
     connection::{Connection, Phase},
     connections::Connections,
     counters::count,
-    ensemble::Ensemble,
-    followers::Followers,
-    relay::Relay,
     rules::Rules,
     sessions::Sessions,
     state::State,
 };
 
 mod acl;
-mod asked;
 mod auth;
 mod basics;
 mod changes;
@@ -69,15 +65,13 @@ mod counters;
 pub(crate) mod digest_md5;
 mod elections;
 mod ensemble;
-mod followers;
 mod four_letter;
 mod handshake;
 mod hash;
 mod hooks;
 mod lag;
-mod link;
+mod member;
 mod reads;
-mod relay;
 mod replication;
 mod report;
 mod requests;
@@ -106,8 +100,6 @@ pub struct Engine {
     config: Config,
     state: State,
     sessions: Sessions,
-    /// Set while the leader learns late which sessions were active.
-    relay: Option<Relay>,
     connections: Connections,
     /// The addresses for clients, one for each server. Empty if nobody has said them.
     addresses: Vec<String>,
@@ -124,7 +116,6 @@ impl Engine {
         Self {
             state: State::new(&config),
             sessions: Sessions::new(now.instant, now.unix_ms, config.tick_time, config.seed),
-            relay: None,
             connections: Connections::default(),
             addresses: Vec::new(),
             rules: Rules::default(),
@@ -176,7 +167,7 @@ impl Engine {
     pub fn tick(&mut self, now: Now) {
         self.give_up(now);
         self.report_in_time(now);
-        if self.state.has_leader() {
+        if self.state.ensemble.has_leader() {
             for session in self.sessions.expired(now.instant) {
                 self.expire_session(session, now);
             }
@@ -196,13 +187,11 @@ impl Engine {
     /// When [`tick`](Self::tick) has something to do next.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
-        let has_leader = self.state.has_leader();
+        let has_leader = self.state.ensemble.has_leader();
         let firsts = [
             self.sessions.next_expiry().filter(|_| has_leader),
             self.connections.due(),
-            self.relay.as_ref().map(|relay| relay.due),
-            self.state.followers.as_ref().and_then(Followers::due),
-            self.state.ensemble.as_ref().and_then(Ensemble::due),
+            self.state.ensemble.due(),
         ];
         let earliest = firsts.into_iter().flatten().min();
         earliest.map_or(self.reap_due, |due| due.min(self.reap_due))
@@ -283,14 +272,32 @@ impl Engine {
         Received::Wholly
     }
 
-    /// Carries out a transaction, and tells the connections that watch.
+    /// Carries out a transaction at the leader, tells the connections that watch, and sends it to
+    /// the members of an ensemble.
     fn transact(
         &mut self,
         asked: (SessionId, Xid),
         deed: Deed,
         now: Now,
     ) -> Result<Response, ErrorCode> {
-        self.state.transact(asked, deed, now, &mut self.connections)
+        if deed.takes_zxid(asked.0) {
+            self.state.next_zxid();
+        }
+        let mut commit = Commit {
+            zxid: self.last_zxid(),
+            unix_ms: now.unix_ms,
+            asked,
+            deed,
+            knows_sasl: self.config.sasl.is_some(),
+            reply: Err(ErrorCode::OK),
+        };
+        let (changes, reply) = self.state.live.apply(&commit, &mut self.connections);
+        self.state.lag.note(commit.zxid, &changes);
+        if !self.state.ensemble.is_empty() {
+            commit.reply.clone_from(&reply);
+            self.state.ensemble.send(commit, now.instant);
+        }
+        reply
     }
 
     /// Expires a session now, and closes its connection without a reply.
@@ -299,7 +306,7 @@ impl Engine {
         count(&mut self.connections.counters.expired);
         let connection = self.sessions.get(session).and_then(|own| own.connection);
         self.end_session(session, Xid(0), now);
-        if let Some(connection) = connection.filter(|_| self.state.followers.is_none()) {
+        if let Some(connection) = connection.filter(|_| self.state.ensemble.is_empty()) {
             self.close(connection);
         }
     }
@@ -320,7 +327,7 @@ impl Engine {
             return;
         }
         self.reap_due = after(now.instant, self.config.container_check_interval);
-        if !self.state.has_leader() {
+        if !self.state.ensemble.has_leader() {
             return;
         }
         for path in self.state.live.tree.to_reap(now.unix_ms) {
@@ -370,7 +377,7 @@ impl Engine {
 /// Whether nothing is read from a connection and nothing sent to it.
 fn is_stalled(rules: &Rules, state: &State, own: &Connection) -> bool {
     let resumes = own.named != SessionId::NONE;
-    let is_unheard = || own.unheard.is_some() && state.awaits_leader(own.server, resumes);
+    let is_unheard = || own.unheard.is_some() && state.ensemble.awaits_leader(own.server, resumes);
     rules.is_session_stalled(own.named)
         || own.phase == Phase::Fresh && (own.awaits_session || is_unheard())
 }

@@ -10,20 +10,23 @@
 //! Source: `Learner`, `LearnerHandler`, `Leader.lead`, `Leader.processSync`, `PrepRequestProcessor`
 //! (`SESSION_MOVED`), `FinalRequestProcessor` (it closes the connection then).
 //!
-//! Not here: the queues of a follower (`followers`, `link`), who leads, and when servers give up by
+//! Not here: the queues of a member (`member`), who leads, and when servers give up by
 //! themselves (`elections`).
 
-use std::time::{Duration, Instant};
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
 
 use lockkeeper_proto::{ErrorCode, Request, SessionId, Xid, Zxid};
 
 use super::{
     Engine,
-    basics::{ConnId, Now, ServerId},
+    basics::{ConnId, Now, ServerId, after},
     commit::{Commit, Deed, answer_to},
     connection::Connection,
     counters::count,
-    link::Upward,
+    member::Upward,
 };
 
 impl Engine {
@@ -36,20 +39,15 @@ impl Engine {
     /// A server fails: its connections are cut, and the activity that it had not reported is lost.
     pub(super) fn fail_server(&mut self, server: ServerId) {
         self.cut_all(Some(server));
-        if let Some(relay) = &mut self.relay {
-            relay.take(|by| by == server);
-        }
-        if let Some(follower) = self.state.follower_mut(server) {
-            follower.fail();
+        if let Some(member) = self.state.ensemble.members.get_mut(&server) {
+            member.fail();
         }
     }
 
     /// A leader begins, and gives every session its whole timeout. Transactions that no member has
     /// learned are lost.
     pub(super) fn begin_term(&mut self, now: Now) {
-        let live = &mut self.state.live;
-        let followers = self.state.followers.as_mut();
-        let lost = followers.map(|all| all.elect(live)).unwrap_or_default();
+        let lost = self.state.ensemble.elect(&mut self.state.live);
         for (_, commit) in lost.iter().rev() {
             let (session, _) = commit.asked;
             match commit.deed {
@@ -66,10 +64,16 @@ impl Engine {
         let first = Deed::Refuse(ErrorCode::OK);
         let _ = self.transact((SessionId::NONE, Xid(0)), first, now);
         self.sessions.touch_all(now.instant);
-        if let Some(relay) = &mut self.relay {
-            relay.take(|_| true);
-            relay.begin(now.instant);
+        for member in self.state.ensemble.members.values_mut() {
+            member.heard.clear();
         }
+        self.begin_interval(now);
+    }
+
+    /// The members report when this interval of half a tick is over.
+    pub(super) fn begin_interval(&mut self, now: Now) {
+        let due = after(now.instant, self.config.tick_time / 2);
+        self.state.ensemble.report_due = Some(due);
     }
 
     /// The end of this session was lost with the leader.
@@ -84,49 +88,52 @@ impl Engine {
     /// A session has shown that its client is alive.
     pub(super) fn heard(&mut self, id: ConnId, session: SessionId, now: Now) {
         let server = self.connections.server_of(id);
-        match &mut self.relay {
-            Some(relay) => drop(relay.heard.insert((server, session))),
-            None => self.tell_leader(server, Upward::Touch(session), now),
+        match self.state.ensemble.members.get_mut(&server) {
+            Some(member) => drop(member.heard.insert(session)),
+            None => self.sessions.touch(session, now.instant),
         }
     }
 
     /// Reports all active sessions when the interval is over.
     pub(super) fn report_in_time(&mut self, now: Now) {
-        if let Some(relay) = self.relay.as_mut().filter(|it| it.due <= now.instant) {
-            relay.begin(now.instant);
+        let due = self.state.ensemble.report_due;
+        if due.is_some_and(|due| due <= now.instant) {
+            self.begin_interval(now);
             self.report_heard(now);
         }
     }
 
     /// The leader pings its servers. Each answers with the sessions that it has heard of.
     pub(super) fn report_heard(&mut self, now: Now) {
-        let link = |server| self.state.link(server);
-        let is_pinged = |server| link(server).is_none_or(|link| !link.from_leader_cut);
-        let reported = self.relay.as_mut().map(|relay| relay.take(is_pinged));
-        for (server, session) in reported.into_iter().flatten() {
-            self.tell_leader(server, Upward::Touch(session), now);
+        for server in self.state.ensemble.servers() {
+            let (_, is_cut) = self.state.ensemble.cuts_of(server);
+            let member = self.state.ensemble.members.get_mut(&server);
+            let pinged = member.filter(|_| !is_cut);
+            let heard = pinged.map(|member| mem::take(&mut member.heard));
+            for session in heard.into_iter().flatten() {
+                self.tell_leader(server, Upward::Touch(session), now);
+            }
         }
     }
 
     /// A follower tells its leader something, which waits if the link is cut.
     pub(super) fn tell_leader(&mut self, server: ServerId, upward: Upward, now: Now) {
-        let reaches = match self.state.link_mut(server) {
-            Some(link) => link.send(upward),
-            None => Some(upward),
-        };
-        if let Some(upward) = reaches {
-            self.reaches_leader(upward, now);
+        let (is_cut, _) = self.state.ensemble.cuts_of(server);
+        match self.state.ensemble.members.get_mut(&server) {
+            Some(member) if is_cut => member.unsent.push_back(upward),
+            _ => self.reaches_leader(upward, now),
         }
     }
 
     /// What has waited at the link of a server arrives, if that is whole. Its session may have moved
     /// to another server meanwhile.
     pub(super) fn arrive_late(&mut self, server: ServerId, now: Now) {
-        let link = self.state.link_mut(server);
-        let Some(link) = link.filter(|link| !link.to_leader_cut) else {
+        let (is_cut, _) = self.state.ensemble.cuts_of(server);
+        let member = self.state.ensemble.members.get_mut(&server);
+        let Some(member) = member.filter(|_| !is_cut) else {
             return;
         };
-        for upward in std::mem::take(&mut link.waiting) {
+        for upward in mem::take(&mut member.unsent) {
             if let Upward::Write(asked) = &upward
                 && let Some(own) = self.sessions.get(asked.session)
                 && own.owner != server
@@ -160,23 +167,22 @@ impl Engine {
 
     /// Delivers the transactions that are due to the followers.
     pub(super) fn arrive(&mut self, now: Now) {
-        let next = |engine: &mut Self| engine.state.followers.as_mut()?.next_arrival(now.instant);
-        while let Some((server, commit)) = next(self) {
+        while let Some((server, commit)) = self.state.ensemble.next_arrival(now.instant) {
             self.arrives(server, &commit, now);
         }
     }
 
     fn arrives(&mut self, server: ServerId, commit: &Commit, now: Now) {
-        let Some(follower) = self.state.follower_mut(server) else {
+        let Some(member) = self.state.ensemble.members.get_mut(&server) else {
             return;
         };
-        let asker = follower.asked_for(commit);
+        let asker = member.asked_for(commit);
         if let Some(lost) = asker.as_ref().filter(|asker| asker.fate.lose_reply)
             && let Some(connection) = self.connections.get_mut(lost.connection)
         {
             connection.muted = true;
         }
-        let _ = follower.view.apply(commit, &mut self.connections);
+        let _ = member.view.apply(commit, &mut self.connections);
         let (session, _) = commit.asked;
         if let Deed::Start(connection, timeout, knows_read_only) = commit.deed {
             // The member of the connection answers, when it knows of the session.
@@ -202,8 +208,8 @@ impl Engine {
         }
         if matches!(commit.deed, Deed::Remove(_, Some(_))) {
             // The follower learns that the session has ended.
-            if let Some(follower) = self.state.follower_mut(server) {
-                follower.waiting.remove(&session);
+            if let Some(member) = self.state.ensemble.members.get_mut(&server) {
+                member.waiting.remove(&session);
             }
             let is_own = |own: &Connection| own.server == server && own.session() == Some(session);
             for id in self.connections.which(is_own) {
@@ -214,7 +220,10 @@ impl Engine {
 
     /// Answers the reads that waited for a write of their session.
     fn answer_reads(&mut self, server: ServerId, session: SessionId, now: Now) {
-        let next = |engine: &mut Self| engine.state.follower_mut(server)?.next_read(session);
+        let next = |engine: &mut Self| {
+            let member = engine.state.ensemble.members.get_mut(&server);
+            member?.next_read(session)
+        };
         while let Some(asked) = next(self) {
             let connection = self.connections.get(asked.connection);
             if connection.and_then(Connection::session) == Some(session) {

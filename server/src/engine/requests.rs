@@ -18,13 +18,10 @@ use lockkeeper_proto::{
 };
 
 use super::{
-    Engine,
-    asked::Asked,
-    auth,
+    Engine, auth,
     basics::{ConnId, Now},
     commit::Deed,
-    followers::Taken,
-    link::Upward,
+    member::{Asked, Upward},
     reads::Reader,
     sasl, set_watches, writes,
 };
@@ -98,19 +95,15 @@ impl Engine {
             fate,
         };
         let server = self.connections.server_of(id);
-        let taken = match self.state.follower_mut(server) {
-            None => Taken::Answer(asked),
-            Some(follower) => follower.take(asked),
-        };
-        let asked = match taken {
-            Taken::Answer(asked) => return self.conclude(&asked, now),
-            Taken::Forward(asked) => Some(asked),
-            Taken::Wait => None,
-        };
+        let leads_alone = self.state.ensemble.leads_alone(server);
+        let member = self.state.ensemble.members.get_mut(&server);
+        if !member.is_some_and(|own| own.take(&asked, leads_alone)) {
+            return self.conclude(&asked, now);
+        }
         if let Some(connection) = self.connections.get_mut(id) {
             connection.is_deaf = fate.lose_reply;
         }
-        if let Some(asked) = asked {
+        if asked.needs_commit() {
             self.tell_leader(server, Upward::Write(asked), now);
         }
     }

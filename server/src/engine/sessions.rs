@@ -124,14 +124,13 @@ impl Sessions {
 
     /// Notes activity of a session.
     pub(crate) fn touch(&mut self, id: SessionId, now: Instant) {
-        let timeout = self.live.get(&id).map(|session| session.timeout);
-        let bucket = timeout.map(|timeout| self.bucket(now, timeout));
-        if let (Some(session), Some(bucket)) = (self.live.get_mut(&id), bucket) {
-            let before = std::mem::replace(&mut session.bucket, bucket);
-            if before != bucket {
-                self.buckets.remove(&(before, id));
-                self.buckets.insert((bucket, id));
-            }
+        let bucket = self.get(id).map(|own| self.bucket(now, own.timeout));
+        if let (Some(session), Some(bucket)) = (self.live.get_mut(&id), bucket)
+            && session.bucket != bucket
+        {
+            self.buckets.remove(&(session.bucket, id));
+            self.buckets.insert((bucket, id));
+            session.bucket = bucket;
         }
     }
 

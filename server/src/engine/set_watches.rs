@@ -53,7 +53,7 @@ pub(super) fn apply<'a>(
     for path in data {
         match tree.get(path) {
             None => missed.push((EventType::NODE_DELETED, &**path)),
-            Some(node) if node.mzxid > since => {
+            Some(node) if node.meta.mzxid > since => {
                 missed.push((EventType::NODE_DATA_CHANGED, path));
             }
             Some(_) => watches.add(connection, path, Modes::DATA),
@@ -68,7 +68,7 @@ pub(super) fn apply<'a>(
     for path in child {
         match tree.get(path) {
             None => missed.push((EventType::NODE_DELETED, path)),
-            Some(node) if node.pzxid > since => {
+            Some(node) if node.meta.pzxid > since => {
                 missed.push((EventType::NODE_CHILDREN_CHANGED, path));
             }
             Some(_) => watches.add(connection, path, Modes::CHILD),

@@ -39,7 +39,7 @@ impl Engine {
                 let speaker = self.sessions.get(session).and_then(|own| own.connection);
                 // A follower may not know yet that the session is over.
                 let is_over =
-                    self.state.followers.is_some() && self.sessions.get(session).is_none();
+                    !self.state.ensemble.is_empty() && self.sessions.get(session).is_none();
                 assert!(is_over || speaker == Some(id), "{session}");
             }
         }

@@ -2,17 +2,14 @@
 //!
 //! Not here: sessions, and what connections have asked for.
 
-use lockkeeper_proto::{ErrorCode, Response, SessionId, Xid, Zxid};
+use lockkeeper_proto::Zxid;
 
 use super::{
-    basics::{Config, ConnId, Now, ServerId},
-    commit::{Commit, Deed},
+    basics::{Config, ConnId, ServerId},
     connections::Connections,
     ensemble::Ensemble,
-    followers::{Follower, Followers},
     hash::Seeded,
     lag::Lag,
-    link::Link,
     view::View,
 };
 
@@ -25,10 +22,7 @@ pub(super) struct State {
     pub(super) lag: Lag,
     /// The members of an ensemble: each has a state of its own, and learns transactions from a
     /// leader.
-    pub(super) followers: Option<Followers>,
-    /// Whom they elect.
-    pub(super) ensemble: Option<Ensemble>,
-    knows_sasl: bool,
+    pub(super) ensemble: Ensemble,
 }
 
 impl State {
@@ -36,95 +30,14 @@ impl State {
         Self {
             live: View::new(Seeded(config.seed), config.first_zxid),
             lag: Lag::default(),
-            followers: None,
-            ensemble: None,
-            knows_sasl: config.sasl.is_some(),
+            ensemble: Ensemble::default(),
         }
-    }
-
-    pub(super) fn follower_mut(&mut self, server: ServerId) -> Option<&mut Follower> {
-        self.followers.as_mut()?.all.get_mut(&server)
-    }
-
-    /// Whether somebody orders writes and ends sessions: only an ensemble may have no leader.
-    pub(super) fn has_leader(&self) -> bool {
-        let ensemble = self.ensemble.as_ref();
-        ensemble.is_none_or(|ensemble| ensemble.leader.is_some())
-    }
-
-    fn follower(&self, server: ServerId) -> Option<&Follower> {
-        self.followers.as_ref()?.all.get(&server)
-    }
-
-    pub(super) fn link(&self, server: ServerId) -> Option<&Link> {
-        Some(&self.follower(server)?.link)
-    }
-
-    pub(super) fn link_mut(&mut self, server: ServerId) -> Option<&mut Link> {
-        Some(&mut self.follower_mut(server)?.link)
-    }
-
-    /// Whether a handshake must wait until the link of this server is mended.
-    pub(super) fn awaits_leader(&self, server: ServerId, resumes: bool) -> bool {
-        let link = self.link(server);
-        link.is_some_and(|link| link.is_cut() && !(link.leads && resumes))
     }
 
     /// Takes the next transaction id.
     pub(super) fn next_zxid(&mut self) -> Zxid {
         self.live.zxid = Zxid(self.live.zxid.0.saturating_add(1));
         self.live.zxid
-    }
-
-    /// Carries out a transaction at the leader, and sends it to the followers.
-    pub(super) fn transact(
-        &mut self,
-        asked: (SessionId, Xid),
-        deed: Deed,
-        now: Now,
-        told: &mut Connections,
-    ) -> Result<Response, ErrorCode> {
-        if deed.takes_zxid(asked.0) {
-            self.next_zxid();
-        }
-        let mut commit = Commit {
-            zxid: self.live.zxid,
-            unix_ms: now.unix_ms,
-            asked,
-            deed,
-            knows_sasl: self.knows_sasl,
-            reply: Err(ErrorCode::OK),
-        };
-        let (changes, reply) = self.live.apply(&commit, told);
-        self.lag.note(commit.zxid, &changes);
-        if let Some(all) = &mut self.followers {
-            commit.reply.clone_from(&reply);
-            all.send(commit, now.instant);
-        }
-        reply
-    }
-
-    /// No election loses what has happened so far.
-    pub(super) fn keep(&mut self) {
-        if let Some(all) = &mut self.followers {
-            all.kept = self.live.zxid;
-        }
-    }
-
-    /// Freezes the reads of a member, or of all.
-    pub(super) fn freeze(&mut self, server: Option<ServerId>, connections: &mut Connections) {
-        match &mut self.followers {
-            None => self.lag.freeze(&mut self.live, connections),
-            Some(all) => all.set_held(server, true),
-        }
-    }
-
-    /// Ends that: connections get the events that they missed.
-    pub(super) fn thaw(&mut self, server: Option<ServerId>, connections: &mut Connections) {
-        self.lag.thaw(&mut self.live, connections);
-        if let Some(all) = &mut self.followers {
-            all.set_held(server, false);
-        }
     }
 
     /// Brings one connection up to date, if its reads are frozen.
@@ -135,25 +48,27 @@ impl State {
     /// The state that a connection sees.
     pub(super) fn view_of(&mut self, id: ConnId, connections: &Connections) -> &mut View {
         let connection = connections.get(id);
-        let server = connection.map(|own| own.server);
-        let own = match (&mut self.followers, server) {
-            (Some(all), Some(server)) => all.all.get_mut(&server).map(|it| &mut it.view),
-            _ if connection.is_some_and(|own| own.lagging) => self.lag.view_mut(),
-            _ => None,
-        };
-        own.unwrap_or(&mut self.live)
+        let own = connection.and_then(|own| self.ensemble.members.get_mut(&own.server));
+        let lagging = connection.filter(|own| own.lagging);
+        let frozen = lagging.and_then(|_| self.lag.view_mut());
+        own.map(|own| &mut own.view)
+            .or(frozen)
+            .unwrap_or(&mut self.live)
     }
 
     /// All states, the live one last.
     pub(super) fn views(&self) -> impl Iterator<Item = &View> {
-        let followers = self.followers.iter().flat_map(|all| all.all.values());
-        let own = followers.map(|follower| &follower.view);
+        let own = self.ensemble.members.values().map(|member| &member.view);
         self.lag.view().into_iter().chain(own).chain([&self.live])
     }
 
     /// The states that connections of a server see, that of the server itself last.
     pub(super) fn views_of(&self, server: ServerId) -> impl Iterator<Item = &View> {
-        let own = self.follower(server).map(|follower| &follower.view);
+        let own = self
+            .ensemble
+            .members
+            .get(&server)
+            .map(|member| &member.view);
         let shared = self.views().filter(move |_| own.is_none());
         shared.chain(own)
     }
@@ -164,12 +79,12 @@ impl State {
     }
 
     pub(super) fn views_mut(&mut self) -> impl Iterator<Item = &mut View> {
-        let followers = self.followers.iter_mut();
-        let own = followers.flat_map(|all| all.all.values_mut().map(|it| &mut it.view));
-        self.lag
-            .view_mut()
-            .into_iter()
-            .chain(own)
-            .chain([&mut self.live])
+        let own = self
+            .ensemble
+            .members
+            .values_mut()
+            .map(|member| &mut member.view);
+        let frozen = self.lag.view_mut().into_iter();
+        frozen.chain(own).chain([&mut self.live])
     }
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use lockkeeper_proto::{Acl, Perms, SessionId, Stat, Version, Zxid, path};
+use lockkeeper_proto::{Acl, Perms, SessionId, Stat, Version, path};
 
 use super::hash::{Map, Seeded, Set};
 
@@ -48,13 +48,8 @@ pub(crate) enum Owner {
 pub(crate) struct Node {
     pub(crate) data: Option<Bytes>,
     pub(crate) acl: AclList,
-    pub(crate) czxid: Zxid,
-    pub(crate) mzxid: Zxid,
-    pub(crate) pzxid: Zxid,
-    pub(crate) ctime: i64,
-    pub(crate) mtime: i64,
-    pub(crate) version: Version,
-    pub(crate) aversion: Version,
+    /// Its zxids, times and versions. What follows from the other fields is zero here.
+    pub(crate) meta: Stat,
     /// The number of children that were ever created. It is the number of the next sequential
     /// child.
     pub(crate) created: i32,
@@ -68,22 +63,16 @@ impl Node {
         let num_children = i32::try_from(self.children.len()).unwrap_or(i32::MAX);
         let length = self.data.as_ref().map_or(0, Bytes::len);
         Stat {
-            czxid: self.czxid,
-            mzxid: self.mzxid,
-            ctime: self.ctime,
-            mtime: self.mtime,
-            version: self.version,
             // Creates plus deletes. The number of deletes is the number of creates less the present
             // children.
             cversion: Version(self.created.wrapping_mul(2).wrapping_sub(num_children)),
-            aversion: self.aversion,
             ephemeral_owner: match self.owner {
                 Owner::Session(session) => session,
                 Owner::Nobody | Owner::Container | Owner::Ttl { .. } => SessionId::NONE,
             },
             data_length: i32::try_from(length).unwrap_or(i32::MAX),
             num_children,
-            pzxid: self.pzxid,
+            ..self.meta
         }
     }
 }
@@ -111,7 +100,7 @@ impl Tree {
             node.data = Some(Bytes::new());
             if system == CONFIG_PATH {
                 node.acl = Arc::from([Acl::new(Perms::READ, "world", "anyone")]);
-                node.aversion = Version(-1);
+                node.meta.aversion = Version(-1);
             }
             tree.insert(Arc::from(system), node);
         }
@@ -127,13 +116,7 @@ impl Tree {
         Node {
             data: None,
             acl,
-            czxid: Zxid::ZERO,
-            mzxid: Zxid::ZERO,
-            pzxid: Zxid::ZERO,
-            ctime: 0,
-            mtime: 0,
-            version: Version(0),
-            aversion: Version(0),
+            meta: Stat::default(),
             created: 0,
             owner,
             children: Set::with_hasher(self.seed),
@@ -216,7 +199,7 @@ impl Tree {
                 node.children.is_empty()
                     && match node.owner {
                         Owner::Container => node.created > 0,
-                        Owner::Ttl { ms } => unix_ms.saturating_sub(node.mtime) > ms,
+                        Owner::Ttl { ms } => unix_ms.saturating_sub(node.meta.mtime) > ms,
                         Owner::Nobody | Owner::Session(_) => false,
                     }
             })
@@ -307,7 +290,7 @@ mod tests {
             (2, Version(-2))
         );
         let config = tree.get(CONFIG_PATH).unwrap();
-        assert_eq!(config.aversion, Version(-1));
+        assert_eq!(config.meta.aversion, Version(-1));
         assert_eq!((tree.len(), tree.count_below("/")), (4, 3));
         assert_eq!(tree.get("").unwrap().stat(), root);
     }

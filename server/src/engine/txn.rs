@@ -31,15 +31,6 @@ pub(crate) struct Author<'a> {
     pub(crate) knows_sasl: bool,
 }
 
-/// The node to create.
-#[derive(Clone, Debug)]
-pub(crate) struct NewNode<'a> {
-    pub(crate) path: &'a str,
-    pub(crate) data: Option<&'a Bytes>,
-    pub(crate) acl: Option<&'a [Acl]>,
-    pub(crate) kind: Kind,
-}
-
 /// What a create makes, apart from path, data and ACL.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
@@ -81,15 +72,21 @@ impl<'a> Txn<'a> {
     }
 
     /// Creates a node. Returns its path and metadata.
-    pub(crate) fn create(&mut self, new: &NewNode<'_>) -> Result<Create2Response, ErrorCode> {
-        let parent_path = parent_of(new.path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
-        let list = acl::normalise(new.acl, self.author.ids, self.author.knows_sasl)?;
+    pub(crate) fn create(
+        &mut self,
+        path: &str,
+        data: Option<&Bytes>,
+        acl: Option<&[Acl]>,
+        kind: Kind,
+    ) -> Result<Create2Response, ErrorCode> {
+        let parent_path = parent_of(path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
+        let acl = acl::normalise(acl, self.author.ids, self.author.knows_sasl)?;
         let parent = self.tree.get(parent_path).ok_or(ErrorCode::NO_NODE)?;
         acl::check(&parent.acl, Perms::CREATE, self.author.ids)?;
-        let path: Arc<str> = if new.kind.sequential {
-            Arc::from(format!("{}{:010}", new.path, parent.created))
+        let path: Arc<str> = if kind.sequential {
+            Arc::from(format!("{path}{:010}", parent.created))
         } else {
-            Arc::from(new.path)
+            Arc::from(path)
         };
         path::check(&path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
         if self.tree.get(&path).is_some() {
@@ -99,30 +96,25 @@ impl<'a> Txn<'a> {
             return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
         }
 
-        let mut node = self.tree.blank(list, new.kind.owner);
+        let mut node = self.tree.blank(Arc::clone(&acl), kind.owner);
         // A copy, because the request's buffer may hold a whole megabyte of other requests.
-        node.data = new.data.map(|data| Bytes::copy_from_slice(data));
-        node.czxid = self.author.zxid;
-        node.mzxid = self.author.zxid;
-        node.pzxid = self.author.zxid;
-        node.ctime = self.author.unix_ms;
-        node.mtime = self.author.unix_ms;
+        node.data = data.map(|data| Bytes::copy_from_slice(data));
+        let (zxid, time) = (self.author.zxid, self.author.unix_ms);
+        (node.meta.czxid, node.meta.mzxid, node.meta.pzxid) = (zxid, zxid, zxid);
+        (node.meta.ctime, node.meta.mtime) = (time, time);
         let stat = node.stat();
-        let acl = Arc::clone(&node.acl);
-        let mut parent_acl = Arc::clone(&acl);
-        if let Some(parent) = self.tree.get_mut(parent_path) {
-            let (at, created, pzxid) = (Arc::clone(&path), parent.created, parent.pzxid);
-            self.undo.push(Box::new(move |tree| {
-                tree.remove(&at);
-                if let Some(parent) = tree.parent_mut(&at) {
-                    (parent.created, parent.pzxid) = (created, pzxid);
-                }
-            }));
-            // The counter never moves down, so it stays at 2^31-1: ZOOKEEPER-3249.
-            parent.created = parent.created.max(parent.created.wrapping_add(1));
-            parent.pzxid = self.author.zxid;
-            parent_acl = Arc::clone(&parent.acl);
-        }
+        let parent = self.tree.get_mut(parent_path).ok_or(ErrorCode::NO_NODE)?;
+        let (at, created, pzxid) = (Arc::clone(&path), parent.created, parent.meta.pzxid);
+        self.undo.push(Box::new(move |tree| {
+            tree.remove(&at);
+            if let Some(parent) = tree.parent_mut(&at) {
+                (parent.created, parent.meta.pzxid) = (created, pzxid);
+            }
+        }));
+        // The counter never moves down, so it stays at 2^31-1: ZOOKEEPER-3249.
+        parent.created = parent.created.max(parent.created.wrapping_add(1));
+        parent.meta.pzxid = zxid;
+        let parent_acl = Arc::clone(&parent.acl);
         self.tree.insert(Arc::clone(&path), node);
         let made = path.to_string();
         self.changed(EventType::NODE_CREATED, path, acl, parent_acl);
@@ -137,7 +129,7 @@ impl<'a> Txn<'a> {
         let parent = self.tree.get(parent_path).ok_or(ErrorCode::NO_NODE)?;
         acl::check(&parent.acl, Perms::DELETE, self.author.ids)?;
         let node = self.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
-        check_version(version, node.version)?;
+        check_version(version, node.meta.version)?;
         if !node.children.is_empty() {
             return Err(ErrorCode::NOT_EMPTY);
         }
@@ -152,18 +144,18 @@ impl<'a> Txn<'a> {
         };
         let path: Arc<str> = Arc::from(path);
         let acl = Arc::clone(&node.acl);
-        let mut parent_acl = Arc::clone(&acl);
-        if let Some(parent) = self.tree.parent_mut(&path) {
-            let (at, pzxid) = (Arc::clone(&path), parent.pzxid);
-            self.undo.push(Box::new(move |tree| {
-                if let Some(parent) = tree.parent_mut(&at) {
-                    parent.pzxid = pzxid;
-                }
-                tree.insert(at, node);
-            }));
-            parent.pzxid = self.author.zxid;
-            parent_acl = Arc::clone(&parent.acl);
-        }
+        let Some(parent) = self.tree.parent_mut(&path) else {
+            return;
+        };
+        let (at, pzxid) = (Arc::clone(&path), parent.meta.pzxid);
+        self.undo.push(Box::new(move |tree| {
+            if let Some(parent) = tree.parent_mut(&at) {
+                parent.meta.pzxid = pzxid;
+            }
+            tree.insert(at, node);
+        }));
+        parent.meta.pzxid = self.author.zxid;
+        let parent_acl = Arc::clone(&parent.acl);
         self.changed(EventType::NODE_DELETED, path, acl, parent_acl);
     }
 
@@ -177,19 +169,18 @@ impl<'a> Txn<'a> {
         path::check(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
         let node = self.tree.get_mut(path).ok_or(ErrorCode::NO_NODE)?;
         acl::check(&node.acl, Perms::WRITE, self.author.ids)?;
-        check_version(version, node.version)?;
+        check_version(version, node.meta.version)?;
         let path: Arc<str> = Arc::from(path);
         let at = Arc::clone(&path);
-        let before = (node.data.take(), node.version, node.mzxid, node.mtime);
+        let before = (node.data.take(), node.meta);
         self.undo.push(Box::new(move |tree| {
             if let Some(node) = tree.get_mut(&at) {
-                (node.data, node.version, node.mzxid, node.mtime) = before;
+                (node.data, node.meta) = before;
             }
         }));
         node.data = data.map(|data| Bytes::copy_from_slice(data));
-        node.version = Version(node.version.0.wrapping_add(1));
-        node.mzxid = self.author.zxid;
-        node.mtime = self.author.unix_ms;
+        node.meta.version = Version(node.meta.version.0.wrapping_add(1));
+        (node.meta.mzxid, node.meta.mtime) = (self.author.zxid, self.author.unix_ms);
         let stat = node.stat();
         let acl = Arc::clone(&node.acl);
         self.changed(EventType::NODE_DATA_CHANGED, path, Arc::clone(&acl), acl);
@@ -207,9 +198,9 @@ impl<'a> Txn<'a> {
         let list = acl::normalise(sent, self.author.ids, self.author.knows_sasl)?;
         let node = self.tree.get_mut(path).ok_or(ErrorCode::NO_NODE)?;
         acl::check(&node.acl, Perms::ADMIN, self.author.ids)?;
-        check_version(version, node.aversion)?;
+        check_version(version, node.meta.aversion)?;
         node.acl = list;
-        node.aversion = Version(node.aversion.0.wrapping_add(1));
+        node.meta.aversion = Version(node.meta.aversion.0.wrapping_add(1));
         Ok(node.stat())
     }
 
@@ -218,7 +209,7 @@ impl<'a> Txn<'a> {
         path::check(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
         let node = self.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
         acl::check(&node.acl, Perms::READ, self.author.ids)?;
-        check_version(version, node.version)
+        check_version(version, node.meta.version)
     }
 
     fn changed(&mut self, what: EventType, path: Arc<str>, acl: AclList, parent_acl: AclList) {
@@ -243,9 +234,6 @@ fn parent_of(path: &str) -> Option<&str> {
 }
 
 fn check_version(wanted: Version, present: Version) -> Result<(), ErrorCode> {
-    if wanted == Version::ANY || wanted == present {
-        Ok(())
-    } else {
-        Err(ErrorCode::BAD_VERSION)
-    }
+    let fits = wanted == Version::ANY || wanted == present;
+    fits.then_some(()).ok_or(ErrorCode::BAD_VERSION)
 }

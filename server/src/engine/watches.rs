@@ -190,32 +190,21 @@ impl Watches {
             Table::Child => (Modes::CHILD, Modes::PERSISTENT),
         };
         let mut told = BTreeSet::new();
-        let mut used_up = Vec::new();
-        for (connection, modes) in self.at.get(path).into_iter().flatten() {
-            if only.is_some_and(|only| only != *connection) {
-                continue;
-            }
-            if modes.has(one_shot.or(lasting)) {
-                told.insert(*connection);
-            }
-            if modes.has(one_shot) {
-                used_up.push(*connection);
-            }
-        }
-        for connection in used_up {
-            self.remove(connection, path, one_shot);
-        }
+        let mut note = |at: &str, wanted: Modes| {
+            let entries = self.at.get(at).into_iter().flatten();
+            let entries = entries.filter(|(id, _)| only.is_none_or(|only| only == **id));
+            told.extend(entries.filter_map(|(id, own)| own.has(wanted).then_some(*id)));
+        };
+        note(path, one_shot.or(lasting));
         if table == Table::Data {
             let mut above = path::parent(path);
             while let Some(ancestor) = above {
-                let entries = self.at.get(ancestor).into_iter().flatten();
-                told.extend(entries.filter_map(|(connection, modes)| {
-                    let wanted =
-                        only.is_none_or(|only| only == *connection) && modes.has(Modes::RECURSIVE);
-                    wanted.then_some(*connection)
-                }));
+                note(ancestor, Modes::RECURSIVE);
                 above = path::parent(ancestor);
             }
+        }
+        for connection in &told {
+            self.remove(*connection, path, one_shot);
         }
         told
     }

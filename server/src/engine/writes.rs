@@ -8,16 +8,13 @@
 use lockkeeper_proto::{
     CreateMode, ErrorCode, Request, Response, SessionId,
     multi::{MultiRequest, MultiResponse},
-    records::{
-        Create2Response, CreateRequest, CreateResponse, CreateTtlRequest, Empty, StatResponse,
-        SyncResponse,
-    },
+    records::{Create2Response, CreateResponse, Empty, StatResponse, SyncResponse},
 };
 
 use super::{
     changes::Change,
     tree::Owner,
-    txn::{Kind, NewNode, Txn},
+    txn::{Kind, Txn},
 };
 
 /// Applies a write. Returns its changes in order, and the reply.
@@ -29,8 +26,8 @@ pub(super) fn apply(
     if let Request::Multi(multi) = request {
         return apply_multi(txn, session, multi);
     }
-    let kind = of_create(request);
-    let kind = kind.map(|(flags, ttl_ms, _)| alone(request, flags, ttl_ms, session));
+    let kind = of_create(request).ok_or(ErrorCode::MARSHALLING_ERROR);
+    let kind = kind.and_then(|(flags, ttl_ms, _)| alone(request, flags, ttl_ms, session));
     let reply = match apply_one(&mut txn, request, kind) {
         Ok(Response::Create2(made)) => created(request, made).ok_or(ErrorCode::UNIMPLEMENTED),
         reply => reply,
@@ -72,8 +69,8 @@ fn apply_multi(
 }
 
 /// Whether a multi answers this create with the node's metadata.
-fn has_stat(op: &Request, kind: Option<Result<Kind, ErrorCode>>) -> bool {
-    let owner = kind.and_then(Result::ok).map(|kind| kind.owner);
+fn has_stat(op: &Request, kind: Result<Kind, ErrorCode>) -> bool {
+    let owner = kind.ok().map(|kind| kind.owner);
     matches!(op, Request::Create2(_)) || matches!(owner, Some(Owner::Container | Owner::Ttl { .. }))
 }
 
@@ -81,27 +78,15 @@ fn has_stat(op: &Request, kind: Option<Result<Kind, ErrorCode>>) -> bool {
 fn apply_one(
     txn: &mut Txn<'_>,
     op: &Request,
-    kind: Option<Result<Kind, ErrorCode>>,
+    kind: Result<Kind, ErrorCode>,
 ) -> Result<Response, ErrorCode> {
     match op {
-        Request::Create(CreateRequest {
-            path, data, acl, ..
-        })
-        | Request::Create2(CreateRequest {
-            path, data, acl, ..
-        })
-        | Request::CreateContainer(CreateRequest {
-            path, data, acl, ..
-        })
-        | Request::CreateTtl(CreateTtlRequest {
-            path, data, acl, ..
-        }) => {
-            let made = txn.create(&NewNode {
-                path,
-                data: data.as_ref(),
-                acl: acl.as_deref(),
-                kind: kind.unwrap_or(Err(ErrorCode::MARSHALLING_ERROR))?,
-            });
+        Request::Create(it) | Request::Create2(it) | Request::CreateContainer(it) => {
+            let made = txn.create(&it.path, it.data.as_ref(), it.acl.as_deref(), kind?);
+            made.map(Response::Create2)
+        }
+        Request::CreateTtl(it) => {
+            let made = txn.create(&it.path, it.data.as_ref(), it.acl.as_deref(), kind?);
             made.map(Response::Create2)
         }
         Request::Delete(it) => {
@@ -197,13 +182,11 @@ fn alone(
 /// What an operation of a multi makes, if it is a create. Here the flags decide, and hardly the
 /// operation.
 ///
-/// The inner error is the error of this operation. The outer one fails the whole request.
-fn in_multi(
-    op: &Request,
-    session: SessionId,
-) -> Result<Option<Result<Kind, ErrorCode>>, Unreadable> {
+/// The inner error is the error of this operation if it is a create. The outer one fails the whole
+/// request.
+fn in_multi(op: &Request, session: SessionId) -> Result<Result<Kind, ErrorCode>, Unreadable> {
     let Some((flags, ttl_ms, has_acl)) = of_create(op) else {
-        return Ok(None);
+        return Ok(Err(ErrorCode::MARSHALLING_ERROR));
     };
     let owner = match CreateMode::from_flags(flags, ttl_ms.unwrap_or(0)) {
         None if ttl_ms.is_some() => Err(ErrorCode::BAD_ARGUMENTS),
@@ -217,14 +200,12 @@ fn in_multi(
     };
     let mode = CreateMode::from_flags(flags, 0);
     let sequential = mode.is_some_and(CreateMode::is_sequential);
-    Ok(Some(owner.map(|owner| Kind { owner, sequential })))
+    Ok(owner.map(|owner| Kind { owner, sequential }))
 }
 
 /// Source: `EphemeralType.TTL.toEphemeralOwner`.
 fn ttl_owner(ms: i64) -> Result<Owner, ErrorCode> {
-    if (1..=CreateMode::MAX_TTL_MS).contains(&ms) {
-        Ok(Owner::Ttl { ms })
-    } else {
-        Err(ErrorCode::BAD_ARGUMENTS)
-    }
+    let is_valid = (1..=CreateMode::MAX_TTL_MS).contains(&ms);
+    let owner = is_valid.then_some(Owner::Ttl { ms });
+    owner.ok_or(ErrorCode::BAD_ARGUMENTS)
 }
