@@ -313,6 +313,7 @@ async fn a_multi_lock_that_waits_outlives_a_lease_that_is_renewed() {
     let held = soon(locks[1].lock()).await.unwrap();
     let waiting = tokio::spawn(async move { both.lock().await });
     until!(below(&server, "/b") == 2);
+    let first = other.get_children("/a").await.unwrap();
     refuse_proofs(&server, session);
     until_lease_ended(&one, &ahead).await;
     // It waits for a moment before it looks, and may look then at the end of a pause only.
@@ -323,6 +324,8 @@ async fn a_multi_lock_that_waits_outlives_a_lease_that_is_renewed() {
     held.release().await.unwrap();
     let both = soon(waiting).await.unwrap().unwrap();
     assert!(both.is_valid());
+    let path = both.guards()[0].path();
+    assert_eq!(path, format!("/a/{}", first[0]), "it has begun again");
     both.release().await.unwrap();
 }
 
