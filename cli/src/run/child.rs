@@ -15,8 +15,9 @@ use tokio::{
 };
 
 use super::{
+    message::Word,
     tree::{self, Ends, Handle, LOOK, Process, Signaller},
-    watchdog::{self, Watchdog, Word},
+    watchdog::{self, Watchdog},
 };
 use crate::{
     exit::{self, Failure},

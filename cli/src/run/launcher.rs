@@ -21,7 +21,7 @@ use rustix::{
     process::getppid,
 };
 
-use super::watchdog::{Word, receive_begin};
+use super::message::{Word, receive_begin};
 use crate::exit;
 
 /// The first argument of the process.

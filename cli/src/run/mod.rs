@@ -11,6 +11,7 @@ mod acquire;
 mod args;
 pub(crate) mod child;
 pub(crate) mod launcher;
+mod message;
 mod notify;
 mod once;
 mod tree;

@@ -16,11 +16,9 @@
 use std::{
     env,
     ffi::OsString,
-    fs,
-    io::{self, IoSlice, IoSliceMut},
-    mem::MaybeUninit,
+    fs, io,
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, OwnedFd},
         unix::{net, process::CommandExt as _},
     },
     path::PathBuf,
@@ -29,12 +27,7 @@ use std::{
 };
 
 use rustix::{
-    cmsg_space,
-    io::retry_on_intr,
-    net::{
-        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-        SendAncillaryMessage, SendFlags, Shutdown, recv, recvmsg, send, sendmsg, shutdown,
-    },
+    net::{SendFlags, Shutdown, send, shutdown},
     process::{Pid, Signal, getpid, kill_process},
     time::{ClockId, clock_gettime},
 };
@@ -47,6 +40,7 @@ use tokio::{
 
 use super::{
     launcher,
+    message::{Message, Word, receive_begin, send_begin, take},
     tree::{self, Ends, Handle, LOOK, Signaller},
 };
 use crate::{
@@ -66,53 +60,6 @@ const SHARED: &str = "shared";
 
 /// The longest pause between two looks whether processes that were killed have ended.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// A message in one of the directions, which the system keeps in one piece.
-pub(super) type Message = [u8; 8];
-
-/// What the watchdog tells.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Word {
-    /// The command has this process id.
-    Began(u32),
-    /// The command did not begin: the number of the system's error.
-    Failed(u32),
-    /// The command has ended with this status.
-    Ended(u32),
-}
-
-impl Word {
-    pub(super) fn failed(error: &io::Error) -> Self {
-        let number = error.raw_os_error().and_then(|it| u32::try_from(it).ok());
-        Self::Failed(number.unwrap_or(0))
-    }
-
-    pub(super) fn encode(self) -> Message {
-        let (kind, number) = match self {
-            Self::Began(pid) => (0, pid),
-            Self::Failed(error) => (1, error),
-            Self::Ended(status) => (2, status),
-        };
-        (kind << 32 | u64::from(number)).to_be_bytes()
-    }
-
-    fn decode(message: Message) -> Self {
-        let [.., kind, a, b, c, d] = message;
-        let number = u32::from_be_bytes([a, b, c, d]);
-        match kind {
-            0 => Self::Began(number),
-            1 => Self::Failed(number),
-            _ => Self::Ended(number),
-        }
-    }
-}
-
-/// A message that has come. `None` at the end of the connection.
-fn take(stream: &UnixStream) -> io::Result<Option<Message>> {
-    let mut message = [0; 8];
-    let (length, _) = retry_on_intr(|| recv(stream, &mut message, RecvFlags::DONTWAIT))?;
-    Ok((length == message.len()).then_some(message))
-}
 
 /// The next message. `None` at the end of the connection.
 ///
@@ -364,31 +311,4 @@ async fn all_ended(ends: &mut Ends, command: Option<Pid>) -> io::Result<()> {
             None => sleep(LOOK).await,
         }
     }
-}
-
-/// Lets the command begin, with this stdin.
-fn send_begin(stream: &UnixStream, message: Message, stdin: BorrowedFd<'_>) -> io::Result<()> {
-    let rights = [stdin];
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-    let mut with = SendAncillaryBuffer::new(&mut space);
-    with.push(SendAncillaryMessage::ScmRights(&rights));
-    let message = [IoSlice::new(&message)];
-    sendmsg(stream, &message, &mut with, SendFlags::empty())?;
-    Ok(())
-}
-
-/// Waits until the command may begin: the message, and its stdin. `None` if the other process is gone.
-pub(super) fn receive_begin(stream: &net::UnixStream) -> io::Result<Option<(Message, OwnedFd)>> {
-    let mut message = [0; 8];
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-    let mut with = RecvAncillaryBuffer::new(&mut space);
-    retry_on_intr(|| {
-        let mut buffers = [IoSliceMut::new(&mut message)];
-        recvmsg(stream, &mut buffers, &mut with, RecvFlags::CMSG_CLOEXEC)
-    })?;
-    let mut files = with.drain().filter_map(|it| match it {
-        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
-        _ => None,
-    });
-    Ok(files.next().map(|stdin| (message, stdin)))
 }

@@ -59,8 +59,10 @@ impl Encoded {
         Request::Multi(MultiRequest { ops }).into()
     }
 
-    /// Reads the node at this path, which is given in pieces, and leaves no watch: `exists`,
-    /// `getData`, `getChildren`, `getChildren2`. Unlike from a [`Request`], the path is copied once.
+    /// Reads the node at this path, which is given in pieces, and leaves no watch. The operation is
+    /// `exists`, `getData`, `getChildren` or `getChildren2`. Unlike from a [`Request`], the path is
+    /// copied once. For `lockkeeper-recipes`: users send a [`Request`].
+    #[doc(hidden)]
     #[must_use]
     pub fn read(op: OpCode, path: &[&str]) -> Self {
         let watch = false;
@@ -71,6 +73,7 @@ impl Encoded {
     }
 
     /// Deletes the node at this path, likewise.
+    #[doc(hidden)]
     #[must_use]
     pub fn delete(path: &[&str], version: Version) -> Self {
         Self::written(OpCode::DELETE, |writer| {
@@ -276,8 +279,8 @@ impl Asked {
     /// Whether the server may give this path to the node: the one that was asked for, and the
     /// number of a sequential node.
     ///
-    /// Source: `PrepRequestProcessor.java`, `%010d` of a number of any sign. It has ten digits, one
-    /// of which may be a minus sign instead, or more.
+    /// Source: `PrepRequestProcessor.java`, `%010d` of a number of any sign. It has at least ten
+    /// characters. The first one may be a minus sign.
     fn is(&self, path: &str) -> bool {
         let Self::Node {
             path: asked,

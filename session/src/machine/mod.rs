@@ -21,10 +21,17 @@
 //! | `lease` | until when the session lives for certain, and what proves it |
 //!
 //! Here are the doors of the machine. `router` says what a message, a change of the link, or a
-//! deadline means to each part, and what a reply is for. The parts share words only:
-//! `encoded` is a request, `kinds` are those of watches, `output` is what goes in and comes out,
-//! `config` has the settings, and the durations that follow from the session timeout; `metrics`,
-//! `rng`, `spare` are counters, seeded random choices, and the room that queues keep.
+//! deadline means to each part, and what a reply is for.
+//!
+//! All parts use these files:
+//!
+//! | file | what |
+//! |---|---|
+//! | `encoded` | a request, and what the machine must know of it later |
+//! | `kinds` | the kinds of watches, and the id of a listener |
+//! | `output` | what goes in, what comes out, and what waits to come out |
+//! | `config` | the settings, and the durations that follow from the session timeout |
+//! | `metrics`, `rng`, `spare` | counters; seeded random choices; the room that queues keep |
 //!
 //! Not here: sockets and tasks (`client`), records (`lockkeeper-proto`).
 
@@ -115,7 +122,8 @@ impl<T> Machine<T> {
         self.out.queue.pop_front()
     }
 
-    /// All that the world must know, oldest first.
+    /// All that the world must know, oldest first: for a caller that takes all at once. It is the
+    /// same as [`poll_output`](Self::poll_output) until that returns `None`.
     pub(crate) fn outputs(&mut self) -> &mut VecDeque<Output<T>> {
         &mut self.out.queue
     }

@@ -416,8 +416,8 @@ impl Link {
         Some(self.ping_due(self.connection()?, is_urgent))
     }
 
-    /// Ends a session of which no server was heard for too long, and a close that the server does
-    /// not confirm.
+    /// Ends a session when no server was heard for too long. Ends a close that the server does not
+    /// confirm.
     pub(crate) fn tick_session(&mut self, now: Instant) {
         let is_over = |deadline: Option<Instant>| deadline.is_some_and(|it| it <= now);
         match &self.stage {
@@ -479,7 +479,7 @@ impl Link {
     }
 }
 
-/// The earlier of two deadlines, of which the second one may be unset.
+/// The earlier of two deadlines. The second one may be unset.
 pub(crate) fn earlier(deadline: Instant, other: Option<Instant>) -> Instant {
     other.map_or(deadline, |other| deadline.min(other))
 }
