@@ -137,6 +137,11 @@ fn good(fact: &str) -> Record {
         let end = Asked(B, 0, CLOSE_SESSION);
         it.push((ms(2999), SECOND, What::Proposal(zxid(1, 40), end, ms(0))));
         it.push((ms(2999), SECOND, What::Commit(zxid(1, 40))));
+        // And it had logged a write, which the follower logs when it serves.
+        let write = Asked(D, 50, 5);
+        it.push((ms(2999), SECOND, What::Proposal(zxid(1, 41), write, ms(0))));
+        it.push((ms(2999), SECOND, What::Commit(zxid(1, 41))));
+        it.push((ms(3001), SECOND, What::Ack(zxid(1, 41))));
     }
     for (at, counter, session) in [(4200, 1, B), (4205, 2, C), (4210, 3, D)] {
         commit(

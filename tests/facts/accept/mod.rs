@@ -105,6 +105,8 @@ struct Proposal {
     asked: Asked,
     timeout: Duration,
     acked: Option<Place>,
+    /// To the leader that proposed it. A later one replays what it has in its log.
+    acked_to_its_leader: Option<Place>,
 }
 
 #[derive(Debug, Default)]
@@ -188,6 +190,7 @@ impl World {
                     asked,
                     timeout,
                     acked: None,
+                    acked_to_its_leader: None,
                 });
                 self.by_request.entry(asked.key()).or_insert(zxid);
             }
@@ -195,6 +198,9 @@ impl World {
                 link.unacked.retain(|it, _| *it > zxid);
                 if let Some(proposal) = self.proposals.get_mut(&zxid) {
                     proposal.acked.get_or_insert(now);
+                    if link.epoch == Some(zxid >> 32) {
+                        proposal.acked_to_its_leader.get_or_insert(now);
+                    }
                 }
             }
             What::Commit(zxid) => drop(link.commits.insert(zxid, now)),

@@ -392,12 +392,12 @@ impl World {
                 self.demand(f7, is_done, answered, how);
             }
         }
-        // After a new leader serves, nothing of a former one is acknowledged any more.
+        // After a new leader serves, nothing is acknowledged to a former one any more.
         for (epoch, (.., serves)) in &self.epochs {
             let Some(serves) = serves else { continue };
             for (_, it) in self.proposals.range(..epoch << 32) {
-                let is_before = it.acked.is_none_or(|at| at <= *serves);
-                let how = "a write of a former leader was acknowledged";
+                let is_before = it.acked_to_its_leader.is_none_or(|at| at <= *serves);
+                let how = "a write was acknowledged to a former leader";
                 self.demand(("F6", Of::Session(it.asked.0)), is_before, it.first, how);
             }
         }
