@@ -306,6 +306,7 @@ impl Drop for Driver {
         self.say_goodbye();
         let background = self.shared.act(|core| {
             core.machine.abort();
+            core.is_driven = false;
             mem::take(&mut core.background)
         });
         // Dropped after the lock was released: a background future takes the lock in its own drop.

@@ -93,6 +93,8 @@ pub(crate) struct Core {
     /// Wakes the driver, until it was woken. The driver puts it here when it looks for work, under
     /// the same lock: so no work is left unseen, and a burst of work wakes it once.
     pub(crate) driver: Option<Waker>,
+    /// Whether the driver lives. It alone delivers then, so that callers are told in order.
+    pub(crate) is_driven: bool,
     pub(crate) machine: Machine<ReplySender>,
     pub(crate) clock: Clock,
     /// Whether the session is being given up. The machine may not know it yet, see
@@ -126,6 +128,7 @@ impl Shared {
     ) -> Arc<Self> {
         let core = Core {
             driver: None,
+            is_driven: true,
             machine: Machine::new(config, clock.now()),
             clock,
             is_closing: false,
@@ -167,8 +170,8 @@ impl Shared {
         extension
     }
 
-    /// Lets `act` change the machine, and wakes the driver. When the machine has ended there is no
-    /// driver, and this method delivers the replies itself.
+    /// Lets `act` change the machine, and wakes the driver. When there is no driver any more, this
+    /// method delivers the replies itself.
     pub(crate) fn act<R>(&self, act: impl FnOnce(&mut Core) -> R) -> R {
         let mut core = self.lock();
         let result = act(&mut core);
@@ -179,7 +182,7 @@ impl Shared {
     /// What follows each `act`. It is not generic, so that it is compiled once and not for each
     /// caller.
     pub(crate) fn acted(&self, mut core: MutexGuard<'_, Core>) {
-        if core.machine.link().is_ended() {
+        if !core.is_driven {
             let outputs = mem::take(core.machine.outputs());
             let now = core.clock.now();
             let woken = core.woken(now);
@@ -239,7 +242,6 @@ impl Shared {
                 queue.push(notice);
             }
             Output::State(snapshot) => {
-                // `act` may deliver the last state while the driver still delivers older ones.
                 let is_last = snapshot.state.is_final();
                 self.snapshot.set(snapshot, is_last);
             }

@@ -2,29 +2,28 @@
 
 use std::{
     io,
-    pin::{Pin, pin},
+    pin::pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
-    task::{Context, Poll},
+    task::{Context, Wake, Waker},
     thread,
     time::Duration,
 };
 
-use lockkeeper_proto::{CreateMode, OpCode, Version};
+use lockkeeper_proto::{AddWatchMode, CreateMode, EventType, OpCode, Version};
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::{Client, Connector, Effect, Error, ErrorKind, Peer, State, Transport};
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-    runtime::Runtime,
+use lockkeeper_session::{
+    self as session, Client, Connector, Effect, Error, ErrorKind, State, Transport, WatchNotice,
 };
+use lockkeeper_test_support::scripted::{Peer, event, sound};
+use tokio::runtime::Runtime;
 
 use super::{
-    servers::{client, follow, server},
-    waiting::{poll_once, soon, until},
+    servers::{client, server},
+    waiting::{soon, until},
 };
 
 #[tokio::test]
@@ -78,71 +77,59 @@ async fn closing_waits_for_pending_requests_and_for_the_server() {
     drop(other);
 }
 
-/// A stream whose drop closes a client. The client's task drops it between two of its steps: it has
-/// taken a state from the machine, and has not delivered it.
-struct Closing {
-    stream: TcpStream,
-    client: Arc<Mutex<Option<Client>>>,
-}
+/// Closes its client when it is woken.
+struct Closing(Mutex<Option<Client>>);
 
-impl AsyncRead for Closing {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, into)
+impl Wake for Closing {
+    fn wake(self: Arc<Self>) {
+        self.0.lock().unwrap().take();
     }
 }
 
-impl AsyncWrite for Closing {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        if let Some(client) = self.client.lock().unwrap().take() {
-            assert_eq!(poll_once(pin!(client.close())), Some(()));
-        }
-    }
-}
-
-/// Regression: the client's task had taken `Suspended` from the machine, and delivered it after the
-/// task that closes had delivered `Closed`. `close` waited for ever.
+/// Regression: the client's task had taken two events and the state `Suspended` from the machine.
+/// Whom it told of the first one closed the client, and told the others of that: the second event
+/// was lost, and `Suspended` came behind `Closed`, so that `close` waited for ever.
 #[tokio::test]
-async fn closing_while_the_clients_task_delivers_a_state_ends() {
-    let server = server().await;
-    let slot = Arc::new(Mutex::new(None::<Client>));
-    let in_connector = slot.clone();
-    let connector = Connector::new(move |endpoint| {
-        let client = in_connector.clone();
+async fn closing_while_the_clients_task_delivers_loses_nothing_and_ends() {
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let near = Mutex::new(Some(near));
+    let connector = Connector::new(move |_| {
+        let near = near.lock().unwrap().take();
         Box::pin(async move {
-            let stream = TcpStream::connect((&*endpoint.host, endpoint.port)).await?;
-            Ok(Box::new(Closing { stream, client }) as Box<dyn Transport>)
+            let stream = near.ok_or(io::ErrorKind::ConnectionRefused)?;
+            Ok(Box::new(stream) as Box<dyn Transport>)
         })
     });
-    let builder = super::servers::builder(&server).connector(connector);
+    let serve = tokio::spawn(async move {
+        let mut peer = Peer::over(far);
+        assert!(peer.handshake().await);
+        for _ in 0..2 {
+            let (xid, request) = peer.request().await.unwrap();
+            peer.answer(xid, &sound(&request)).await;
+        }
+        peer
+    });
+    let builder = Client::builder("memory:1").unwrap().connector(connector);
     let client = soon(builder.connect()).await.unwrap();
-    *slot.lock().unwrap() = Some(client.clone());
-    client.move_to_next_server();
-    follow(&client, |now| now.state != State::Connected).await;
-    assert!(slot.lock().unwrap().is_none());
-    soon(client.clone().close()).await;
-    assert_eq!(client.snapshot().state, State::Closed);
+    let add = || client.add_watch("/a", AddWatchMode::PERSISTENT);
+    let mut first = soon(add()).await.unwrap();
+    let mut second = soon(add()).await.unwrap();
+    let mut peer = soon(serve).await.unwrap();
+    let weak = client.raw().downgrade();
+    let closing = Waker::from(Arc::new(Closing(Mutex::new(Some(client)))));
+    let polled = pin!(first.next()).poll(&mut Context::from_waker(&closing));
+    assert!(polled.is_pending());
+    peer.send(&event(EventType::NODE_DATA_CHANGED, "/a")).await;
+    drop(peer);
+    for watcher in [&mut second, &mut first] {
+        let told = soon(watcher.next()).await.unwrap();
+        assert!(matches!(told, Ok(WatchNotice::Event(_))));
+        let told = soon(watcher.next()).await.unwrap();
+        assert_eq!(told, Err(ErrorKind::Closed.into()));
+        assert!(soon(watcher.next()).await.is_none());
+    }
+    soon(weak.clone().close()).await;
+    assert_eq!(weak.snapshot().state, State::Closed);
 }
 
 /// The server and the client's driver each have their own runtime. The users of the client are
@@ -200,7 +187,7 @@ fn waiting_callers_get_an_error_when_the_drivers_runtime_is_dropped() {
         ..
     } = apart;
     drop(drivers);
-    let unknown = Error::new(ErrorKind::Closed, Peer::default(), Effect::Unknown);
+    let unknown = Error::new(ErrorKind::Closed, session::Peer::default(), Effect::Unknown);
     assert_eq!(waiting.join().unwrap().unwrap_err(), unknown);
     let closed = Error::from(ErrorKind::Closed);
     assert_eq!(watching.join().unwrap().unwrap_err(), closed);

@@ -61,13 +61,9 @@ impl<T> Teller<T> {
         }
     }
 
-    /// Sets the value, unless it changes no more. With `is_last`, this is the last change.
+    /// Sets the value. With `is_last`, this is the last change.
     pub fn set(&self, value: T, is_last: bool) {
-        self.change(|newest| {
-            if !newest.is_last {
-                (newest.value, newest.is_last) = (value, is_last);
-            }
-        });
+        self.change(|newest| (newest.value, newest.is_last) = (value, is_last));
     }
 
     fn change(&self, change: impl FnOnce(&mut Newest<T>)) {
