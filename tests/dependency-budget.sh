@@ -7,7 +7,8 @@
 #   - None is a proc-macro, because a proc-macro brings syn and its compile time.
 #   - None except libc has a build script, because a build script runs with the permissions of the user who builds.
 #   - None is another ZooKeeper client, because this client implements the protocol itself.
-# It also compares what each optional feature adds with a list.
+# It also compares what each optional feature adds with a list, and checks that the lock file of fuzz/, which is a workspace of
+# its own, is up to date.
 # Prints the crates and their count, and fails with a list of all broken rules. Other platforms link other system crates,
 # and are not checked.
 set -euo pipefail
@@ -22,6 +23,7 @@ tree=$(cargo tree --locked -p lockkeeper -e normal --prefix none --target "$TARG
 metadata=$(mktemp)
 trap 'rm -f "$metadata"' EXIT
 cargo metadata --locked --format-version 1 --filter-platform "$TARGET" >"$metadata"
+cargo tree --quiet --locked --manifest-path fuzz/Cargo.toml --target "$TARGET" >/dev/null
 
 MOST=$MOST METADATA=$metadata TREE=$tree python3 - <<'PYTHON'
 import json, os, sys

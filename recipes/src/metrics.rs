@@ -5,7 +5,6 @@
 //! Not here: log lines (`guard::lock_guard`).
 
 use std::{
-    iter::Sum,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -32,12 +31,6 @@ macro_rules! lock_metrics {
         }
 
         impl LockMetrics {
-            fn merge(&mut self, other: &Self) {
-                $(self.$counter = self.$counter.saturating_add(other.$counter);)*
-                $(self.$gauge = self.$gauge.saturating_add(other.$gauge);)*
-                $(self.$duration.merge(&other.$duration);)*
-            }
-
             /// The numbers that only grow, each with its name for an exporter.
             #[must_use]
             pub fn counters(&self) -> [(&'static str, u64); [$(stringify!($counter)),*].len()] {
@@ -151,16 +144,6 @@ lock_metrics! {
         /// The time from the event that the contender just ahead is gone to the grant. No contender
         /// holds the lock meanwhile.
         hand_over,
-    }
-}
-
-/// The numbers of several locks together.
-impl Sum for LockMetrics {
-    fn sum<I: Iterator<Item = Self>>(locks: I) -> Self {
-        locks.fold(Self::default(), |mut sum, lock| {
-            sum.merge(&lock);
-            sum
-        })
     }
 }
 

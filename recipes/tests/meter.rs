@@ -1,4 +1,4 @@
-//! One meter for many locks: what it counts, how numbers add up, and what the crate `metrics` is
+//! One meter for many locks: what it counts, and what the crate `metrics` is
 //! told.
 //!
 //! Not here: what each number means (`holds`, `releases`).
@@ -8,11 +8,10 @@ mod support;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex as StdMutex},
-    time::Duration,
 };
 
 use lockkeeper_recipes::{
-    Election, LockMeter, LockMetrics, Mutex, PlainMutex, ReentrantMutex, RwLock, Semaphore,
+    Election, LockMeter, Mutex, PlainMutex, ReentrantMutex, RwLock, Semaphore,
 };
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
@@ -83,33 +82,6 @@ async fn an_attempt_waits_until_it_is_granted_or_dropped() {
     assert_eq!(now(), (0, 1));
     drop(held);
     assert_eq!(now(), (0, 0));
-}
-
-#[tokio::test]
-async fn the_numbers_of_several_locks_add_up() {
-    let server = server().await;
-    let client = client(&server).await;
-    let meters = ["1", "2"].map(LockMeter::new);
-    let [one, two] = meters.each_ref().map(|meter| {
-        let mutex = Mutex::new(&client, "/m").unwrap();
-        mutex.with_meter(meter)
-    });
-    one.lock().await.unwrap().release().await.unwrap();
-    let held = two.lock().await.unwrap();
-    assert!(two.lock_timeout(Duration::from_millis(20)).await.is_err());
-    let both = meters.each_ref().map(LockMeter::metrics);
-    let sum: LockMetrics = both.iter().cloned().sum();
-    for (index, (name, number)) in sum.counters().into_iter().enumerate() {
-        let parts = both.iter().map(|lock| lock.counters()[index].1);
-        assert_eq!(number, parts.sum::<u64>(), "{name}");
-    }
-    assert_eq!((sum.acquired, sum.given_up, sum.held), (2, 1, 1));
-    assert_eq!((sum.wait.count(), sum.hold.count()), (2, 1));
-    assert_eq!(
-        sum.wait.total(),
-        both[0].wait.total() + both[1].wait.total()
-    );
-    drop(held);
 }
 
 /// What a recorder of the crate `metrics` was told, by name and labels.

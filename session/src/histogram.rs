@@ -37,14 +37,6 @@ impl DurationHistogram {
         self.total = self.total.saturating_add(duration);
     }
 
-    /// Adds all durations of another histogram, for example of another client.
-    pub fn merge(&mut self, other: &Self) {
-        for (count, more) in self.counts.iter_mut().zip(other.counts) {
-            *count = count.saturating_add(more);
-        }
-        self.total = self.total.saturating_add(other.total);
-    }
-
     /// Returns the number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {

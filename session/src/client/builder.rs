@@ -18,7 +18,7 @@ use super::{
     task::{Task, is_in_runtime},
 };
 use crate::{
-    ConnectString, Error, LeasePolicy, OnExpiry, Snapshot,
+    ConnectString, Error, LeasePolicy, Snapshot,
     machine::{Auth, Config, sasl::Authenticator},
 };
 
@@ -99,12 +99,6 @@ impl Builder {
     /// Default: the negotiated session timeout.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.request_timeout = Some(timeout);
-        self
-    }
-
-    /// Sets what the client does when its session expires. Default: it starts a new session.
-    pub fn on_expiry(mut self, on_expiry: OnExpiry) -> Self {
-        self.config.on_expiry = on_expiry;
         self
     }
 

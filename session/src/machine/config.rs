@@ -8,17 +8,6 @@ use lockkeeper_proto::frame;
 use super::sasl::Authenticator;
 use crate::{ConnectString, Endpoint};
 
-/// What the client does when its session expires.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum OnExpiry {
-    /// It goes on with a new session. Requests, watches and locks of the old one end with an error.
-    #[default]
-    NewSession,
-    /// It ends.
-    End,
-}
-
 /// The settings of a session.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -39,8 +28,6 @@ pub struct Config {
     /// identities. Otherwise they do not wait, and those under way when it refuses an identity fail
     /// with a lost connection.
     pub requests_wait_for_identities: bool,
-    /// What the client does when its session expires.
-    pub on_expiry: OnExpiry,
     /// The longest request, in bytes: `jute.maxbuffer` of the servers. Default
     /// [`frame::SERVER_LIMIT`].
     pub max_request: usize,
@@ -92,7 +79,6 @@ impl Config {
             server_timeout: None,
             request_timeout: None,
             requests_wait_for_identities: false,
-            on_expiry: OnExpiry::NewSession,
             max_request: frame::SERVER_LIMIT,
             max_outstanding: 1 << 16,
             max_queued_bytes: 16 << 20,

@@ -54,7 +54,7 @@ use std::{collections::VecDeque, fmt, time::Instant};
 pub use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{OpCode, Request, WatcherType, Xid, records::Empty};
 
-pub use config::{Auth, Config, LeasePolicy, OnExpiry};
+pub use config::{Auth, Config, LeasePolicy};
 #[doc(hidden)]
 pub use encoded::Asked;
 pub use encoded::Encoded;

@@ -111,8 +111,7 @@ pub enum State {
     /// The connection is lost. The session lives until the servers expire it. Watches report
     /// nothing, and locks are in doubt.
     Suspended,
-    /// The session has expired, and its ephemeral nodes are gone. `Connecting` follows, or `Closed`
-    /// if the client ends with its session: see [`OnExpiry`](crate::OnExpiry).
+    /// The session has expired, and its ephemeral nodes are gone. `Connecting` follows.
     Expired,
     /// Authentication failed. The client has ended.
     AuthFailed,

@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use lockkeeper_proto::SessionId;
-use lockkeeper_session::{
-    Cause, Client, Effect, Error, ErrorKind, OnExpiry, Peer as Named, Snapshot, State,
-};
+use lockkeeper_session::{Cause, Client, ErrorKind};
 use tokio::time::Instant;
 
 use super::{
-    scripted::{ID, Peer, Server, greeting},
+    scripted::{Peer, Server},
     unreachable_because,
     waiting::soon,
 };
@@ -45,36 +42,6 @@ async fn a_server_that_is_not_zookeeper_is_quoted_immediately() {
             Cause::NotZooKeeper(said.into())
         );
     }
-}
-
-/// In an earlier version, closing a client that had ended with its session never returned.
-#[tokio::test]
-async fn a_client_that_ends_with_its_session_can_be_closed() {
-    let server = Server::start(|number, mut peer| async move {
-        if number == 0 {
-            peer.handshake().await;
-            peer.request().await;
-        } else {
-            peer.hear_handshake().await;
-            peer.send(&greeting(0, SessionId::NONE, &[0; 16])).await;
-        }
-        peer.close().await;
-    })
-    .await;
-    let builder = Client::builder(&server.connect_string()).unwrap();
-    let client = builder.on_expiry(OnExpiry::End).connect().await.unwrap();
-    let mut snapshots = client.snapshots();
-    assert!(soon(client.get_data("/a")).await.is_err());
-    let expired = |now: &Snapshot| now.state == State::Closed;
-    soon(snapshots.wait_for(expired)).await.unwrap();
-    let named = Named {
-        server: Some(std::sync::Arc::new(server.address.into())),
-        session: ID,
-    };
-    let over = Error::new(ErrorKind::SessionExpired, named, Effect::NotApplied);
-    assert_eq!(soon(client.get_data("/a")).await.unwrap_err(), over);
-    assert_eq!(server.connections(), 2);
-    soon(client.close()).await;
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ use lockkeeper_proto::{
 use super::script::request;
 use crate::script::Script;
 use lockkeeper_session::{
-    Config, Effect, Error, ErrorKind, LeasePolicy, OnExpiry, State,
+    Config, Effect, Error, ErrorKind, LeasePolicy, State,
     machine::{Auth, Input, Machine, Output, RequestOptions, WatchId},
 };
 
@@ -447,9 +447,6 @@ fn config(script: &mut Script<'_>) -> Config {
         _ => u64::MAX,
     });
     config.max_outstanding = OUTSTANDING;
-    if choice & 16 != 0 {
-        config.on_expiry = OnExpiry::End;
-    }
     if choice & 32 != 0 {
         config.max_request = 120;
     }

@@ -107,9 +107,6 @@ impl Link {
             // Some servers create a new session in place of the one that is gone. The connection
             // goes on with it.
             self.expire(now, Some(endpoint));
-            if self.ended().is_some() {
-                return self.changes.push_back(Change::Disconnect);
-            }
         }
         let (granted, margin) = (timeout, self.config.lease.margin(timeout));
         if margin >= granted {

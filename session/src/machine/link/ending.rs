@@ -13,9 +13,7 @@ use std::{
 use lockkeeper_proto::SessionId;
 
 use super::{Change, Connection, Link, Session, Stage, State};
-use crate::{
-    AuthFailure, Cause, Effect, Endpoint, Error, ErrorKind, Lost, Peer, machine::config::OnExpiry,
-};
+use crate::{AuthFailure, Cause, Effect, Endpoint, Error, ErrorKind, Lost, Peer};
 
 impl Link {
     /// The transport says that the connection is gone.
@@ -91,7 +89,7 @@ impl Link {
     }
 
     /// The session is over. `server` has said so, or the client's clock if there is no server. The
-    /// link goes on with a new session, or ends.
+    /// link goes on with a new session.
     pub(super) fn expire(&mut self, now: Instant, server: Option<Arc<Endpoint>>) {
         let session = self.session.id();
         match self.servers.end_outage(now) {
@@ -103,14 +101,8 @@ impl Link {
         let error = Error::expired(Peer { server, session });
         self.session = Session::none(&self.config);
         self.report(State::Expired);
-        self.changes.push_back(Change::SessionOver(error.clone()));
-        match self.config.on_expiry {
-            OnExpiry::NewSession => self.report(State::Connecting),
-            OnExpiry::End => {
-                self.stage = Stage::Ended(error);
-                self.report(State::Closed);
-            }
-        }
+        self.changes.push_back(Change::SessionOver(error));
+        self.report(State::Connecting);
     }
 
     /// Begins a clean close. Returns whether the end of the session is to be requested; otherwise

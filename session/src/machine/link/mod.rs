@@ -6,7 +6,7 @@
 //!   Paused ────────────► Trying ─────────────────────────────► Open
 //!     ▲                     │                                    │
 //!     └─────────────────────┴─────────── connection lost ────────┘
-//!   any of them ── close, refused authentication, expiry with OnExpiry::End ──► Ended
+//!   any of them ── close, refused authentication ──► Ended
 //! ```
 //!
 //! The link knows no request and no watch. What others must do or hear is a [`Change`]; they take

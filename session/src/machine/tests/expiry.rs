@@ -7,7 +7,7 @@ use super::{
     pair::{ID, PASSWORD, Pair, SECOND, TIMEOUT},
     requests::{delete, expired, get, granted, sync},
 };
-use crate::{OnExpiry, State, machine::Output};
+use crate::{State, machine::Output};
 
 fn is_disconnect(output: &Output<u32>) -> bool {
     matches!(output, Output::Disconnect)
@@ -121,36 +121,4 @@ fn a_pending_attempt_is_given_up_when_the_session_expires() {
     assert!(is_disconnect(&pair.outputs[0]));
     assert!(matches!(pair.outputs[1], Output::Connect(_)));
     assert_eq!(pair.stand().session_id, SessionId::NONE);
-}
-
-#[test]
-fn a_client_may_end_with_its_session() {
-    for other_session in [true, false] {
-        let mut pair = Pair::connected(|config| config.on_expiry = OnExpiry::End);
-        pair.cut();
-        let waiting = pair.submit(sync("/"));
-        pair.reach();
-        pair.outputs.clear();
-        if other_session {
-            pair.accept(SessionId(0x200), TIMEOUT);
-        } else {
-            pair.refuse_session();
-        }
-        assert!(pair.outputs.iter().any(is_disconnect));
-        assert_eq!(pair.states(), [State::Expired, State::Closed]);
-        assert!(pair.machine.link().state().is_final());
-        assert!(pair.machine.link().is_ended());
-        assert_eq!(pair.machine.next_deadline(), None);
-        let over = expired();
-        assert_eq!(pair.error(waiting), over);
-        let late = pair.submit(sync("/"));
-        assert_eq!(pair.error(late), over);
-        let watches = pair.machine.watch_nodes(["/a"]);
-        pair.pump();
-        assert_eq!(pair.fired(), [(watches[0], Err(over))]);
-        pair.machine.close(pair.now);
-        pair.machine.abort();
-        pair.pump();
-        assert_eq!(pair.states(), []);
-    }
 }
