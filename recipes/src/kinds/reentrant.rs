@@ -8,15 +8,12 @@
 use std::{
     collections::HashMap,
     ops::Deref,
-    sync::{
-        Arc, Mutex as StdMutex, MutexGuard as StdGuard, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex as StdMutex, MutexGuard as StdGuard, PoisonError, Weak},
     time::Duration,
 };
 
 use lockkeeper_proto::path::PathError;
-use lockkeeper_session::{Client, sync::Notify};
+use lockkeeper_session::{Client, sync::AsyncMutex};
 
 use crate::{backoff::timeout, error::LockError, guard::Guard, kinds::mutex::Mutex};
 
@@ -36,44 +33,10 @@ pub struct ReentrantMutex {
 #[derive(Debug, Default)]
 struct Owner {
     /// Locked by the call that acquires the lock for the owner.
-    acquiring: Gate,
+    acquiring: AsyncMutex<()>,
     /// The hold, if there is one. Locked while a call looks at the guard. So the look does not
     /// count as a guard of the owner.
     hold: StdMutex<Weak<Guard>>,
-}
-
-/// Lets one call in at a time.
-#[derive(Debug, Default)]
-struct Gate {
-    is_taken: AtomicBool,
-    left: Notify,
-}
-
-/// A call that is in. Dropping it lets the others try.
-struct Inside<'a>(&'a Gate);
-
-impl Gate {
-    async fn enter(&self) -> Inside<'_> {
-        loop {
-            let left = self.left.notified();
-            match self.try_enter() {
-                Some(inside) => return inside,
-                None => left.await,
-            }
-        }
-    }
-
-    fn try_enter(&self) -> Option<Inside<'_>> {
-        let was_taken = self.is_taken.swap(true, Ordering::AcqRel);
-        (!was_taken).then(|| Inside(self))
-    }
-}
-
-impl Drop for Inside<'_> {
-    fn drop(&mut self) {
-        self.0.is_taken.store(false, Ordering::Release);
-        self.0.left.notify_waiters();
-    }
 }
 
 impl Owner {
@@ -123,7 +86,7 @@ impl ReentrantMutex {
     /// As [`Mutex::lock`].
     pub async fn lock(&self, owner: &str) -> Result<ReentrantGuard, LockError> {
         let slot = self.slot(owner);
-        let _acquiring = slot.acquiring.enter().await;
+        let _acquiring = slot.acquiring.lock().await;
         match slot.again() {
             Some(again) => again,
             None => Ok(slot.begin(self.mutex.lock().await?)),
@@ -167,7 +130,7 @@ impl ReentrantMutex {
     pub async fn try_lock(&self, owner: &str) -> Result<Option<ReentrantGuard>, LockError> {
         let slot = self.slot(owner);
         // Another call is acquiring the lock for this owner, and does not have it yet.
-        let Some(_acquiring) = slot.acquiring.try_enter() else {
+        let Ok(_acquiring) = slot.acquiring.try_lock() else {
             return Ok(None);
         };
         match slot.again() {

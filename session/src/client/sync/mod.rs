@@ -19,7 +19,7 @@ pub mod select;
 
 use std::{future::Future, pin::Pin};
 
-pub use tokio::sync::{Notify, oneshot};
+pub use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot};
 
 /// A future behind a pointer: its type does not appear in the futures that wait for it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

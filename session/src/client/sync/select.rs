@@ -1,30 +1,15 @@
 //! The first of two futures.
 
-use std::{
-    future::{Future, poll_fn},
-    pin::pin,
-    task::Poll,
-};
+use std::{future::Future, pin::pin};
 
-/// The output of the one that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::exhaustive_enums, reason = "there are two")]
-pub enum Either<A, B> {
-    /// The first one has ended.
-    Left(A),
-    /// The second one has ended.
-    Right(B),
-}
+use futures::future;
+pub use futures::future::Either;
 
 /// Waits for the future that ends first, and drops the other one. The first one is polled first, so
 /// it wins if both have ended.
 pub async fn select<A: Future, B: Future>(first: A, second: B) -> Either<A::Output, B::Output> {
-    let (mut first, mut second) = (pin!(first), pin!(second));
-    poll_fn(|cx| {
-        if let Poll::Ready(output) = first.as_mut().poll(cx) {
-            return Poll::Ready(Either::Left(output));
-        }
-        second.as_mut().poll(cx).map(Either::Right)
-    })
-    .await
+    match future::select(pin!(first), pin!(second)).await {
+        Either::Left((output, _)) => Either::Left(output),
+        Either::Right((output, _)) => Either::Right(output),
+    }
 }
