@@ -4,9 +4,17 @@
 //! Not here: how long an attempt may take and which server is next. The machine drops an attempt
 //! that takes too long.
 
-use std::{fmt, future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    io,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
-use futures::future::select_all;
 use tokio::time::sleep;
 
 use super::{
@@ -180,8 +188,8 @@ where
         if attempts.is_empty() {
             return Err(failure);
         }
-        let ended = select_all(attempts.iter_mut().map(|(_, attempt)| attempt));
-        let (ended, index, _) = if rest.len() == 0 {
+        let ended = first_to_end(&mut attempts);
+        let (address, ended) = if rest.len() == 0 {
             ended.await
         } else {
             match select(ended, sleep(STAGGER)).await {
@@ -189,7 +197,6 @@ where
                 Either::Right(()) => continue,
             }
         };
-        let (address, _) = attempts.swap_remove(index);
         match ended {
             Ok(connection) => return Ok(connection),
             Err(error) if several => {
@@ -198,6 +205,23 @@ where
             Err(error) => failure = error,
         }
     }
+}
+
+/// The first attempt to end, which is taken out. There are few, so each is polled.
+async fn first_to_end<A, F: Future>(attempts: &mut Vec<(A, Pin<Box<F>>)>) -> (A, F::Output) {
+    poll_fn(|cx| {
+        let ended = attempts.iter_mut().enumerate().find_map(|(at, attempt)| {
+            match attempt.1.as_mut().poll(cx) {
+                Poll::Ready(output) => Some((at, output)),
+                Poll::Pending => None,
+            }
+        });
+        match ended {
+            Some((at, output)) => Poll::Ready((attempts.swap_remove(at).0, output)),
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 #[cfg(test)]
