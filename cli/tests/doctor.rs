@@ -58,7 +58,7 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
     let closed = free.local_addr().unwrap().to_string();
     drop(free);
     let sick = doctor(&format!("{},{closed}", arm.connect)).ends(1);
-    let problem = format!("problems: 1\n- {closed}: ");
+    let problem = format!("(os error 111)\n\nproblems: 1\n- {closed}: ");
     let cure = "\n  start the server, or correct the port\n";
     sick.shows(&problem).shows(cure);
     doctor(&closed).ends(69);

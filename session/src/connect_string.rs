@@ -113,10 +113,7 @@ fn parse(text: &str) -> Result<ConnectString, String> {
         return Err(format!("leave out {scheme}://; {FORMAT}"));
     }
     let meant = text.trim_end_matches('/');
-    let (hosts, chroot) = match meant.find('/') {
-        Some(slash) => meant.split_at(slash),
-        None => (meant, path::ROOT),
-    };
+    let (hosts, chroot) = meant.split_at(meant.find('/').unwrap_or(meant.len()));
     // A name may contain a comma. But it is in a chroot only where somebody gave each server its
     // own, as other services want it, and this client would lock below another node than its peers.
     if let Some((first, _)) = chroot.split_once(',') {
@@ -129,12 +126,12 @@ fn parse(text: &str) -> Result<ConnectString, String> {
             hosts.join(",")
         ));
     }
-    path::check(chroot).map_err(|error| format!("chroot {chroot:?}: {}", error.problem()))?;
-    let chroot = (chroot != path::ROOT).then(|| chroot.to_owned());
-    let mut endpoints = Vec::new();
-    for host in hosts.split(',') {
-        endpoints.push(parse_endpoint(host)?);
+    if !chroot.is_empty() {
+        path::check(chroot).map_err(|error| format!("chroot {chroot:?}: {}", error.problem()))?;
     }
+    let chroot = (!chroot.is_empty()).then(|| chroot.to_owned());
+    let endpoints = hosts.split(',').map(parse_endpoint);
+    let endpoints = endpoints.collect::<Result<_, _>>()?;
     Ok(ConnectString { endpoints, chroot })
 }
 
@@ -151,12 +148,12 @@ fn parse_endpoint(text: &str) -> Result<Endpoint, String> {
         (port.matches(':').count() <= 1).then_some((host, port))
     };
     let (host, port) = parts.ok_or_else(|| {
-        format!("{text:?} is not a host and a port; write an IPv6 address as [::1]:2181")
+        format!("{text:?} is not a host and a port; {FORMAT}, with [::1]:2181 for IPv6")
     })?;
     if host.is_empty() {
         return Err(format!("a host is missing; {FORMAT}"));
     }
-    let forbidden = |c: &char| c.is_whitespace() || c.is_control() || matches!(c, '[' | ']');
+    let forbidden = |c: &char| c.is_whitespace() || c.is_control() || matches!(c, '[' | ']' | ';');
     if let Some(c) = host.chars().find(forbidden) {
         return Err(format!("host {host:?} contains the character {c:?}"));
     }
@@ -223,9 +220,12 @@ mod tests {
             ("zk:", r#"port "" is not"#),
             ("zk:0", r#"port "0" is not"#),
             ("zk:65536", r#"port "65536" is not"#),
-            ("::1", "as [::1]:2181"),
-            ("[::1", "as [::1]:2181"),
-            ("[::1]2181", "as [::1]:2181"),
+            ("::1", "with [::1]:2181"),
+            ("[::1", "with [::1]:2181"),
+            ("[::1]2181", "with [::1]:2181"),
+            ("a:1 b:1", "the format is host:port,host:port"),
+            ("a:1;b:1", "the format is host:port,host:port"),
+            ("a;b", "character ';'"),
             ("a b:1", "character ' '"),
             ("[[::1]:1", "character '['"),
             ("zk]:1", "character ']'"),

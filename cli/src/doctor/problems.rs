@@ -155,7 +155,7 @@ fn cure_of(error: &str) -> &'static str {
     ];
     let known = cures.iter().find(|(part, _)| error.contains(part));
     known.map_or(
-        "look whether the server is up, and at the network",
+        "look whether the server is up, at the port, and at the network",
         |(_, cure)| cure,
     )
 }

@@ -81,7 +81,7 @@ fn row((name, value): (&String, &Value)) -> Option<[String; 2]> {
         },
     };
     let name = name.trim_end_matches("_ms").replace('_', " ");
-    Some([format!("  {name}"), text::harmless(&text)])
+    (!text.is_empty()).then(|| [format!("  {name}"), text::harmless(&text)])
 }
 
 /// One object in one line.

@@ -174,7 +174,7 @@ pub(crate) struct RmArgs {
         children                    a child was created or deleted\n  \
         missed                      events may be missing here, for example because\n                              \
         there was no connection\n\n\
-        The servers must be ZooKeeper 3.6 or later.\n\n\
+        The servers must be ZooKeeper 3.6 or later. An expired session ends the command: status 69.\n\n\
         Example:\n  lockkeeper watch --recursive /app"
 )]
 pub(crate) struct WatchArgs {

@@ -185,7 +185,7 @@ impl Hold {
 /// the same rate, and nobody deletes lock nodes by hand. No lock service can see that a process is
 /// paused between this check and its next step. So give the [`fencing_token`](Self::fencing_token)
 /// to the resource that the lock protects, or write through [`transaction`](Self::transaction).
-#[must_use = "dropping the guard releases the lock"]
+#[must_use = "dropping the guard releases the lock, also by `let _ =`: keep it, as in `let _guard =`"]
 pub struct Guard {
     hold: Arc<Hold>,
     node: HeldNode,

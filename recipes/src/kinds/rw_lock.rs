@@ -144,7 +144,7 @@ impl RwLock {
 /// The guard of a write lock: a [`Guard`] that can also become a reader. Dropping it releases the
 /// lock in the background.
 #[derive(Debug)]
-#[must_use = "dropping the guard releases the lock"]
+#[must_use = "dropping the guard releases the lock, also by `let _ =`: keep it, as in `let _guard =`"]
 pub struct WriteGuard(Guard);
 
 impl WriteGuard {

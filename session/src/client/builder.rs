@@ -245,8 +245,9 @@ impl Builder {
     /// # Errors
     /// [`Unreachable`](crate::ErrorKind::Unreachable) when no server accepted the client in time.
     /// It says why each server failed; for a long list it has the newest sixteen failures. The
-    /// error comes before the timeout when every server failed for a reason that lasts: its
-    /// certificate or the client's certificate is wrong.
+    /// error comes before the timeout when every server failed for a reason that lasts
+    /// ([`Cause::is_permanent`](crate::Cause::is_permanent)): its certificate or the client's is
+    /// wrong, or it is not ZooKeeper. A refused connection is tried again until the timeout.
     ///
     /// [`AuthFailed`](crate::ErrorKind::AuthFailed) when a server refused the identities.
     /// [`Closed`](crate::ErrorKind::Closed) when the runtime has no I/O, which TCP needs, or no

@@ -54,7 +54,7 @@ pub enum Cause {
     /// The server closed the connection.
     ClosedByServer,
     /// The server closed the connection during the handshake: it is not serving, or its data are
-    /// older than what this client has seen.
+    /// older than what this client has seen. Or it expects TLS, and may have said so.
     ClosedInHandshake,
     /// The server did not accept the connection in time: its machine is down, or packets to it are
     /// lost.

@@ -51,7 +51,15 @@ async fn the_error_names_each_server_with_its_cause() {
     drop(free);
     let silent = Server::bad(usize::MAX, |mut peer| async move { peer.ignore().await }).await;
     let closing = Server::bad(usize::MAX, Peer::close).await;
-    let servers = [nobody, silent.address, closing.address].map(|it| it.to_string());
+    let encrypted = Server::bad(usize::MAX, |mut peer| async move {
+        peer.hear_handshake().await;
+        peer.send(b"\x15\x03\x01\0\x02\x02\x46").await; // protocol_version, fatal
+        peer.ignore().await;
+    })
+    .await;
+    let listening = [silent.address, closing.address, encrypted.address];
+    let [silence, close, alert] = listening.map(|it| it.to_string());
+    let servers = [nobody.to_string(), silence, close, alert];
     let builder = Client::builder(&format!("{},no..name", servers.join(","))).unwrap();
     let error = soon(builder.session_timeout(TIMEOUT).connect()).await;
     let error = error.unwrap_err();
@@ -65,6 +73,7 @@ async fn the_error_names_each_server_with_its_cause() {
         found.map(|lost| lost.cause.clone()).unwrap()
     };
     assert_eq!(of(closing.address.port()), Cause::ClosedInHandshake);
+    assert_eq!(of(encrypted.address.port()), Cause::ClosedInHandshake);
     let silence = of(silent.address.port());
     assert!(matches!(silence, Cause::HandshakeTimeout(_)), "{text}");
     let Cause::Io { kind, .. } = of(nobody.port()) else {

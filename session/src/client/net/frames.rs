@@ -163,8 +163,12 @@ impl Splitter {
 
 /// Whether the server has begun a line of text in place of its first frame. The complete line is
 /// the error. No first frame looks like text: as a length, four letters are half a GiB or more.
+/// Neither does one begin as the alert with which TLS refuses a handshake: that is a third of a GiB.
 #[cold]
 fn begins_with_text(stream: &[u8], is_end: bool) -> Result<bool, Cause> {
+    if stream.starts_with(b"\x15\x03") {
+        return Err(Cause::ClosedInHandshake);
+    }
     let is_text = |start: &[u8; PREFIX_LEN]| start.iter().all(|byte| (b' '..=b'~').contains(byte));
     if !stream.first_chunk().is_some_and(is_text) {
         return Ok(false);
