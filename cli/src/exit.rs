@@ -6,7 +6,8 @@
 //! Not here: the words for a server's refusal (`refusal`).
 
 use std::{
-    fmt, io,
+    fmt,
+    io::{self, Write as _},
     path::Path,
     sync::atomic::{AtomicU8, Ordering},
 };
@@ -72,34 +73,6 @@ pub(crate) fn says(level: Level) -> bool {
     LEVEL.load(Ordering::Relaxed) >= level as u8
 }
 
-/// Prints a message to stderr, unless the user wants less than this level.
-pub(crate) fn print_at(level: Level, what: fmt::Arguments<'_>) {
-    if says(level) {
-        print(&what);
-    }
-}
-
-/// Prints a failure: always, if it is bad usage.
-pub(crate) fn report(failure: &Failure) {
-    if failure.is_silent() {
-        return;
-    }
-    if failure.status() == USAGE {
-        print(failure);
-    } else {
-        print_at(Level::Usual, format_args!("{failure}"));
-    }
-    if let Some(error) = &failure.error {
-        print_at(Level::Verbose, format_args!("the error in full: {error}"));
-    }
-}
-
-fn print(what: &dyn fmt::Display) {
-    use io::Write as _;
-    // A closed stderr must not end a command that runs well.
-    let _ = writeln!(io::stderr(), "lockkeeper: {what}");
-}
-
 /// Prints a message to stderr, unless the user wants none.
 macro_rules! say {
     ($($words:tt)+) => {
@@ -119,6 +92,27 @@ macro_rules! failure {
     ($status:ident, $($words:tt)+) => {
         $crate::exit::Failure::new($crate::exit::$status, format_args!($($words)+))
     };
+}
+
+/// Prints a message to stderr, unless the user wants less than this level.
+pub(crate) fn print_at(level: Level, what: fmt::Arguments<'_>) {
+    if says(level) {
+        // A closed stderr must not end a command that runs well.
+        let _ = writeln!(io::stderr(), "lockkeeper: {what}");
+    }
+}
+
+/// Prints a failure: always, if it is bad usage.
+pub(crate) fn report(failure: &Failure) {
+    if failure.is_silent() {
+        return;
+    }
+    let is_usage = failure.status() == USAGE;
+    let level = if is_usage { Level::Quiet } else { Level::Usual };
+    print_at(level, format_args!("{failure}"));
+    if let Some(error) = &failure.error {
+        tell!("the error in full: {error}");
+    }
 }
 
 /// Why `lockkeeper` itself failed: the exit status, and a message for people.
