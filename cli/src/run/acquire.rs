@@ -17,7 +17,7 @@ use lockkeeper::{
 };
 use tokio::time::{Instant, timeout};
 
-use super::{Run, RunArgs, args::Access, once::Once};
+use super::{Run, RunArgs, args::Access, once};
 use crate::{
     client::{self, create_all},
     duration::Human,
@@ -46,11 +46,7 @@ impl Wait {
     pub(super) fn new(args: &RunArgs) -> Self {
         Self {
             began: Instant::now(),
-            limit: if args.try_once {
-                Some(Duration::ZERO)
-            } else {
-                args.wait
-            },
+            limit: args.try_once.then_some(Duration::ZERO).or(args.wait),
         }
     }
 
@@ -108,7 +104,7 @@ impl Run {
             nodes.extend(["locks", "leases"].map(|name| path::join(&args.path, name)));
         }
         if args.once_per.is_some() {
-            nodes.extend(Once::nodes(&args.path));
+            nodes.extend(once::nodes(&args.path));
         }
         for node in nodes {
             create_all(client, &node).await?;
