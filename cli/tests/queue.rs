@@ -158,7 +158,6 @@ fn a_long_text_of_a_contender_does_not_hide_the_others() {
         let text = shown(columns, "");
         let fits = |line: &str| line.chars().count() <= columns;
         assert!(text.lines().all(fits), "{columns}: {text}");
-        assert_eq!(text.contains("SESSION"), columns > 50, "{text}");
         assert!(text.lines().last().unwrap().ends_with('…'), "{text}");
     }
     assert!(shown(50, "--long").contains(&who), "nothing is cut");

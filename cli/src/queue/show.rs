@@ -8,9 +8,6 @@ use serde_json::{Value, json};
 use super::author;
 use crate::text;
 
-/// A terminal that is narrower than this gets no column for the session.
-const WIDE: usize = 76;
-
 /// A heading, and a row for each contender.
 pub(super) fn table(
     path: &str,
@@ -26,15 +23,9 @@ pub(super) fn table(
     }
     let holders = entries.iter().filter(|it| it.holds).count();
     let waiting = entries.len() - holders;
-    let is_narrow = width.is_some_and(|width| width < WIDE);
     let head = ["", "AHEAD", "AGE", "AS", "SESSION", "WHO"].map(str::to_owned);
-    let mut rows = vec![head.to_vec()];
-    rows.extend(entries.iter().map(|it| row(it, long).to_vec()));
-    if is_narrow {
-        for row in &mut rows {
-            row.remove(4);
-        }
-    }
+    let mut rows = vec![head];
+    rows.extend(entries.iter().map(|it| row(it, long)));
     let text = format!(
         "{path}: {holders} {}, {waiting} {}\n{}",
         if holders == 1 { "holds" } else { "hold" },
