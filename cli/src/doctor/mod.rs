@@ -44,8 +44,8 @@ const PAUSE: Duration = Duration::from_millis(500);
         Whether --connect names the voting members of the ensemble, and whether their number \
         is odd. Whether the data of a server or the number of its nodes differ from those of \
         its leader, and whether it has local sessions, if it answers the word mntr. Whether \
-        its version has known flaws. Whether an address has nearly \
-        all the connections that the server accepts from it, if it answers conf and cons.\n\n\
+        its version has known flaws. Whether it accepts few connections from one address, if it \
+        answers conf.\n\n\
         With --wait, only the last examination is printed, and its result is the exit status.\n\n\
         A note says what could be better. It does not change the exit status.\n\n\
         Exit status: 0 nothing is wrong; 1 something is; 69 no server was reached.\n\n\

@@ -46,18 +46,10 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
             let what = format!("it has local sessions ({count}), in which no lock can live");
             note(what, UPGRADE);
         }
-        if let Some(limit @ 1..) = answer.max_client_connections {
-            let busiest = answer.busiest.as_ref();
-            let is_near = busiest.is_some_and(|(_, count, _)| count * 5 >= limit * 4);
-            if is_near || limit <= FEW_CONNECTIONS {
-                let most = busiest.map_or(String::new(), |(address, count, may_be_more)| {
-                    let least = if *may_be_more { "at least " } else { "" };
-                    format!("; {address} has {least}{count}")
-                });
-                let what = format!("it accepts {limit} connections from one address{most}");
-                let cure = "raise maxClientCnxns: it refuses further clients of that address";
-                note(what, cure);
-            }
+        if let Some(limit @ 1..=FEW_CONNECTIONS) = answer.max_client_connections {
+            let what = format!("it accepts {limit} connections from one address");
+            let cure = "raise maxClientCnxns: it refuses further clients of that address";
+            note(what, cure);
         }
         let mut add = |what, cure| problems.push(Problem::new(answer, false, what, cure));
         match &answer.error {
