@@ -107,7 +107,7 @@ pub(crate) fn report(failure: &Failure) {
     if failure.is_silent() {
         return;
     }
-    let is_usage = failure.status() == USAGE;
+    let is_usage = failure.status == USAGE;
     let level = if is_usage { Level::Quiet } else { Level::Usual };
     print_at(level, format_args!("{failure}"));
     if let Some(error) = &failure.error {
@@ -118,13 +118,14 @@ pub(crate) fn report(failure: &Failure) {
 /// Why `lockkeeper` itself failed: the exit status, and a message for people.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    status: u8,
+    /// The exit status.
+    pub(crate) status: u8,
     /// Empty if nobody needs to know.
     message: String,
     /// The client's error, if the message says less than it.
     error: Option<Error>,
-    /// The same may succeed later, in a new session if need be.
-    is_of_outage: bool,
+    /// A server, a connection or a session has failed, and not the request. The same may succeed later, in a new session if need be.
+    pub(crate) is_of_outage: bool,
 }
 
 impl Failure {
@@ -201,16 +202,6 @@ impl Failure {
             is_of_outage,
             ..self
         }
-    }
-
-    /// Whether a server, a connection or a session failed, and not the request.
-    pub(crate) fn is_of_outage(&self) -> bool {
-        self.is_of_outage
-    }
-
-    /// The exit status.
-    pub(crate) fn status(&self) -> u8 {
-        self.status
     }
 
     /// Whether the failure needs no message.

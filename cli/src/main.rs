@@ -80,7 +80,7 @@ fn main() -> ExitCode {
 fn end(result: Result<u8, Failure>) -> ExitCode {
     let status = result.unwrap_or_else(|failure| {
         exit::report(&failure);
-        failure.status()
+        failure.status
     });
     ExitCode::from(status)
 }

@@ -45,7 +45,7 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
     match serve(args).await {
         Err(failure) if !failure.is_silent() => {
             tracing::error!("{failure}");
-            Ok(failure.status())
+            Ok(failure.status)
         }
         served => served,
     }

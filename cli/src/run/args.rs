@@ -90,6 +90,17 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
 }
 
+impl RunArgs {
+    /// The longest wait for the lock, from the start of the program on.
+    pub(super) fn limit(&self) -> Option<Duration> {
+        self.try_once.then_some(Duration::ZERO).or(self.wait)
+    }
+
+    pub(super) fn is_try(&self) -> bool {
+        self.limit() == Some(Duration::ZERO)
+    }
+}
+
 /// Who may use the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Access {

@@ -38,7 +38,6 @@ use crate::{
     signals::{PASSED_ON, Signals},
     text::quoted,
 };
-use acquire::Wait;
 pub(crate) use args::RunArgs;
 use child::{Child, Children, Event};
 use notify::Notify;
@@ -69,17 +68,16 @@ const NODE: &str = "LOCKKEEPER_NODE";
 
 /// Runs the command under the lock, and returns the exit status.
 pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
-    let wait = Wait::new(&args);
+    let began = Instant::now();
     tree::check()?;
     let settings = args.servers.settings()?;
     let mut signals = Signals::catch(&PASSED_ON)?;
     let children = Children::receive().map_err(Failure::system("watch processes"))?;
     let notify = Notify::new(args.notify)?;
-    let client = acquire::client(settings, &args, wait);
-    let client = signals.or_end(client).await?;
+    let client = signals.or_end(acquire::client(settings, &args)).await?;
     let run = Run {
         args,
-        wait,
+        began,
         notify,
         client,
     };
@@ -87,12 +85,12 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     run.notify.say("STOPPING=1");
     let _ = timeout(GOODBYE, run.client.close()).await;
     match status {
-        Err(failure) if failure.status() == exit::NOT_ACQUIRED => {
+        Err(failure) if failure.status == exit::NOT_ACQUIRED => {
             exit::report(&failure);
             Ok(run.args.conflict_exit_code)
         }
         // The status of a refusal elsewhere, 1, may be that of the command.
-        Err(failure) if failure.status() == exit::REFUSED => {
+        Err(failure) if failure.status == exit::REFUSED => {
             exit::report(&failure);
             Ok(exit::UNAVAILABLE)
         }
@@ -103,7 +101,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
 /// A run with a session.
 struct Run {
     args: RunArgs,
-    wait: Wait,
+    began: Instant,
     notify: Notify,
     client: Client,
 }
@@ -118,7 +116,7 @@ impl Run {
         let mut child = child.map_err(Failure::system("start the command"))?;
         let lost = || failure!(LOST, "{path}: lock lost before the command began");
         let noted = match signals.or_end(self.note_start(&guard)).await {
-            Err(failure) if failure.status() == exit::NOT_ACQUIRED => Err(lost()),
+            Err(failure) if failure.status == exit::NOT_ACQUIRED => Err(lost()),
             noted => noted,
         };
         if child.shared_group.is_none() {
@@ -140,9 +138,9 @@ impl Run {
 
     /// Acquires the lock: at the right time, with the right access, and not inside itself. An outage costs only time.
     async fn granted(&self) -> Result<Guard, Failure> {
-        let (client, args, path, wait) = (&self.client, &self.args, &self.args.path, self.wait);
+        let (client, args, path) = (&self.client, &self.args, &self.args.path);
         let acquired = async {
-            if wait.is_try() {
+            if args.is_try() {
                 self.prepare_lock().await?;
             } else {
                 let prepared = outage::persist(async || self.prepare_lock().await);
@@ -161,7 +159,7 @@ impl Run {
             Ok(guard)
         };
         let acquired = Box::pin(acquired);
-        if wait.is_try() {
+        if args.is_try() {
             acquired.await
         } else {
             outage::told(client, acquired).await
