@@ -63,8 +63,7 @@ fn who(standing: &QueueEntry, long: bool) -> String {
     let data = (standing.is_readable).then(|| text::data_in_a_line(standing.data.as_deref()));
     let data = data.unwrap_or_else(unreadable);
     let mark = (!expires(standing)).then(|| "(never expires)".to_owned());
-    let other = author::of(standing).filter(|program| *program != "lockkeeper");
-    let other = other.map(|program| format!("({program})"));
+    let other = author::of(&standing.path).map(|program| format!("({program})"));
     let node = long.then(|| text::harmless(&standing.path));
     let parts = [mark, other, Some(data), node].into_iter().flatten();
     let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
@@ -132,7 +131,7 @@ fn contender(standing: &QueueEntry) -> Value {
         "ahead": standing.ahead,
         "as": role(standing.kind),
         "node": standing.path,
-        "client": author::of(standing),
+        "client": author::of(&standing.path),
         "session": standing.stat.ephemeral_owner.to_string(),
         "expires": expires(standing),
         "czxid": standing.stat.czxid.0,

@@ -368,14 +368,6 @@ impl Run {
     }
 }
 
-/// Whether the data of a lock node are those of a run.
-pub(crate) fn wrote(data: &str) -> bool {
-    let mut words = data.splitn(3, ' ');
-    ["host=", "pid=", "command="]
-        .iter()
-        .all(|key| words.next().is_some_and(|word| word.starts_with(key)))
-}
-
 /// Waits until the lease of the lock has less than this left, so that the command can be ended before another client can get
 /// the lock.
 async fn runs_out(guard: &Guard, left: Duration) {
