@@ -18,7 +18,6 @@ pub(crate) enum NodeCommand {
     Create(OnServers<CreateArgs>),
     Rm(OnServers<RmArgs>),
     Watch(OnServers<WatchArgs>),
-    Sync(OnServers<SyncArgs>),
 }
 
 // The arguments of a command, and the options about servers. A doc comment here would be in the help texts.
@@ -183,15 +182,5 @@ pub(crate) struct WatchArgs {
 
     /// The node; it need not exist yet
     #[arg(value_parser = paths::node)]
-    pub(super) path: String,
-}
-
-/// Wait until the server has applied all earlier writes
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Example:\n  lockkeeper sync / && echo the server answers, and so does its leader"
-)]
-pub(crate) struct SyncArgs {
-    #[arg(default_value = "/", value_parser = paths::node)]
     pub(super) path: String,
 }

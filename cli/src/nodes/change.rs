@@ -1,4 +1,4 @@
-//! `lockkeeper set`, `create`, `rm` and `sync`.
+//! `lockkeeper set`, `create` and `rm`.
 
 use std::{ffi::OsStr, future::ready, os::unix::ffi::OsStrExt as _};
 
@@ -8,7 +8,7 @@ use lockkeeper::{Client, CreateMode, Error, Version, node::Stat, proto::ErrorCod
 use tokio::io::AsyncReadExt as _;
 
 use super::{
-    args::{CreateArgs, RmArgs, SetArgs, SyncArgs},
+    args::{CreateArgs, RmArgs, SetArgs},
     walk::{AT_ONCE, walk},
 };
 use crate::{exit::Failure, text};
@@ -127,10 +127,6 @@ async fn unused(client: &Client, found: &[String]) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-pub(super) async fn sync(args: &SyncArgs, client: &Client) -> Result<(), Failure> {
-    Ok(client.sync(&args.path).await?)
 }
 
 /// The data from the command line, or all of stdin for `-`. The session goes on meanwhile.

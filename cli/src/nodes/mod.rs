@@ -1,11 +1,11 @@
-//! The commands that show and change nodes, from `lockkeeper ls` to `lockkeeper sync`.
+//! The commands that show and change nodes, from `lockkeeper ls` to `lockkeeper watch`.
 //!
 //! | file | what |
 //! |---|---|
 //! | `args` | the arguments of each command |
 //! | `show` | `ls`, `get`, `stat`, `watch` |
 //! | `walk` | finding a node and everything below it |
-//! | `change` | `set`, `create`, `rm`, `sync` |
+//! | `change` | `set`, `create`, `rm` |
 
 mod args;
 mod change;
@@ -28,6 +28,5 @@ pub(crate) async fn run(command: NodeCommand) -> Result<u8, Failure> {
             it.with(change::rm).await
         }
         NodeCommand::Watch(it) => it.with(show::watch).await,
-        NodeCommand::Sync(it) => it.with(change::sync).await,
     }
 }

@@ -147,9 +147,6 @@ An outage of the servers does not end the wait: a run that has lost its session 
 queue again, at its end. A line on stderr says so when the outage begins, rarely while it \
 lasts, and when it is over.
 
-A run inside a run: if the inner one asks for the lock of the outer one, it ends with 64 and \
-does not wait for itself. LOCKKEEPER_PATH and LOCKKEEPER_NODE tell.
-
 The lock is lost when its lease runs out because no server answers, when the session expires, \
 or when the lock's node is deleted. Then the command gets TERM, and after the grace time KILL.
 
