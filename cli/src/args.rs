@@ -21,7 +21,7 @@ use crate::{
     queue::QueueArgs,
     run::RunArgs,
     servers::{ServerArgs, listen},
-    wire::WireArgs,
+    wire::WireCommand,
 };
 
 /// Run a command under a distributed lock, on Apache ZooKeeper or on one machine.
@@ -69,7 +69,8 @@ pub(crate) enum Command {
     Doctor(Box<DoctorArgs>),
     Serve(ServeArgs),
     Demo(DemoArgs),
-    Wire(WireArgs),
+    #[command(subcommand)]
+    Wire(WireCommand),
     Completions(CompletionsArgs),
     Man(ManArgs),
     #[command(flatten)]
@@ -113,10 +114,6 @@ pub(crate) struct ServeArgs {
     /// Also serve clients that give no name, as other servers do by default. ACLs can still keep them out
     #[arg(long, requires = "auth_file")]
     pub(crate) allow_anonymous: bool,
-
-    /// Tell everybody who asks with the words cons, dump or stat of sessions and paths, also with --auth-file
-    #[arg(long, requires = "auth_file")]
-    pub(crate) show_sessions: bool,
 
     /// The least important lines of the log on stderr [default: info, with a COMMAND warn]
     #[arg(long, value_name = "LEVEL", value_parser = PossibleValuesParser::new(LEVELS).try_map(|it| it.parse::<LevelFilter>()))]

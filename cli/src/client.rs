@@ -10,7 +10,7 @@ use lockkeeper::{
     client::{Builder, Snapshot},
     error::{Cause, ErrorKind, Lost},
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use crate::{
     duration::{self, Human},
@@ -55,19 +55,15 @@ pub(crate) async fn connected(client: &Client) -> Result<(), Failure> {
 
 /// Waits for a server, at most for `limit`. Fails at once when every server refuses the connection: nothing listens there.
 async fn connected_soon(client: &Client, limit: Duration) -> Result<(), Failure> {
-    let refused = async {
-        loop {
-            sleep(LOOK).await;
-            if let Some(why) = client.raw().outage().filter(is_refused) {
-                return why;
-            }
+    let end = Instant::now() + limit;
+    let why = loop {
+        if let Ok(connected) = timeout(LOOK, connected(client)).await {
+            return connected;
         }
-    };
-    let why = tokio::select! {
-        biased;
-        connected = connected(client) => return connected,
-        why = refused => Some(why),
-        () = sleep(limit) => client.raw().outage(),
+        let why = client.raw().outage();
+        if Instant::now() > end || why.as_ref().is_some_and(is_refused) {
+            break why;
+        }
     };
     Err(match why {
         Some(why) => Failure::connect(&why),
@@ -98,7 +94,7 @@ impl ClientArgs {
             .await?;
         let mut done = signals.or_end(work(&client)).await;
         // Every path is below the chroot. `create --parents` makes it.
-        if done.as_ref().is_err_and(|it| it.status() == exit::REFUSED)
+        if done.as_ref().is_err_and(|it| it.status == exit::REFUSED)
             && let Some(chroot) = self.servers.servers()?.chroot()
             && matches!(client.exists("/").await, Ok(None))
         {

@@ -6,7 +6,8 @@
 //! Not here: the words for a server's refusal (`refusal`).
 
 use std::{
-    fmt, io,
+    fmt,
+    io::{self, Write as _},
     path::Path,
     sync::atomic::{AtomicU8, Ordering},
 };
@@ -72,34 +73,6 @@ pub(crate) fn says(level: Level) -> bool {
     LEVEL.load(Ordering::Relaxed) >= level as u8
 }
 
-/// Prints a message to stderr, unless the user wants less than this level.
-pub(crate) fn print_at(level: Level, what: fmt::Arguments<'_>) {
-    if says(level) {
-        print(&what);
-    }
-}
-
-/// Prints a failure: always, if it is bad usage.
-pub(crate) fn report(failure: &Failure) {
-    if failure.is_silent() {
-        return;
-    }
-    if failure.status() == USAGE {
-        print(failure);
-    } else {
-        print_at(Level::Usual, format_args!("{failure}"));
-    }
-    if let Some(error) = &failure.error {
-        print_at(Level::Verbose, format_args!("the error in full: {error}"));
-    }
-}
-
-fn print(what: &dyn fmt::Display) {
-    use io::Write as _;
-    // A closed stderr must not end a command that runs well.
-    let _ = writeln!(io::stderr(), "lockkeeper: {what}");
-}
-
 /// Prints a message to stderr, unless the user wants none.
 macro_rules! say {
     ($($words:tt)+) => {
@@ -121,16 +94,38 @@ macro_rules! failure {
     };
 }
 
+/// Prints a message to stderr, unless the user wants less than this level.
+pub(crate) fn print_at(level: Level, what: fmt::Arguments<'_>) {
+    if says(level) {
+        // A closed stderr must not end a command that runs well.
+        let _ = writeln!(io::stderr(), "lockkeeper: {what}");
+    }
+}
+
+/// Prints a failure: always, if it is bad usage.
+pub(crate) fn report(failure: &Failure) {
+    if failure.is_silent() {
+        return;
+    }
+    let is_usage = failure.status == USAGE;
+    let level = if is_usage { Level::Quiet } else { Level::Usual };
+    print_at(level, format_args!("{failure}"));
+    if let Some(error) = &failure.error {
+        tell!("the error in full: {error}");
+    }
+}
+
 /// Why `lockkeeper` itself failed: the exit status, and a message for people.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    status: u8,
+    /// The exit status.
+    pub(crate) status: u8,
     /// Empty if nobody needs to know.
     message: String,
     /// The client's error, if the message says less than it.
     error: Option<Error>,
-    /// The same may succeed later, in a new session if need be.
-    is_of_outage: bool,
+    /// A server, a connection or a session has failed, and not the request. The same may succeed later, in a new session if need be.
+    pub(crate) is_of_outage: bool,
 }
 
 impl Failure {
@@ -207,16 +202,6 @@ impl Failure {
             is_of_outage,
             ..self
         }
-    }
-
-    /// Whether a server, a connection or a session failed, and not the request.
-    pub(crate) fn is_of_outage(&self) -> bool {
-        self.is_of_outage
-    }
-
-    /// The exit status.
-    pub(crate) fn status(&self) -> u8 {
-        self.status
     }
 
     /// Whether the failure needs no message.

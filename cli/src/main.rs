@@ -80,7 +80,7 @@ fn main() -> ExitCode {
 fn end(result: Result<u8, Failure>) -> ExitCode {
     let status = result.unwrap_or_else(|failure| {
         exit::report(&failure);
-        failure.status()
+        failure.status
     });
     ExitCode::from(status)
 }
@@ -102,7 +102,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
             Command::Doctor(args) => doctor::run(&args).await,
             Command::Completions(args) => packaging::completions(&args, Cli::command()),
             Command::Man(args) => packaging::man(&args, Cli::command()),
-            Command::Wire(args) => wire::run(&args).await,
+            Command::Wire(command) => wire::run(&command).await,
             Command::Demo(args) => demo::run(&args).await,
         }
     })

@@ -79,7 +79,7 @@ pub(crate) async fn persist<T>(
 ) -> Result<T, Failure> {
     loop {
         match work().await {
-            Err(failure) if failure.is_of_outage() => sleep(PAUSE).await,
+            Err(failure) if failure.is_of_outage => sleep(PAUSE).await,
             done => return done,
         }
     }

@@ -1,6 +1,6 @@
 //! `lockkeeper completions` and `lockkeeper man`: files for packages, made from the command line's own description.
 
-use std::{fmt::Write as _, fs, io, path::PathBuf};
+use std::{fs, path::PathBuf};
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -47,97 +47,46 @@ pub(crate) fn man(args: &ManArgs, all: Command) -> Result<u8, Failure> {
     commands[0].build();
     while let Some(command) = commands.pop() {
         commands.extend(command.get_subcommands().cloned());
+        let help = command.get_after_long_help().or(command.get_after_help());
+        let sections = sections(&help.map(ToString::to_string).unwrap_or_default());
+        let command = command.after_help(None).after_long_help(None);
+        let man = Man::new(command).source(concat!("lockkeeper ", env!("CARGO_PKG_VERSION")));
         // Writing to memory does not fail.
         let mut page = Vec::new();
-        let name = render(command, &mut page)?;
-        let file = args.directory.join(name);
+        man.render(&mut page)?;
+        sections.to_writer(&mut page)?;
+        let file = args.directory.join(man.get_filename());
         fs::write(&file, page).map_err(|error| Failure::file(&file, &error))?;
     }
     Ok(exit::OK)
 }
 
-/// Writes the page of a command, and returns the name of its file.
-fn render(command: Command, page: &mut Vec<u8>) -> io::Result<String> {
-    let mut variables = String::new();
-    for arg in command.get_arguments() {
-        if let (Some(name), Some(option)) = (arg.get_env(), arg.get_long()) {
-            let name = name.display();
-            let _ = writeln!(variables, "  {name:<26}  --{option}, if that is not given");
-        }
-    }
-    if variables.contains("AUTH_FILE") {
-        variables += VARIABLES;
-    }
-    // The first words of a paragraph say to which section it belongs.
-    let mut sections = [
-        ("EXIT STATUS", "Exit status", String::new()),
-        ("ENVIRONMENT", "The command's environment", variables),
-        ("NOTES", "", String::new()),
-        ("EXAMPLES", "Example", String::new()),
-    ];
-    let text = command.get_after_long_help().or(command.get_after_help());
-    let text = text.map(ToString::to_string).unwrap_or_default();
-    for paragraph in text.split("\n\n").filter(|it| !it.is_empty()) {
-        let at = sections.iter().position(|(_, start, _)| {
-            let is_general = start.is_empty();
-            !is_general && paragraph.starts_with(start)
-        });
-        let at = at.unwrap_or(2);
-        let (_, start, section) = &mut sections[at];
-        let text = paragraph.strip_prefix(*start).unwrap_or(paragraph);
-        let text = text.trim_start_matches(['s', ':']);
-        *section += text.strip_prefix('\n').unwrap_or(text);
-        *section += "\n\n";
-    }
-    if sections[0].2.is_empty() {
-        sections[0].2 += STATUS;
-    }
-    let is_top = command.get_display_name() == Some("lockkeeper");
-    let see = if is_top {
-        "flock(1)"
-    } else {
-        "lockkeeper(1), flock(1)"
-    };
-    let has_commands = command.has_subcommands();
-    let man = Man::new(command).source(concat!("lockkeeper ", env!("CARGO_PKG_VERSION")));
-    man.render_title(page)?;
-    man.render_name_section(page)?;
-    man.render_synopsis_section(page)?;
-    man.render_options_section(page)?;
-    if has_commands {
-        man.render_subcommands_section(page)?;
-    }
-    for (title, _, text) in sections
-        .into_iter()
-        .chain([("SEE ALSO", "", see.to_owned())])
-    {
-        if !text.is_empty() {
-            let mut roff = Roff::new();
+/// The first words of a paragraph, and the section to which it belongs.
+const SECTIONS: [(&str, &str); 3] = [
+    ("Exit status", "EXIT STATUS"),
+    ("The command's environment", "ENVIRONMENT"),
+    ("Example", "EXAMPLES"),
+];
+
+/// The paragraphs behind the options, each in its section.
+fn sections(help: &str) -> Roff {
+    let (mut roff, mut section) = (Roff::new(), "");
+    for paragraph in help.split_terminator("\n\n") {
+        let mut known = SECTIONS.iter();
+        let known = known.find(|(start, _)| paragraph.starts_with(start));
+        let title = known.map_or("NOTES", |(_, title)| title);
+        if title != section {
             roff.control("SH", [title]).control("ad", ["l"]);
-            for line in text.trim_end().lines() {
-                let words = line.trim_start();
-                let indentation = format!("{}n", line.len() - words.len());
-                roff.control("in", [&*format!("+{indentation}")]);
-                roff.text([roman(words)]);
-                roff.control("in", [&*format!("-{indentation}")]);
-            }
-            roff.to_writer(page)?;
+            section = title;
         }
+        for line in paragraph.lines() {
+            let words = line.trim_start();
+            let indentation = format!("{}n", line.len() - words.len());
+            roff.control("in", [&*format!("+{indentation}")]);
+            roff.text([roman(words)]);
+            roff.control("in", [&*format!("-{indentation}")]);
+        }
+        roff.control("sp", []);
     }
-    Ok(man.get_filename())
+    roff
 }
-
-/// The statuses of a command that has none of its own.
-const STATUS: &str = "  \
-  0    success
-  1    a server refused the request
-  64   bad usage
-  69   no server was reached
-  71   the operating system refused something
-  128+n  signal n ended the command";
-
-/// The variable that is no option, because it has secrets.
-const VARIABLES: &str = "  \
-  LOCKKEEPER_AUTH             the identities, one per line, if there is no file
-
-";

@@ -45,7 +45,7 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<u8, Failure> {
     match serve(args).await {
         Err(failure) if !failure.is_silent() => {
             tracing::error!("{failure}");
-            Ok(failure.status())
+            Ok(failure.status)
         }
         served => served,
     }
@@ -65,10 +65,8 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         .tick_time(args.tick_time)
         .max_session_timeout(args.max_session_timeout);
     if let Some(path) = &args.auth_file {
-        builder = servers::with_users(builder, path, !args.allow_anonymous)?;
-        if !args.show_sessions {
-            builder = builder.hide_sessions();
-        }
+        // Everybody who reached the port could ask for sessions and paths.
+        builder = servers::with_users(builder, path, !args.allow_anonymous)?.hide_sessions();
     }
     if !address.ip().is_loopback() {
         let danger = match &args.auth_file {

@@ -32,7 +32,7 @@ use crate::{
     exit::Failure,
     signals::{ENDING, Signals},
 };
-use story::{LINGER, STEP, Story, WAITS, heading, print};
+use story::{LINGER, Story, WAITS, heading, print};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The session timeout of the clients that contend. It is short, because nothing happens on the screen until the session of the
@@ -65,14 +65,9 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let counter = format!("/lockkeeper-demo-{:016x}", random(u64::MAX));
     let prepared = async {
         let client = connect(settings.clone()).await?;
-        match client.create(&counter, "0", CreateMode::Container).await {
-            Ok(_) => Ok(client),
-            Err(error) if !error.is_no_node() => Err(Failure::connect(&error)),
-            Err(_) => Err(failure!(
-                UNAVAILABLE,
-                "the chroot in {place} does not exist; create it, or leave it out"
-            )),
-        }
+        let created = client.create(&counter, "0", CreateMode::Container).await;
+        created.map_err(|error| Failure::connect(&error))?;
+        Ok(client)
     };
     let client = signals.or_end(prepared).await?;
 
@@ -93,14 +88,12 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
             .build()?;
         thread::spawn(move || runtime.block_on(contender.contend(settings)));
     }
+    let until = || locked(&story).until.into();
     let follow = async {
-        loop {
-            let until = locked(&story).until;
-            match timeout_at(until.into(), told.recv()).await {
-                Ok(Some(line)) => print(&line?)?,
-                _ => return Ok(()),
-            }
+        while let Ok(Some(line)) = timeout_at(until(), told.recv()).await {
+            print(&line?)?;
         }
+        Ok(())
     };
     let followed = signals.or_end(follow).await;
     end.send_replace(true);
@@ -167,11 +160,11 @@ impl Contender {
 
     /// Counts while the lock is held, and releases the lock. The client has waited for the lock since then.
     async fn hold(&self, since: Instant, guard: Guard) -> Result<(), LockError> {
-        let token = guard.fencing_token().get();
-        let from = self.story().hold(self.number, token);
-        let next = count(guard.client(), &self.counter).await? + 1;
+        let (from, token) = (Instant::now(), guard.fencing_token().get());
         let lease = guard.valid_until().unwrap_or(from);
-        if self.story().pauses(self.number, token, lease) {
+        let is_paused = self.story().hold(self.number, token, lease);
+        let next = count(guard.client(), &self.counter).await? + 1;
+        if is_paused {
             self.pause(&guard, lease, next).await;
             return Ok(());
         }
@@ -184,14 +177,13 @@ impl Contender {
 
     /// Is paused until another client has the lock, and then writes as if nothing had happened.
     async fn pause(&self, guard: &Guard, lease: Instant, value: u64) {
-        let mut lease = Some(lease);
         // This blocks the client's whole runtime. Its session sends and receives nothing, like a suspended process or one in a
         // long garbage collection.
+        thread::sleep(lease.saturating_duration_since(Instant::now()));
+        let number = self.number + 1;
+        self.story()
+            .step(&format!("lease of client {number} has ended"));
         while self.story().paused.is_some() && !*self.end.borrow() {
-            if lease.take_if(|end| *end <= Instant::now()).is_some() {
-                let text = format!("lease of client {} has ended", self.number + 1);
-                self.story().note(STEP, &text);
-            }
             thread::sleep(LOOK);
         }
         thread::sleep(LINGER);

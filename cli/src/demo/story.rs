@@ -21,7 +21,7 @@ use crate::{
 
 const FAINT: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
-pub(super) const STEP: Style = Yellow.on_default();
+const STEP: Style = Yellow.on_default();
 const GOOD: Style = Green.on_default().bold();
 const BAD: Style = Red.on_default().bold();
 /// The colours of the clients, in turn.
@@ -84,35 +84,25 @@ impl Story {
         }
     }
 
-    /// The client was granted the lock now. This wakes the paused client.
-    pub(super) fn hold(&mut self, client: usize, token: u64) -> Instant {
-        let now = Instant::now();
+    /// The client was granted the lock now, which wakes the paused client. Returns whether this client is to be paused, for as long as
+    /// no other client holds the lock. It relies on the lock until its lease ends.
+    pub(super) fn hold(&mut self, client: usize, token: u64, lease: Instant) -> bool {
+        let (number, now) = (client + 1, Instant::now());
         self.overlaps += usize::from(self.held_until.is_none_or(|until| now < until));
-        self.held_until = None;
         self.holds.push((client, token));
         self.now[client] = holds(client);
         if let Some(lease) = self.paused.take() {
-            let (number, after) = (client + 1, Human(now.saturating_duration_since(lease)));
-            self.note(
-                STEP,
-                &format!("next: client {number}, {after} after that lease"),
-            );
+            let after = Human(now.saturating_duration_since(lease));
+            self.step(&format!("next: client {number}, {after} after that lease"));
         }
-        now
-    }
-
-    /// Whether the client is to be paused: for as long as no other client holds the lock. It relies on the lock until its lease ends.
-    pub(super) fn pauses(&mut self, client: usize, token: u64, lease: Instant) -> bool {
-        let is_due = self.pause_at.take_if(|at| *at <= Instant::now()).is_some();
-        if is_due {
+        let is_paused = self.pause_at.take_if(|at| *at <= now).is_some();
+        self.paused = is_paused.then_some(lease);
+        self.held_until = self.paused;
+        if is_paused {
             self.now[client] = PAUSED;
-            self.note(
-                STEP,
-                &format!("client {}, token {token}, is paused", client + 1),
-            );
-            (self.paused, self.held_until) = (Some(lease), Some(lease));
+            self.step(&format!("client {number}, token {token}, is paused"));
         }
-        is_due
+        is_paused
     }
 
     /// The client has waited so long, held the lock for so long, has written, and is about to release the lock.
@@ -127,16 +117,12 @@ impl Story {
     /// The client was woken, and wrote this value. Whether its guard was valid then, and whether the server refused the write.
     pub(super) fn write_late(&mut self, client: usize, value: u64, late: (bool, bool)) {
         let (number, (is_valid, is_refused)) = (client + 1, late);
-        self.note(
-            STEP,
-            &format!("client {number} wakes: is_valid() = {is_valid}; it writes"),
-        );
+        let text = format!("client {number} wakes: is_valid() = {is_valid}; it writes");
+        self.step(&text);
         self.now[client] = RESTS;
         if is_refused {
-            self.note(
-                GOOD,
-                &format!("server refuses counter = {value}: lock node gone"),
-            );
+            let text = format!("server refuses counter = {value}: lock node gone");
+            self.note(GOOD, &text);
         } else {
             self.note(BAD, &format!("server accepts counter = {value}"));
             self.writes += 1;
@@ -145,8 +131,13 @@ impl Story {
         self.until = self.enough.max(Instant::now() + LINGER);
     }
 
+    /// Tells of the client that is paused, or of what follows from its pause.
+    pub(super) fn step(&self, text: &str) {
+        self.note(STEP, text);
+    }
+
     /// Tells the time, what each client does, and a text.
-    pub(super) fn note(&self, style: Style, text: &str) {
+    fn note(&self, style: Style, text: &str) {
         let time = self.start.elapsed().as_secs_f64();
         let lanes: String = self.now.iter().map(|sign| lane(*sign) + " ").collect();
         let line = format!("{FAINT}{time:>8.3}{FAINT:#}  {lanes} {style}{text}{style:#}");
@@ -179,18 +170,13 @@ impl Story {
 
     /// What is told of each broken promise.
     fn broken(&self, count: u64) -> Vec<&'static str> {
-        let ordered = self.holds.is_sorted_by(|(_, one), (_, next)| one < next);
+        let is_ordered = self.holds.is_sorted_by(|(_, one), (_, next)| one < next);
+        let (is_counted, is_fenced) = (count == self.writes, self.late == Some((false, true)));
         let promises = [
             (self.overlaps == 0, "two clients held the lock at once"),
-            (ordered, "a token was not higher than the one before"),
-            (
-                count == self.writes,
-                "the counter does not match the number of writes",
-            ),
-            (
-                self.late == Some((false, true)),
-                "no late write was refused, or the guard was valid until then",
-            ),
+            (is_ordered, "a token was not higher than the one before"),
+            (is_counted, "the counter is not the number of writes"),
+            (is_fenced, "no late write was refused by guard and server"),
         ];
         let broken = promises.into_iter().filter(|(is_kept, _)| !is_kept);
         broken.map(|(_, promise)| promise).collect()
@@ -246,14 +232,11 @@ mod tests {
         let mut story = story();
         story.late = Some((false, true));
         for (client, token) in [(0, 5), (1, 6), (0, 9)] {
-            story.hold(client, token);
+            story.hold(client, token, story.start);
             story.release(client, no_time, no_time, token);
         }
         assert_eq!(story.broken(3), [] as [&str; 0]);
-        assert_eq!(
-            story.broken(4),
-            ["the counter does not match the number of writes"]
-        );
+        assert_eq!(story.broken(4), ["the counter is not the number of writes"]);
         for late in [None, Some((true, true)), Some((false, false))] {
             story.late = late;
             assert!(
@@ -262,13 +245,13 @@ mod tests {
             );
         }
         story.late = Some((false, true));
-        story.hold(2, 9);
+        story.hold(2, 9, story.start);
         assert_eq!(
             story.broken(3),
             ["a token was not higher than the one before"]
         );
         // Another client is granted the lock before its holder has told of a release.
-        story.hold(1, 10);
+        story.hold(1, 10, story.start);
         assert!(
             story
                 .broken(3)
@@ -280,10 +263,9 @@ mod tests {
     fn a_paused_client_holds_the_lock_until_its_lease_ends() {
         for (left, overlaps) in [(Duration::ZERO, 0), (Duration::from_secs(60), 1)] {
             let mut story = story();
-            story.hold(0, 1);
             story.pause_at = Some(story.start);
-            assert!(story.pauses(0, 1, Instant::now() + left));
-            story.hold(1, 2);
+            assert!(story.hold(0, 1, Instant::now() + left));
+            assert!(!story.hold(1, 2, story.start));
             assert!(story.paused.is_none(), "it is woken");
             assert_eq!(story.overlaps, overlaps);
         }

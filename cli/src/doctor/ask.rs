@@ -1,6 +1,6 @@
 //! What the servers answer: by their four-letter words, and to clients that know only one server each.
 
-use std::{collections::BTreeMap, iter::zip, process, str::FromStr, time::Duration};
+use std::{io, iter::zip, process, str::FromStr, time::Duration};
 
 use futures::future::{join_all, try_join_all};
 use lockkeeper::{
@@ -47,9 +47,6 @@ pub(super) struct Answer {
     pub(super) digest_mismatches: Option<u64>,
     /// How many connections it accepts from one address; 0 for any number. From `conf`, as rare as `mntr`.
     pub(super) max_client_connections: Option<usize>,
-    /// The address that has the most connections, their number, and whether it may have more. From `cons`.
-    #[serde(skip)]
-    pub(super) busiest: Option<(String, usize, bool)>,
     /// How much it has of each of [`SIZES`], each time that it was asked for. From `mntr`.
     #[serde(skip)]
     pub(super) sizes: [Vec<u64>; SIZES.len()],
@@ -135,8 +132,8 @@ pub(super) async fn server(
         let examined = examine(&mut answer, number, &client, args).await;
         Ok((client, examined))
     };
-    let words = tokio::join!(say("srvr"), say("mntr"), say("conf"), say("cons"), examined);
-    let (srvr, mntr, conf, listed, examined) = words;
+    let (srvr, mntr, conf, examined) =
+        tokio::join!(say("srvr"), say("mntr"), say("conf"), examined);
     let (client, error) = match examined {
         Ok((client, examined)) => (Some(client), examined.err()),
         Err(error) => (None, Some(error)),
@@ -150,7 +147,6 @@ pub(super) async fn server(
     answer.mode = after(&srvr, "Mode: ");
     answer.read_counters(&mntr);
     answer.max_client_connections = counter(&conf, "maxClientCnxns=");
-    answer.busiest = busiest(&listed);
     (answer, client)
 }
 
@@ -198,21 +194,14 @@ fn why(error: &Error) -> String {
     }
 }
 
-/// The server's answer to a four-letter word; empty if it has none in time. A long answer is cut behind a whole line, whose end
-/// is left out.
+/// The server's answer to a four-letter word; empty if it has none in time. A long answer is cut.
 async fn said(endpoint: &Endpoint, word: &str, within: Duration) -> String {
     let ask = async {
         let mut stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
         stream.write_all(word.as_bytes()).await?;
         let mut answer = Vec::new();
         stream.take(LONGEST_ANSWER).read_to_end(&mut answer).await?;
-        let is_cut = u64::try_from(answer.len()) == Ok(LONGEST_ANSWER);
-        if let Some(end) = answer.iter().rposition(|it| is_cut && *it == b'\n') {
-            answer.truncate(end);
-        }
-        let mut answer = text::harmless_lines(&String::from_utf8_lossy(&answer));
-        answer.truncate(answer.len() - usize::from(is_cut));
-        Ok::<_, std::io::Error>(answer)
+        Ok::<_, io::Error>(text::harmless_lines(&String::from_utf8_lossy(&answer)))
     };
     let answer = timeout(within, ask).await;
     answer.ok().and_then(Result::ok).unwrap_or_default()
@@ -227,20 +216,6 @@ fn after(answer: &str, start: &str) -> Option<String> {
 /// The number behind this at the begin of a line.
 fn counter<T: FromStr>(answer: &str, start: &str) -> Option<T> {
     after(answer, start)?.parse().ok()
-}
-
-/// By lines such as ` /10.0.0.1:46528[1](queued=0,recved=1,sent=1)`.
-fn busiest(cons: &str) -> Option<(String, usize, bool)> {
-    let mut counts = BTreeMap::new();
-    for line in cons.lines() {
-        if let Some((client, _)) = line.trim_start().split_once('(')
-            && let Some((address, _)) = client.rsplit_once(':')
-        {
-            *counts.entry(address.trim_start_matches('/')).or_default() += 1;
-        }
-    }
-    let (address, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-    Some((address.to_owned(), count, !cons.ends_with('\n')))
 }
 
 /// Notes what the server does in a session.

@@ -34,18 +34,15 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Examine the servers, and say what is wrong and what to do
 #[derive(Args, Debug)]
 #[command(
-    after_help = "For each server: whether it can be reached, its version, the round trip, the session \
-        timeout that it grants, whether it knows containers and persistent watches, and \
-        how far its clock is from the one of this machine. To learn this, the command opens \
-        a session with each server, and creates a node below / that is gone at its end.\n\n\
-        Whether they are one ensemble: each server must show the nodes that were created \
-        through the others. Otherwise two clients can hold one lock at once. With --no-write \
-        only the modes are compared, which the servers tell on ports without encryption.\n\n\
-        Whether --connect names the voting members of the ensemble, and whether their number \
-        is odd. Whether the data of a server or the number of its nodes differ from those of \
-        its leader, and whether it has local sessions, if it answers the word mntr. Whether \
-        its version has known flaws. Whether an address has nearly \
-        all the connections that the server accepts from it, if it answers conf and cons.\n\n\
+    after_help = "For each server: whether it can be reached, its version and known flaws of that, \
+        the round trip, the session timeout that it grants, whether it knows containers and \
+        persistent watches, and how far its clock is from the one of this machine. To learn this, \
+        the command opens a session with each server, and creates a node below / that is gone at \
+        its end. Servers that answer the words mntr and conf tell more.\n\n\
+        Whether they are one ensemble, and all that vote in it: each server must show the nodes that were \
+        created through the others. Otherwise two clients can hold one lock at once. With \
+        --no-write only the modes are compared, which the servers tell on ports without \
+        encryption.\n\n\
         With --wait, only the last examination is printed, and its result is the exit status.\n\n\
         A note says what could be better. It does not change the exit status.\n\n\
         Exit status: 0 nothing is wrong; 1 something is; 69 no server was reached.\n\n\

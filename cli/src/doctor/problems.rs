@@ -29,10 +29,8 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
         let mut note = |what, cure| problems.push(Problem::new(answer, true, what, cure));
         if !is_encrypted && answer.error.is_none() && !is_local(&answer.server) {
             let what = "the connection is not encrypted".to_owned();
-            note(
-                what,
-                "give --tls-ca and a secure port, or be sure of the network",
-            );
+            let cure = "give --tls-ca and a secure port, or be sure of the network";
+            note(what, cure);
         }
         if let Some(flaw) = answer.version.as_deref().and_then(flaw) {
             note(flaw.to_owned(), "upgrade to the latest 3.8 or 3.9");
@@ -46,18 +44,10 @@ pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
             let what = format!("it has local sessions ({count}), in which no lock can live");
             note(what, UPGRADE);
         }
-        if let Some(limit @ 1..) = answer.max_client_connections {
-            let busiest = answer.busiest.as_ref();
-            let is_near = busiest.is_some_and(|(_, count, _)| count * 5 >= limit * 4);
-            if is_near || limit <= FEW_CONNECTIONS {
-                let most = busiest.map_or(String::new(), |(address, count, may_be_more)| {
-                    let least = if *may_be_more { "at least " } else { "" };
-                    format!("; {address} has {least}{count}")
-                });
-                let what = format!("it accepts {limit} connections from one address{most}");
-                let cure = "raise maxClientCnxns: it refuses further clients of that address";
-                note(what, cure);
-            }
+        if let Some(limit @ 1..=FEW_CONNECTIONS) = answer.max_client_connections {
+            let what = format!("it accepts {limit} connections from one address");
+            let cure = "raise maxClientCnxns: it refuses further clients of that address";
+            note(what, cure);
         }
         let mut add = |what, cure| problems.push(Problem::new(answer, false, what, cure));
         match &answer.error {
@@ -87,24 +77,18 @@ fn examine(answer: &Answer, add: &mut impl FnMut(String, &'static str)) {
     if let Some(ms @ ..USUAL_SESSION_MS) = answer.longest_session_ms {
         let longest = Human(Duration::from_millis(ms));
         let what = format!("it grants sessions of at most {longest}");
-        add(
-            what,
-            "raise maxSessionTimeout: a short outage costs every lock",
-        );
+        let cure = "raise maxSessionTimeout: a short outage costs every lock";
+        add(what, cure);
     }
     if let Some(ms) = answer.round_trip_ms.filter(|ms| *ms > LONG_ROUND_TRIP_MS) {
-        let what = format!(
-            "a round trip takes {}",
-            Human(Duration::from_secs_f64(ms / 1e3))
-        );
+        let time = Human(Duration::from_secs_f64(ms / 1e3));
+        let what = format!("a round trip takes {time}");
         add(what, "ask for longer sessions, or use a server nearby");
     }
     let apart = answer.clock_ms.map_or(0, i64::unsigned_abs);
     if apart > FAR_APART_MS {
-        let what = format!(
-            "its clock is {} from ours",
-            Human(Duration::from_millis(apart))
-        );
+        let apart = Human(Duration::from_millis(apart));
+        let what = format!("its clock is {apart} from ours");
         let cure = "synchronize the clocks: ages and times in the output are wrong, locks are not affected";
         add(what, cure);
     }

@@ -12,14 +12,12 @@ use crate::{client::ClientArgs, duration, exit::Failure, paths};
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
     Ls(OnServers<LsArgs>),
-    Tree(OnServers<TreeArgs>),
     Get(OnServers<GetArgs>),
     Stat(OnServers<StatArgs>),
     Set(OnServers<SetArgs>),
     Create(OnServers<CreateArgs>),
     Rm(OnServers<RmArgs>),
     Watch(OnServers<WatchArgs>),
-    Sync(OnServers<SyncArgs>),
 }
 
 // The arguments of a command, and the options about servers. A doc comment here would be in the help texts.
@@ -54,21 +52,13 @@ pub(crate) struct LsArgs {
     #[arg(long, short = 'R')]
     pub(super) recursive: bool,
 
+    /// The number of levels to list [default: all]
+    #[arg(long, value_name = "LEVELS", requires = "recursive")]
+    pub(super) depth: Option<usize>,
+
     /// Print JSON: an object with the metadata in one line for each node
     #[arg(long, conflicts_with = "long")]
     pub(super) json: bool,
-
-    #[arg(default_value = "/", value_parser = paths::node)]
-    pub(super) path: String,
-}
-
-/// Show a node and everything below it
-#[derive(Args, Debug)]
-#[command(after_help = "Example:\n  lockkeeper tree --depth 2 /locks")]
-pub(crate) struct TreeArgs {
-    /// The number of levels to show below the node [default: all]
-    #[arg(long, value_name = "LEVELS")]
-    pub(super) depth: Option<usize>,
 
     #[arg(default_value = "/", value_parser = paths::node)]
     pub(super) path: String,
@@ -192,15 +182,5 @@ pub(crate) struct WatchArgs {
 
     /// The node; it need not exist yet
     #[arg(value_parser = paths::node)]
-    pub(super) path: String,
-}
-
-/// Wait until the server has applied all earlier writes
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Example:\n  lockkeeper sync / && echo the server answers, and so does its leader"
-)]
-pub(crate) struct SyncArgs {
-    #[arg(default_value = "/", value_parser = paths::node)]
     pub(super) path: String,
 }

@@ -1,4 +1,4 @@
-//! `lockkeeper set`, `create`, `rm` and `sync`.
+//! `lockkeeper set`, `create` and `rm`.
 
 use std::{ffi::OsStr, future::ready, os::unix::ffi::OsStrExt as _};
 
@@ -8,8 +8,8 @@ use lockkeeper::{Client, CreateMode, Error, Version, node::Stat, proto::ErrorCod
 use tokio::io::AsyncReadExt as _;
 
 use super::{
-    args::{CreateArgs, RmArgs, SetArgs, SyncArgs},
-    walk::{AT_ONCE, Found, walk},
+    args::{CreateArgs, RmArgs, SetArgs},
+    walk::{AT_ONCE, walk},
 };
 use crate::{exit::Failure, text};
 
@@ -107,16 +107,16 @@ async fn rm_all(args: &RmArgs, client: &Client) -> Result<(), Failure> {
         _ => Ok(()),
     };
     // The client sends the deletes in this order, and the server applies them in this order.
-    let deletes = found.into_iter().rev().map(|found| delete(found.path));
+    let deletes = found.into_iter().rev().map(delete);
     let deletes = stream::iter(deletes).buffered(AT_ONCE);
     Ok(deletes.try_for_each(|()| ready(Ok(()))).await?)
 }
 
 /// Refuses a tree with a node of a session: its program would lose a lock, or another thing that it relies on.
-async fn unused(client: &Client, found: &[Found]) -> Result<(), Failure> {
-    // An ephemeral node has no children.
-    let leaves = found.iter().filter(|it| it.children.is_empty());
-    let stats = leaves.map(async |leaf| (&leaf.path, client.exists(&leaf.path).await));
+async fn unused(client: &Client, found: &[String]) -> Result<(), Failure> {
+    let stats = found
+        .iter()
+        .map(async |path| (path, client.exists(path).await));
     let mut stats = stream::iter(stats).buffered(AT_ONCE);
     while let Some((path, stat)) = stats.next().await {
         if let Some(owner) = stat?.as_ref().and_then(text::owner) {
@@ -127,10 +127,6 @@ async fn unused(client: &Client, found: &[Found]) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-pub(super) async fn sync(args: &SyncArgs, client: &Client) -> Result<(), Failure> {
-    Ok(client.sync(&args.path).await?)
 }
 
 /// The data from the command line, or all of stdin for `-`. The session goes on meanwhile.

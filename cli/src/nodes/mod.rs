@@ -1,11 +1,11 @@
-//! The commands that show and change nodes, from `lockkeeper ls` to `lockkeeper sync`.
+//! The commands that show and change nodes, from `lockkeeper ls` to `lockkeeper watch`.
 //!
 //! | file | what |
 //! |---|---|
 //! | `args` | the arguments of each command |
-//! | `show` | `ls`, `get`, `stat`, `tree`, `watch` |
+//! | `show` | `ls`, `get`, `stat`, `watch` |
 //! | `walk` | finding a node and everything below it |
-//! | `change` | `set`, `create`, `rm`, `sync` |
+//! | `change` | `set`, `create`, `rm` |
 
 mod args;
 mod change;
@@ -19,7 +19,6 @@ use crate::exit::Failure;
 pub(crate) async fn run(command: NodeCommand) -> Result<u8, Failure> {
     match &command {
         NodeCommand::Ls(it) => it.with(show::ls).await,
-        NodeCommand::Tree(it) => it.with(show::tree).await,
         NodeCommand::Get(it) => it.with(show::get).await,
         NodeCommand::Stat(it) => it.with(show::stat).await,
         NodeCommand::Set(it) => it.with(change::set).await,
@@ -29,6 +28,5 @@ pub(crate) async fn run(command: NodeCommand) -> Result<u8, Failure> {
             it.with(change::rm).await
         }
         NodeCommand::Watch(it) => it.with(show::watch).await,
-        NodeCommand::Sync(it) => it.with(change::sync).await,
     }
 }

@@ -1,6 +1,6 @@
-//! `lockkeeper ls`, `get`, `stat`, `tree` and `watch`: show nodes, and what happens to them.
+//! `lockkeeper ls`, `get`, `stat` and `watch`: show nodes, and what happens to them.
 
-use std::{fmt::Write as _, num::NonZero, pin::pin};
+use std::{num::NonZero, pin::pin};
 
 use futures::{StreamExt as _, stream};
 use lockkeeper::{
@@ -12,15 +12,15 @@ use lockkeeper::{
 use serde_json::{Value, json};
 
 use super::{
-    args::{GetArgs, LsArgs, StatArgs, TreeArgs, WatchArgs},
-    walk::{AT_ONCE, Found, but, walk},
+    args::{GetArgs, LsArgs, StatArgs, WatchArgs},
+    walk::{AT_ONCE, but, walk},
 };
 use crate::{exit::Failure, refusal, text};
 
 pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
-    let depth = if args.recursive { None } else { Some(1) };
+    let depth = if args.recursive { args.depth } else { Some(1) };
     let (found, mut refused) = walk(client, &args.path, depth).await?;
-    let mut paths: Vec<_> = found.into_iter().skip(1).map(|it| it.path).collect();
+    let mut paths: Vec<_> = found.into_iter().skip(1).collect();
     paths.sort_unstable();
     let shown = |path: &str| {
         if args.recursive {
@@ -123,41 +123,6 @@ fn facts(path: &str, stat: &Stat) -> Value {
         "cversion": stat.cversion.0,
         "aversion": stat.aversion.0,
     })
-}
-
-pub(super) async fn tree(args: &TreeArgs, client: &Client) -> Result<(), Failure> {
-    let (found, refused) = walk(client, &args.path, args.depth).await?;
-    text::print(drawn(&found))?;
-    but(refused)
-}
-
-/// One line for each node, below the line of its parent.
-fn drawn(all: &[Found]) -> String {
-    let mut lines = String::new();
-    // The nodes to draw: index, prefix of its own line, prefix of its children's lines.
-    let mut stack = vec![(0, String::new(), String::new())];
-    while let Some((index, before, below)) = stack.pop() {
-        let Some(found) = all.get(index) else {
-            continue;
-        };
-        let name = match index {
-            0 => found.path.as_str(),
-            _ => path::name(&found.path),
-        };
-        let last = found.children.last();
-        // Writing to a string does not fail.
-        let _ = writeln!(lines, "{before}{}", text::name(name));
-        for child in found.children.iter().rev() {
-            let (branch, trunk) = if Some(child) == last {
-                ("└── ", "    ")
-            } else {
-                ("├── ", "│   ")
-            };
-            let (branch, trunk) = (format!("{below}{branch}"), format!("{below}{trunk}"));
-            stack.push((*child, branch, trunk));
-        }
-    }
-    lines
 }
 
 pub(super) async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `show` | the output for people and for programs |
-//! | `author` | the client program that has written a node |
+//! | `author` | the client program that has made a node |
 //!
 //! Not here: reading the lock's nodes (`lockkeeper::locks::inspect`).
 
@@ -32,8 +32,7 @@ const AT_ONCE: usize = 1024;
         the lock for at most so long. A waiter for a plain lock has no node and is not \
         shown. On a terminal the lines are cut to its width, except with --long. A node \
         marked (never expires) belongs to no session: only a user can delete it. The \
-        marks (curator), (kazoo) and (go-zk) name the program, where the name of the \
-        node or its data tell.\n\n\
+        marks (kazoo) and (go-zk) name the program, by the name of the node.\n\n\
         To take a lock away from a holder that does not release it, find its node with \
         --long, and delete the node with lockkeeper rm NODE. The holder is told, but it \
         decides itself when it stops.\n\n\

@@ -8,9 +8,6 @@ use serde_json::{Value, json};
 use super::author;
 use crate::text;
 
-/// A terminal that is narrower than this gets no column for the session.
-const WIDE: usize = 76;
-
 /// A heading, and a row for each contender.
 pub(super) fn table(
     path: &str,
@@ -26,15 +23,9 @@ pub(super) fn table(
     }
     let holders = entries.iter().filter(|it| it.holds).count();
     let waiting = entries.len() - holders;
-    let is_narrow = width.is_some_and(|width| width < WIDE);
     let head = ["", "AHEAD", "AGE", "AS", "SESSION", "WHO"].map(str::to_owned);
-    let mut rows = vec![head.to_vec()];
-    rows.extend(entries.iter().map(|it| row(it, long).to_vec()));
-    if is_narrow {
-        for row in &mut rows {
-            row.remove(4);
-        }
-    }
+    let mut rows = vec![head];
+    rows.extend(entries.iter().map(|it| row(it, long)));
     let text = format!(
         "{path}: {holders} {}, {waiting} {}\n{}",
         if holders == 1 { "holds" } else { "hold" },
@@ -72,8 +63,7 @@ fn who(standing: &QueueEntry, long: bool) -> String {
     let data = (standing.is_readable).then(|| text::data_in_a_line(standing.data.as_deref()));
     let data = data.unwrap_or_else(unreadable);
     let mark = (!expires(standing)).then(|| "(never expires)".to_owned());
-    let other = author::of(standing).filter(|program| *program != "lockkeeper");
-    let other = other.map(|program| format!("({program})"));
+    let other = author::of(&standing.path).map(|program| format!("({program})"));
     let node = long.then(|| text::harmless(&standing.path));
     let parts = [mark, other, Some(data), node].into_iter().flatten();
     let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
@@ -141,7 +131,7 @@ fn contender(standing: &QueueEntry) -> Value {
         "ahead": standing.ahead,
         "as": role(standing.kind),
         "node": standing.path,
-        "client": author::of(standing),
+        "client": author::of(&standing.path),
         "session": standing.stat.ephemeral_owner.to_string(),
         "expires": expires(standing),
         "czxid": standing.stat.czxid.0,

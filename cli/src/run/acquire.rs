@@ -15,9 +15,9 @@ use lockkeeper::{
     node::{Acl, Perms},
     proto::{ErrorCode, path},
 };
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use super::{Run, RunArgs, args::Access, once::Once};
+use super::{Run, RunArgs, args::Access, once};
 use crate::{
     client::{self, create_all},
     duration::Human,
@@ -34,54 +34,20 @@ const VERBOSE_SILENCE: Duration = Duration::from_millis(50);
 /// How long servers may take to answer an attempt that does not wait.
 const TRY: Duration = Duration::from_secs(1);
 
-/// How long to wait for the lock: from now on, including the connect.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wait {
-    began: Instant,
-    limit: Option<Duration>,
-}
-
-impl Wait {
-    /// The wait that the arguments ask for.
-    pub(super) fn new(args: &RunArgs) -> Self {
-        Self {
-            began: Instant::now(),
-            limit: if args.try_once {
-                Some(Duration::ZERO)
-            } else {
-                args.wait
-            },
-        }
-    }
-
-    pub(super) fn is_try(self) -> bool {
-        self.limit == Some(Duration::ZERO)
-    }
-
-    fn left(self) -> Option<Duration> {
-        let left = self.limit?.saturating_sub(self.began.elapsed());
-        Some(if self.is_try() { TRY } else { left })
-    }
-}
-
 /// Makes the client. An attempt that does not wait needs a server now; otherwise the client connects in the background. A request
 /// that comes before or behind the wait for the lock has as much time as is left, and a second at least: the grant may come in the
 /// last moment.
-pub(super) async fn client(
-    settings: Builder,
-    args: &RunArgs,
-    wait: Wait,
-) -> Result<Client, Failure> {
+pub(super) async fn client(settings: Builder, args: &RunArgs) -> Result<Client, Failure> {
     let settings = settings.session_timeout(args.session_timeout);
     let settings = match args.acl {
         Access::World => settings,
         Access::Creator => settings.default_acl(Acl::CREATOR_ALL),
     };
-    let settings = match wait.left() {
-        Some(left) => settings.deadline(left.max(TRY)),
+    let settings = match args.limit() {
+        Some(limit) => settings.deadline(limit.max(TRY)),
         None => settings,
     };
-    if wait.is_try() {
+    if args.is_try() {
         client::connect(settings.connect_timeout(TRY)).await
     } else {
         Ok(settings.connect_lazy())
@@ -108,7 +74,7 @@ impl Run {
             nodes.extend(["locks", "leases"].map(|name| path::join(&args.path, name)));
         }
         if args.once_per.is_some() {
-            nodes.extend(Once::nodes(&args.path));
+            nodes.extend(once::nodes(&args.path));
         }
         for node in nodes {
             create_all(client, &node).await?;
@@ -130,23 +96,24 @@ impl Run {
         &self,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let (path, wait) = (&self.args.path, self.wait);
+        let (path, is_try) = (&self.args.path, self.args.is_try());
         // In a box, so that this future does not have the room for it twice.
         let work = Box::pin(work);
-        let Some(left) = wait.left() else {
+        let Some(limit) = self.args.limit() else {
             return work.await;
         };
-        if let Ok(done) = timeout(left, work).await {
+        let left = limit.saturating_sub(self.began.elapsed());
+        if let Ok(done) = timeout(if is_try { TRY } else { left }, work).await {
             return done;
         }
-        let waited = Human(wait.began.elapsed());
+        let waited = Human(self.began.elapsed());
         Err(match self.client.raw().outage() {
-            Some(why) if !wait.is_try() => {
+            Some(why) if !is_try => {
                 let what = format_args!("lock not acquired in {waited}; {why}");
                 not_acquired(path, what)
             }
             _ if self.grants_none().await => not_acquired(path, refusal::TOO_EARLY),
-            _ if wait.is_try() => {
+            _ if is_try => {
                 failure!(
                     UNAVAILABLE,
                     "{path}: no server has answered in {}",
@@ -164,7 +131,7 @@ impl Run {
     /// Takes the lock that the arguments ask for. `None` if the lock is taken, and the attempt does not wait.
     async fn attempt(&self) -> Result<Option<Guard>, LockError> {
         let (client, args, path) = (&self.client, &self.args, &self.args.path);
-        let (who, waits) = (self.who(), !self.wait.is_try());
+        let (who, waits) = (self.who(), !self.args.is_try());
         if let Some(holders) = args.holders {
             let semaphore = Semaphore::new(client, path, holders.get())?.with_data(who);
             return if waits {

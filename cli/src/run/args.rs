@@ -90,6 +90,17 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
 }
 
+impl RunArgs {
+    /// The longest wait for the lock, from the start of the program on.
+    pub(super) fn limit(&self) -> Option<Duration> {
+        self.try_once.then_some(Duration::ZERO).or(self.wait)
+    }
+
+    pub(super) fn is_try(&self) -> bool {
+        self.limit() == Some(Duration::ZERO)
+    }
+}
+
 /// Who may use the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Access {
@@ -135,9 +146,6 @@ token it has seen, and refuses lower ones, is safe from earlier holders
 An outage of the servers does not end the wait: a run that has lost its session enters the \
 queue again, at its end. A line on stderr says so when the outage begins, rarely while it \
 lasts, and when it is over.
-
-A run inside a run: if the inner one asks for the lock of the outer one, it ends with 64 and \
-does not wait for itself. LOCKKEEPER_PATH and LOCKKEEPER_NODE tell.
 
 The lock is lost when its lease runs out because no server answers, when the session expires, \
 or when the lock's node is deleted. Then the command gets TERM, and after the grace time KILL.

@@ -76,9 +76,8 @@ pub(crate) enum Event {
 #[derive(Debug)]
 pub(crate) struct Child {
     program: OsString,
-    pub(super) has_own_group: bool,
-    /// Our process group.
-    group: i32,
+    /// Our process group, if the command stays in it.
+    pub(super) shared_group: Option<i32>,
     children: Children,
     watchdog: Watchdog,
     /// The command's, since it has begun.
@@ -99,14 +98,13 @@ impl Child {
         children: Children,
         prepare: impl FnOnce(&mut Command),
     ) -> io::Result<Self> {
-        let (has_own_group, group) = (!is_in_foreground(), tree::own_group());
-        let mut start = watchdog::command(command, has_own_group, group)?;
+        let shared_group = is_in_foreground().then(tree::own_group);
+        let mut start = watchdog::command(command, shared_group)?;
         prepare(&mut start);
         let strangers = tree::below(getpid(), None, |_| false)?;
         Ok(Self {
             program: command.first().cloned().unwrap_or_default(),
-            has_own_group,
-            group,
+            shared_group,
             children,
             watchdog: Watchdog::start(start)?,
             pid: None,
@@ -134,12 +132,11 @@ impl Child {
             };
             match word {
                 Some(Word::Began(pid)) => {
-                    self.pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+                    self.pid = Pid::from_raw(pid);
                     return Ok(());
                 }
                 Some(Word::Failed(error)) => {
-                    let number = i32::try_from(error).unwrap_or(0);
-                    let error = io::Error::from_raw_os_error(number);
+                    let error = io::Error::from_raw_os_error(error);
                     return Err(match error.kind() {
                         io::ErrorKind::NotFound => {
                             failure!(NOT_FOUND, "{program}: command not found")
@@ -171,7 +168,7 @@ impl Child {
         loop {
             if let Some(status) = self.watchdog.ended {
                 if let Some(Word::Ended(its)) = self.watchdog.last_word() {
-                    return Event::Ended(u8::try_from(its).unwrap_or(u8::MAX));
+                    return Event::Ended(its);
                 }
                 // It ends by itself when all have ended. Otherwise this process has inherited what is left.
                 if status == exit::OK || self.look().is_ok_and(|left| left.is_empty()) {
@@ -183,7 +180,7 @@ impl Child {
             tokio::select! {
                 biased;
                 word = self.watchdog.hear() => if let Word::Ended(its) = word {
-                    return Event::Ended(u8::try_from(its).unwrap_or(u8::MAX));
+                    return Event::Ended(its);
                 },
                 end = self.children.next() => {
                     self.note_end(end);
@@ -226,9 +223,7 @@ impl Child {
             // Only the command knows what these mean. They would end children that do not handle them.
             Signal::USR1 | Signal::USR2 => left.retain(|it| Some(it.pid) == self.pid),
             // The terminal has sent the signal to our group.
-            Signal::INT | Signal::QUIT if !self.has_own_group => {
-                left.retain(|it| it.group != self.group);
-            }
+            Signal::INT | Signal::QUIT => left.retain(|it| Some(it.group) != self.shared_group),
             _ => {}
         }
         self.signaller.send(&left, signal);

@@ -28,35 +28,35 @@ pub(super) type Message = [u8; 8];
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Word {
     /// The command has this process id.
-    Began(u32),
+    Began(i32),
     /// The command did not begin: the number of the system's error.
-    Failed(u32),
+    Failed(i32),
     /// The command has ended with this status.
-    Ended(u32),
+    Ended(u8),
 }
 
 impl Word {
     pub(super) fn failed(error: &io::Error) -> Self {
-        let number = error.raw_os_error().and_then(|it| u32::try_from(it).ok());
-        Self::Failed(number.unwrap_or(0))
+        Self::Failed(error.raw_os_error().unwrap_or(0))
     }
 
     pub(super) fn encode(self) -> Message {
         let (kind, number) = match self {
             Self::Began(pid) => (0, pid),
             Self::Failed(error) => (1, error),
-            Self::Ended(status) => (2, status),
+            Self::Ended(status) => (2, status.into()),
         };
-        (kind << 32 | u64::from(number)).to_be_bytes()
+        let [a, b, c, d] = number.to_be_bytes();
+        [0, 0, 0, kind, a, b, c, d]
     }
 
     pub(super) fn decode(message: Message) -> Self {
         let [.., kind, a, b, c, d] = message;
-        let number = u32::from_be_bytes([a, b, c, d]);
+        let number = i32::from_be_bytes([a, b, c, d]);
         match kind {
             0 => Self::Began(number),
             1 => Self::Failed(number),
-            _ => Self::Ended(number),
+            _ => Self::Ended(d),
         }
     }
 }

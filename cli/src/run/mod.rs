@@ -38,11 +38,9 @@ use crate::{
     signals::{PASSED_ON, Signals},
     text::quoted,
 };
-use acquire::Wait;
 pub(crate) use args::RunArgs;
 use child::{Child, Children, Event};
 use notify::Notify;
-use once::Once;
 use tree::{LOOK, Process};
 
 /// How often the watchdog hears of the lease: this many times in a session timeout. A lease lasts for a fifth of it, at least.
@@ -70,17 +68,16 @@ const NODE: &str = "LOCKKEEPER_NODE";
 
 /// Runs the command under the lock, and returns the exit status.
 pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
-    let wait = Wait::new(&args);
+    let began = Instant::now();
     tree::check()?;
     let settings = args.servers.settings()?;
     let mut signals = Signals::catch(&PASSED_ON)?;
     let children = Children::receive().map_err(Failure::system("watch processes"))?;
     let notify = Notify::new(args.notify)?;
-    let client = acquire::client(settings, &args, wait);
-    let client = signals.or_end(client).await?;
+    let client = signals.or_end(acquire::client(settings, &args)).await?;
     let run = Run {
         args,
-        wait,
+        began,
         notify,
         client,
     };
@@ -88,12 +85,12 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     run.notify.say("STOPPING=1");
     let _ = timeout(GOODBYE, run.client.close()).await;
     match status {
-        Err(failure) if failure.status() == exit::NOT_ACQUIRED => {
+        Err(failure) if failure.status == exit::NOT_ACQUIRED => {
             exit::report(&failure);
             Ok(run.args.conflict_exit_code)
         }
         // The status of a refusal elsewhere, 1, may be that of the command.
-        Err(failure) if failure.status() == exit::REFUSED => {
+        Err(failure) if failure.status == exit::REFUSED => {
             exit::report(&failure);
             Ok(exit::UNAVAILABLE)
         }
@@ -104,39 +101,25 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
 /// A run with a session.
 struct Run {
     args: RunArgs,
-    wait: Wait,
+    began: Instant,
     notify: Notify,
     client: Client,
 }
 
 impl Run {
     async fn under_lock(&self, signals: &mut Signals, children: Children) -> Result<u8, Failure> {
-        let (client, args, path) = (&self.client, &self.args, &self.args.path);
-        let once = |period| Once {
-            client,
-            path,
-            period,
-        };
-        let once = args.once_per.map(once);
-        let guard = signals
-            .or_end(Box::pin(self.granted(once.as_ref())))
-            .await?;
+        let (args, path) = (&self.args, &self.args.path);
+        let guard = signals.or_end(Box::pin(self.granted())).await?;
         // Before the start is noted: if the system refuses a process, the period is not used up.
         let prepare = |command: &mut Command| self.prepare(command, &guard);
         let child = Child::start(&args.command, children, prepare);
         let mut child = child.map_err(Failure::system("start the command"))?;
         let lost = || failure!(LOST, "{path}: lock lost before the command began");
-        let noted = async {
-            match &once {
-                Some(once) => once.begin(&guard).await,
-                None => Ok(()),
-            }
-        };
-        let noted = match signals.or_end(noted).await {
-            Err(failure) if failure.status() == exit::NOT_ACQUIRED => Err(lost()),
+        let noted = match signals.or_end(self.note_start(&guard)).await {
+            Err(failure) if failure.status == exit::NOT_ACQUIRED => Err(lost()),
             noted => noted,
         };
-        if child.has_own_group {
+        if child.shared_group.is_none() {
             signals.catch_also(Signal::TSTP)?;
         }
         // This process may have been stopped since the grant.
@@ -154,13 +137,13 @@ impl Run {
     }
 
     /// Acquires the lock: at the right time, with the right access, and not inside itself. An outage costs only time.
-    async fn granted(&self, once: Option<&Once<'_>>) -> Result<Guard, Failure> {
-        let (client, args, path, wait) = (&self.client, &self.args, &self.args.path, self.wait);
+    async fn granted(&self) -> Result<Guard, Failure> {
+        let (client, args, path) = (&self.client, &self.args, &self.args.path);
         let acquired = async {
-            if wait.is_try() {
-                self.prepare_lock(once).await?;
+            if args.is_try() {
+                self.prepare_lock().await?;
             } else {
-                let prepared = outage::persist(async || self.prepare_lock(once).await);
+                let prepared = outage::persist(async || self.prepare_lock().await);
                 self.in_time(prepared).await?;
             }
             let (granted, asked) = (client.snapshot().session_timeout, args.session_timeout);
@@ -176,7 +159,7 @@ impl Run {
             Ok(guard)
         };
         let acquired = Box::pin(acquired);
-        if wait.is_try() {
+        if args.is_try() {
             acquired.await
         } else {
             outage::told(client, acquired).await
@@ -184,7 +167,7 @@ impl Run {
     }
 
     /// What comes before the wait for the lock.
-    async fn prepare_lock(&self, once: Option<&Once<'_>>) -> Result<(), Failure> {
+    async fn prepare_lock(&self) -> Result<(), Failure> {
         let (client, path) = (&self.client, &self.args.path);
         connected(client).await?;
         if self.is_inside().await? {
@@ -201,8 +184,8 @@ impl Run {
             exit::print_at(exit::Level::Quiet, what);
         }
         self.prepare_access().await?;
-        if let Some(once) = once {
-            once.check().await?;
+        if let Some(period) = self.args.once_per {
+            self.check_period(period).await?;
         }
         Ok(())
     }
@@ -212,8 +195,7 @@ impl Run {
     async fn is_inside(&self) -> Result<bool, Failure> {
         match (env::var(PATH), env::var(NODE)) {
             (Ok(outer), Ok(node)) if outer == self.args.path => {
-                let stat = self.client.exists(&node).await?;
-                Ok(stat.is_some())
+                Ok(self.client.exists(&node).await?.is_some())
             }
             _ => Ok(false),
         }
@@ -384,14 +366,6 @@ impl Run {
             }
         }
     }
-}
-
-/// Whether the data of a lock node are those of a run.
-pub(crate) fn wrote(data: &str) -> bool {
-    let mut words = data.splitn(3, ' ');
-    ["host=", "pid=", "command="]
-        .iter()
-        .all(|key| words.next().is_some_and(|word| word.starts_with(key)))
 }
 
 /// Waits until the lease of the lock has less than this left, so that the command can be ended before another client can get

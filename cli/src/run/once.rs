@@ -10,8 +10,9 @@
 
 use std::time::Duration;
 
-use lockkeeper::{Client, Error, Guard, Version, proto::path};
+use lockkeeper::{Error, Guard, Version, proto::path};
 
+use super::Run;
 use crate::{
     client::create_all,
     duration::Human,
@@ -19,30 +20,22 @@ use crate::{
     text::quoted,
 };
 
-/// The record of one lock.
-#[derive(Debug)]
-pub(super) struct Once<'a> {
-    pub(super) client: &'a Client,
-    pub(super) path: &'a str,
-    pub(super) period: Duration,
+/// The nodes of the record and of the clock.
+pub(super) fn nodes(path: &str) -> [String; 2] {
+    let record = format!("{path}.once");
+    let clock = path::join(&record, "clock");
+    [record, clock]
 }
 
-impl Once<'_> {
-    /// The nodes of the record and of the clock.
-    pub(super) fn nodes(path: &str) -> [String; 2] {
-        let record = format!("{path}.once");
-        let clock = path::join(&record, "clock");
-        [record, clock]
-    }
-
+impl Run {
     /// Looks whether the command has run in this period. Returns the servers' time, and the version of the record.
     ///
     /// # Errors
     /// [`exit::ALREADY_DONE`] if it has.
-    pub(super) async fn check(&self) -> Result<(i64, Version), Failure> {
+    pub(super) async fn check_period(&self, period: Duration) -> Result<(i64, Version), Failure> {
         // The clock makes both nodes if they are missing. A start behind it is one of this period or a later one.
-        let now_ms = self.now().await?;
-        let [name, _] = Self::nodes(self.path);
+        let now_ms = self.servers_time().await?;
+        let [name, _] = nodes(&self.args.path);
         let record = self.client.get_data(&name).await?;
         let data = record.data.unwrap_or_default();
         let text = String::from_utf8_lossy(&data);
@@ -57,38 +50,38 @@ impl Once<'_> {
             }
             last => last.ok(),
         };
-        if last_ms.is_some_and(|last| self.period_of(now_ms) <= self.period_of(last)) {
-            let (path, period) = (self.path, Human(self.period));
+        let length = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
+        let period_of = |ms: i64| ms.div_euclid(length.max(1));
+        if last_ms.is_some_and(|last| period_of(now_ms) <= period_of(last)) {
+            let (path, period) = (&self.args.path, Human(period));
             let message = format_args!("{path}: it has run in this period of {period}");
             return Err(Failure::new(exit::ALREADY_DONE, message));
         }
         Ok((now_ms, record.stat.version))
     }
 
-    /// Checks again, and notes the start of the command, all under the lock.
-    pub(super) async fn begin(&self, guard: &Guard) -> Result<(), Failure> {
-        let (now_ms, version) = self.check().await?;
-        let [record, _] = Self::nodes(self.path);
+    /// Checks again, and notes the start of the command, all under the lock. Without `--once-per`, nothing is noted.
+    pub(super) async fn note_start(&self, guard: &Guard) -> Result<(), Failure> {
+        let (path, Some(period)) = (&self.args.path, self.args.once_per) else {
+            return Ok(());
+        };
+        let (now_ms, version) = self.check_period(period).await?;
+        let [record, _] = nodes(path);
         let noted = guard.transaction();
         let noted = noted.set_data(&record, now_ms.to_string(), version);
         let noted = noted.commit().await.map(drop);
-        noted.map_err(|error| Failure::lock(self.path, error))
+        noted.map_err(|error| Failure::lock(path, error))
     }
 
     /// The servers' time, in milliseconds since 1970.
-    async fn now(&self) -> Result<i64, Failure> {
-        let [_, clock] = Self::nodes(self.path);
+    async fn servers_time(&self) -> Result<i64, Failure> {
+        let [_, clock] = nodes(&self.args.path);
         let write = || self.client.set_data(&clock, "", Version::ANY);
         let mut written = write().await;
         if written.as_ref().is_err_and(Error::is_no_node) {
-            create_all(self.client, &clock).await?;
+            create_all(&self.client, &clock).await?;
             written = write().await;
         }
         Ok(written?.mtime)
-    }
-
-    fn period_of(&self, ms: i64) -> i64 {
-        let length = i64::try_from(self.period.as_millis()).unwrap_or(i64::MAX);
-        ms.div_euclid(length.max(1))
     }
 }

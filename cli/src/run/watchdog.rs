@@ -54,10 +54,6 @@ pub(crate) const NAME: &str = "--watchdog";
 /// The name of the process in lists, at most 15 bytes.
 const PROGRAM: &str = "lock-watchdog";
 
-/// Where the watchdog starts the command: in a group of its own, or in that of `run`.
-const OWN: &str = "own";
-const SHARED: &str = "shared";
-
 /// The longest pause between two looks whether processes that were killed have ended.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -91,16 +87,10 @@ fn this_program() -> io::Result<Command> {
     Ok(program)
 }
 
-/// The watchdog of a command, which it starts in a group of its own, or in the group of this process. The command has the same
-/// environment.
-pub(super) fn command(
-    command: &[OsString],
-    has_own_group: bool,
-    group: i32,
-) -> io::Result<Command> {
-    let place = if has_own_group { OWN } else { SHARED };
+/// The watchdog of a command, which it starts in this group, or in a group of its own. The command has the same environment.
+pub(super) fn command(command: &[OsString], shared_group: Option<i32>) -> io::Result<Command> {
     let mut watchdog = this_program()?;
-    watchdog.args([NAME, place, &group.to_string()]);
+    watchdog.args([NAME, &shared_group.unwrap_or(0).to_string()]);
     // In a group of its own: no signal of the terminal reaches it.
     watchdog.args(command).process_group(0);
     Ok(watchdog)
@@ -193,17 +183,14 @@ fn now() -> Duration {
     Duration::try_from(now).unwrap_or_default()
 }
 
-/// The watchdog itself. The arguments are where the command begins, the group of `run`, and the command.
+/// The watchdog itself. The arguments are the group in which the command begins, 0 for one of its own, and the command.
 pub(crate) fn watch(arguments: &[OsString]) -> u8 {
-    let [place, group, command @ ..] = arguments else {
+    let [group, command @ ..] = arguments else {
         return exit::USAGE;
     };
+    let group = group.to_str().and_then(|it| it.parse().ok()).unwrap_or(0);
     // Only Linux has this file, and only there the name needs it.
     let _ = fs::write("/proc/self/comm", PROGRAM);
-    let group = match group.to_str().and_then(|it| it.parse().ok()) {
-        Some(shared) if place == SHARED => shared,
-        _ => 0,
-    };
     let runtime = Builder::new_current_thread().enable_all().build();
     let kept = runtime.and_then(|it| it.block_on(keep(command, group)));
     kept.map_or(exit::SYSTEM, |()| exit::OK)
@@ -245,7 +232,7 @@ async fn keep(command: &[OsString], group: i32) -> io::Result<()> {
     let _ = send_begin(&launched, message, stdin.as_fd());
     drop(stdin);
     let has_failed = |failure: Option<Message>| {
-        let began = Word::Began(command.as_raw_pid().unsigned_abs());
+        let began = Word::Began(command.as_raw_pid());
         tell(failure.unwrap_or(began.encode()));
         failure.is_some()
     };
@@ -272,7 +259,7 @@ async fn keep(command: &[OsString], group: i32) -> io::Result<()> {
                     }
                     has_begun = true;
                     has_ended = true;
-                    tell(Word::Ended(status.into()).encode());
+                    tell(Word::Ended(status).encode());
                 }
                 Some(_) => {}
                 None => return all_ended(&mut ends, Some(command)).await,

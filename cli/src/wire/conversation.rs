@@ -213,10 +213,10 @@ impl Conversation {
         } else {
             let time = now.map_or(String::new(), |now| format!("{}  ", text::moment(now)));
             let fields = fields.iter().filter(|it| it.offset > 0);
-            let fields: String = fields.map(|it| as_word(it, self.is_live)).collect();
-            let error = message
-                .error
-                .map_or(String::new(), |error| format!(": {error}"));
+            let word = |it| format!(" {}={}", short(it), value(it, self.is_live));
+            let fields: String = fields.map(word).collect();
+            let error = message.error.map(|error| format!(": {error}"));
+            let error = error.unwrap_or_default();
             format!("{time}{number}  {from}  {what}, {length} bytes at {offset}{fields}{error}\n")
         })
     }
@@ -244,11 +244,6 @@ fn as_object(field: &Traced, bytes: &Bytes, hide: bool) -> Value {
         "value": value(field, hide),
         "hex": (!hide || !is_secret(field)).then(|| hex::encode(bytes)),
     })
-}
-
-/// A field as a word, with a short name.
-fn as_word(field: &Traced, hide: bool) -> String {
-    format!(" {}={}", short(field), value(field, hide))
 }
 
 fn is_secret(field: &Traced) -> bool {

@@ -27,16 +27,10 @@ use crate::{
 use conversation::{Conversation, Side};
 
 /// Show the messages of ZooKeeper's protocol
-#[derive(Args, Debug)]
+#[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  lockkeeper wire decode recording.hex\n  \
         lockkeeper wire spy --listen 127.0.0.1:2180 --connect zk1:2181")]
-pub(crate) struct WireArgs {
-    #[command(subcommand)]
-    command: WireCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum WireCommand {
+pub(crate) enum WireCommand {
     Decode(DecodeArgs),
     Spy(SpyArgs),
 }
@@ -54,7 +48,7 @@ enum WireCommand {
         too.\n\n\
         Example:\n  lockkeeper wire decode recording.hex"
 )]
-struct DecodeArgs {
+pub(crate) struct DecodeArgs {
     /// Print JSON: an object in one line for each message, with the offset and the bytes of each field
     #[arg(long)]
     json: bool,
@@ -70,7 +64,7 @@ struct DecodeArgs {
         credentials of identities are not printed.\n\n\
         Example:\n  lockkeeper wire spy --listen 127.0.0.1:2180 --connect 127.0.0.1:2181"
 )]
-struct SpyArgs {
+pub(crate) struct SpyArgs {
     /// The address for clients; port 0 picks a free port
     #[arg(long, value_name = "HOST:PORT", value_parser = listen)]
     listen: String,
@@ -84,8 +78,8 @@ struct SpyArgs {
     json: bool,
 }
 
-pub(crate) async fn run(args: &WireArgs) -> Result<u8, Failure> {
-    match &args.command {
+pub(crate) async fn run(command: &WireCommand) -> Result<u8, Failure> {
+    match command {
         WireCommand::Decode(args) => decode(args),
         WireCommand::Spy(args) => spy(args).await,
     }
