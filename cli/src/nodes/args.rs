@@ -12,6 +12,7 @@ use crate::{client::ClientArgs, duration, exit::Failure, paths};
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
     Ls(OnServers<LsArgs>),
+    Tree(OnServers<TreeArgs>),
     Get(OnServers<GetArgs>),
     Stat(OnServers<StatArgs>),
     Set(OnServers<SetArgs>),
@@ -52,13 +53,21 @@ pub(crate) struct LsArgs {
     #[arg(long, short = 'R')]
     pub(super) recursive: bool,
 
-    /// The number of levels to list [default: all]
-    #[arg(long, value_name = "LEVELS", requires = "recursive")]
-    pub(super) depth: Option<usize>,
-
     /// Print JSON: an object with the metadata in one line for each node
     #[arg(long, conflicts_with = "long")]
     pub(super) json: bool,
+
+    #[arg(default_value = "/", value_parser = paths::node)]
+    pub(super) path: String,
+}
+
+/// Show a node and everything below it
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  lockkeeper tree --depth 2 /locks")]
+pub(crate) struct TreeArgs {
+    /// The number of levels to show below the node [default: all]
+    #[arg(long, value_name = "LEVELS")]
+    pub(super) depth: Option<usize>,
 
     #[arg(default_value = "/", value_parser = paths::node)]
     pub(super) path: String,

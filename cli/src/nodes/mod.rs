@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `args` | the arguments of each command |
-//! | `show` | `ls`, `get`, `stat`, `watch` |
+//! | `show` | `ls`, `tree`, `get`, `stat`, `watch` |
 //! | `walk` | finding a node and everything below it |
 //! | `change` | `set`, `create`, `rm` |
 
@@ -19,6 +19,7 @@ use crate::exit::Failure;
 pub(crate) async fn run(command: NodeCommand) -> Result<u8, Failure> {
     match &command {
         NodeCommand::Ls(it) => it.with(show::ls).await,
+        NodeCommand::Tree(it) => it.with(show::tree).await,
         NodeCommand::Get(it) => it.with(show::get).await,
         NodeCommand::Stat(it) => it.with(show::stat).await,
         NodeCommand::Set(it) => it.with(change::set).await,

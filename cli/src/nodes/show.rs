@@ -1,4 +1,4 @@
-//! `lockkeeper ls`, `get`, `stat` and `watch`: show nodes, and what happens to them.
+//! `lockkeeper ls`, `tree`, `get`, `stat` and `watch`: show nodes, and what happens to them.
 
 use std::{num::NonZero, pin::pin};
 
@@ -12,13 +12,13 @@ use lockkeeper::{
 use serde_json::{Value, json};
 
 use super::{
-    args::{GetArgs, LsArgs, StatArgs, WatchArgs},
+    args::{GetArgs, LsArgs, StatArgs, TreeArgs, WatchArgs},
     walk::{AT_ONCE, but, walk},
 };
 use crate::{exit::Failure, refusal, text};
 
 pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
-    let depth = if args.recursive { args.depth } else { Some(1) };
+    let depth = if args.recursive { None } else { Some(1) };
     let (found, mut refused) = walk(client, &args.path, depth).await?;
     let mut paths: Vec<_> = found.into_iter().skip(1).collect();
     paths.sort_unstable();
@@ -123,6 +123,20 @@ fn facts(path: &str, stat: &Stat) -> Value {
         "cversion": stat.cversion.0,
         "aversion": stat.aversion.0,
     })
+}
+
+/// One line for each node, behind that of its parent, and further in.
+pub(super) async fn tree(args: &TreeArgs, client: &Client) -> Result<(), Failure> {
+    let (mut found, refused) = walk(client, &args.path, args.depth).await?;
+    found.sort_unstable_by(|one, other| one.split('/').cmp(other.split('/')));
+    let levels = |path: &str| path.trim_end_matches('/').matches('/').count();
+    let line = |path: &String| match levels(path) - levels(&args.path) {
+        0 => text::name(path),
+        level => format!("{}{}", "  ".repeat(level), text::name(path::name(path))),
+    };
+    let lines: Vec<_> = found.iter().map(line).collect();
+    text::print(lines.join("\n") + "\n")?;
+    but(refused)
 }
 
 pub(super) async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failure> {
