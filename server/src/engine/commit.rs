@@ -4,10 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_proto::{
-    ErrorCode, Id, Request, Response, SessionId, Xid, Zxid,
-    records::{Empty, StatResponse},
-};
+use lockkeeper_proto::{ErrorCode, Id, Request, Response, SessionId, Xid, Zxid, records::Empty};
 
 use super::{
     basics::ConnId,
@@ -88,7 +85,7 @@ impl Commit {
 }
 
 /// The reply to a request for which this answer to a transaction is taken. If the transaction
-/// belongs to another kind of request, the reply contains as much of it as fits.
+/// belongs to another kind of request, the reply contains the path of a create, or is an error.
 pub(super) fn answer_to(
     request: &Request,
     answer: Result<Response, ErrorCode>,
@@ -104,20 +101,8 @@ pub(super) fn answer_to(
         (
             _,
             Response::Create2(made) | Response::CreateContainer(made) | Response::CreateTtl(made),
-        ) => {
-            let stat = StatResponse { stat: made.stat };
-            with_stat(request, stat).or_else(|| writes::created(request, made))
-        }
-        (_, Response::SetData(stat) | Response::SetAcl(stat)) => with_stat(request, stat),
+        ) => writes::created(request, made),
         _ => None,
     };
     fitting.ok_or(ErrorCode::MARSHALLING_ERROR)
-}
-
-fn with_stat(request: &Request, stat: StatResponse) -> Option<Response> {
-    match request {
-        Request::SetData(_) => Some(Response::SetData(stat)),
-        Request::SetAcl(_) => Some(Response::SetAcl(stat)),
-        _ => None,
-    }
 }
