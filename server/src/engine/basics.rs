@@ -36,6 +36,8 @@ pub struct Config {
     pub no_ephemerals_for: Duration,
     /// The digest of the user `super`, for whom no ACL counts.
     pub(crate) super_digest: Option<String>,
+    #[cfg(feature = "sasl-digest-md5")]
+    users: super::digest_md5::Users,
     /// The users who may log in, and the mechanism.
     pub(crate) sasl: Option<Arc<dyn sasl::Mechanism>>,
     /// `sessionRequireClientSASLAuth`: the server does not answer a client that has not logged in.
@@ -57,6 +59,8 @@ impl Default for Config {
             first_zxid: Zxid::ZERO,
             no_ephemerals_for: Duration::ZERO,
             super_digest: None,
+            #[cfg(feature = "sasl-digest-md5")]
+            users: super::digest_md5::Users::default(),
             sasl: None,
             sasl_required: false,
             sessions_hidden: false,
@@ -71,9 +75,8 @@ impl Config {
     #[doc(hidden)]
     #[must_use]
     pub fn with_user(mut self, name: &str, password: &str, is_required: bool) -> Self {
-        let mut users = super::digest_md5::Users::default();
-        users.add(name, password);
-        self.sasl = Some(Arc::new(users));
+        self.users.add(name, password);
+        self.sasl = Some(Arc::new(self.users.clone()));
         self.sasl_required = is_required;
         self
     }
