@@ -64,13 +64,13 @@ impl Server {
         let sync_limit = config.tick_time.saturating_mul(builder.sync_limit_ticks);
         let shared = Arc::new(Shared::new(config, builder.max_connections));
         let addresses = listeners.iter().map(|(_, own)| net::for_clients(*own));
-        let addresses = addresses.collect();
-        shared.with(|engine, now| {
-            if let Some(members) = members {
+        let addresses: Vec<_> = addresses.collect();
+        if let Some(members) = members {
+            shared.with(|engine, now| {
                 engine.set_ensemble(members, sync_limit, Duration::ZERO, now);
-            }
-            engine.set_addresses(addresses, now);
-        });
+                engine.set_addresses(&addresses, now);
+            });
+        }
         let ports = Arc::from(net::start(&shared, listeners)?);
         Ok(Self { shared, ports })
     }
@@ -161,7 +161,7 @@ impl Server {
         let left = self.report().sessions;
         let lines = left
             .iter()
-            .map(|(id, session)| format!("\n{id}: {session}"));
+            .map(|(id, session)| format!("\n{id}: {session:?}"));
         assert!(
             left.is_empty(),
             "sessions are left on the server:{}",

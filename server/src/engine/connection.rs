@@ -21,7 +21,7 @@ use lockkeeper_proto::{
 use super::{
     auth,
     basics::{ServerId, after},
-    counters::{Traffic, count},
+    counters::count,
     sasl,
 };
 
@@ -57,13 +57,16 @@ pub(super) struct Connection {
     pub(super) handshake_due: Instant,
     /// Whether its new session has not reached the follower yet.
     pub(super) awaits_session: bool,
+    /// The session of whose end the client was told here.
+    pub(super) told_end_of: Option<SessionId>,
     /// Whether it reads the frozen state.
     pub(super) lagging: bool,
     /// Whether its output is discarded, because the connection is about to be closed.
     pub(super) muted: bool,
     /// Whether nothing more is read from it, because the reply to its last request will be lost.
     pub(super) is_deaf: bool,
-    pub(super) traffic: Traffic,
+    /// The number of frames that the client has sent, including the handshake.
+    pub(super) received: u64,
     /// The number of frames that the server has appended for it.
     pub(super) sent: u64,
     /// Bytes that may be sent now.
@@ -85,10 +88,11 @@ impl Connection {
             input: BytesMut::new(),
             handshake_due,
             awaits_session: false,
+            told_end_of: None,
             lagging: false,
             muted: false,
             is_deaf: false,
-            traffic: Traffic::default(),
+            received: 0,
             sent: 0,
             ready: BytesMut::new(),
             held: VecDeque::new(),

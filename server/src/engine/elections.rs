@@ -30,20 +30,16 @@ impl Engine {
         self.review(now);
     }
 
-    /// The addresses for clients, in the order of the servers. Members of an ensemble list them in
+    /// The members of the ensemble list their addresses for clients, in the order of the servers, in
     /// their configuration node. There are no ports between members: the node shows zeros.
     ///
     /// Source: `ZKDatabase.initConfigInZKDatabase`, `QuorumMaj.toString`.
-    pub(crate) fn set_addresses(&mut self, addresses: Vec<String>, now: Now) {
+    pub(crate) fn set_addresses(&mut self, addresses: &[String], now: Now) {
         let line = |(number, address): (u32, &String)| {
             let host = address.rsplit_once(':').map_or("", |(host, _)| host);
             format!("server.{number}={host}:0:0:participant;{address}\n")
         };
-        let lines: String = (1..).zip(&addresses).map(line).collect();
-        self.addresses = addresses;
-        if self.state.ensemble.is_empty() {
-            return;
-        }
+        let lines: String = (1..).zip(addresses).map(line).collect();
         let version = self.last_zxid();
         let config = Bytes::from(format!("{lines}version={:x}", version.0));
         for view in self.state.views_mut() {
@@ -81,7 +77,9 @@ impl Engine {
     /// Starts a stopped member again. It has lost nothing, and follows the leader if its links let
     /// it.
     pub fn start_server(&mut self, server: ServerId, now: Now) {
-        self.state.ensemble.start(server);
+        if self.is_stopped(server) {
+            self.state.ensemble.set_role(server, Role::Looking);
+        }
         self.review(now);
     }
 

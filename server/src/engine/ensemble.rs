@@ -91,11 +91,6 @@ impl Ensemble {
         self.is_empty() || self.leader.is_some()
     }
 
-    /// How many members follow the leader.
-    pub(super) fn followers(&self) -> usize {
-        self.in_role(Role::Serving).count().saturating_sub(1)
-    }
-
     /// Whether a member takes itself for the leader.
     pub(super) fn leads(&self, server: ServerId) -> bool {
         self.leader == Some(server) || self.role(server) == Role::Former
@@ -121,13 +116,6 @@ impl Ensemble {
             self.cuts.insert((from, to));
         } else {
             self.cuts.remove(&(from, to));
-        }
-    }
-
-    /// A stopped member runs again.
-    pub(super) fn start(&mut self, server: ServerId) {
-        if self.role(server) == Role::Stopped {
-            self.set_role(server, Role::Looking);
         }
     }
 

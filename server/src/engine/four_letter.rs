@@ -1,7 +1,7 @@
 //! Four-letter words: four bytes in place of a handshake. The server answers with text and closes
 //! the connection.
 //!
-//! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `dump`, `wchs`, `conf`, `envi`. For the
+//! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `dump`, `envi`. For the
 //! real server's other words the answer says that they are not in the whitelist, and on request for
 //! those that name sessions or paths, too. Any other four bytes are the length of a frame.
 //!
@@ -16,9 +16,7 @@ use super::{
     Engine,
     basics::{ConnId, ServerId},
     connection::Connection,
-    tree::CONFIG_PATH,
     view::View,
-    watches::Watches,
 };
 
 /// The version that the server reports. Clients read the number in front.
@@ -29,8 +27,8 @@ const VERSION: &str = concat!(
 );
 
 /// Words of the real server that this server does not serve.
-const OTHERS: [&[u8; 4]; 7] = [
-    b"crst", b"dirs", b"gtmk", b"hash", b"srst", b"wchc", b"wchp",
+const OTHERS: [&[u8; 4]; 9] = [
+    b"conf", b"crst", b"dirs", b"gtmk", b"hash", b"srst", b"wchc", b"wchp", b"wchs",
 ];
 
 /// Words whose answers name sessions, addresses or paths.
@@ -52,7 +50,7 @@ impl Engine {
             // Some clients ask for the version with this word.
             b"envi" => format!("Environment:\nzookeeper.version={VERSION}\n"),
             b"isro" => if is_serving { "rw" } else { "null" }.to_owned(),
-            b"srvr" | b"stat" | b"mntr" | b"cons" | b"dump" | b"wchs" | b"conf" if !is_serving => {
+            b"srvr" | b"stat" | b"mntr" | b"cons" | b"dump" if !is_serving => {
                 "This ZooKeeper instance is not currently serving requests\n".to_owned()
             }
             b"srvr" => self.server(server, ""),
@@ -63,8 +61,6 @@ impl Engine {
             b"mntr" => self.monitor(server),
             b"cons" => self.clients(server, true),
             b"dump" => self.dump(server),
-            b"wchs" => self.watch_summary(server),
-            b"conf" => self.configuration(server),
             _ => return None,
         })
     }
@@ -93,7 +89,7 @@ impl Engine {
     fn clients(&self, server: ServerId, tells: bool) -> String {
         let line = |own: &Connection| {
             let session = own.session();
-            let (remote, received, sent) = (own.remote, own.traffic.frames, own.sent);
+            let (remote, received, sent) = (own.remote, own.received, own.sent);
             let live = session.and_then(|id| Some((id, self.sessions.get(id)?.timeout)));
             let more = live
                 .filter(|_| tells)
@@ -114,54 +110,15 @@ impl Engine {
         let (received, sent) = self.connections.frames_of(server);
         let connections = self.connections.of(server).count();
         let sessions = self.sessions.iter().len();
-        let views = self.state.views_of(server);
-        let watches: usize = views.map(|view| view.watches.len()).sum();
-        let own = match &self.state.ensemble {
-            only if only.is_empty() => {
-                let expired = self.connections.counters.expired;
-                format!("zk_stale_sessions_expired\t{expired}\n")
-            }
-            all if all.leader == Some(server) => {
-                let (size, followers) = (all.members.len(), all.followers());
-                format!(
-                    "zk_quorum_size\t{size}\nzk_learners\t{followers}\nzk_synced_followers\t{followers}\n"
-                )
-            }
-            all => format!("zk_quorum_size\t{}\n", all.members.len()),
-        };
+        let seen = self.state.lag.view().into_iter().chain([view]);
+        let watches: usize = seen.map(|view| view.watches.len()).sum();
         format!(
             "zk_version\t{VERSION}\nzk_server_state\t{mode}\nzk_min_latency\t0\n\
              zk_max_latency\t0\nzk_outstanding_requests\t0\nzk_packets_received\t{received}\n\
              zk_packets_sent\t{sent}\nzk_num_alive_connections\t{connections}\n\
              zk_global_sessions\t{sessions}\nzk_znode_count\t{nodes}\nzk_watch_count\t{watches}\n\
              zk_ephemerals_count\t{ephemerals}\nzk_approximate_data_size\t{size}\n\
-             zk_avg_latency\t0.0\n{own}"
-        )
-    }
-
-    /// A member's list of members is that of its configuration node.
-    fn configuration(&self, server: ServerId) -> String {
-        let config = &self.config;
-        let tick = config.tick_time.as_millis();
-        let (min, max) = (config.shortest_timeout(), config.max_session_timeout);
-        let (min, max) = (min.as_millis(), max.as_millis());
-        let index = usize::try_from(server.0).unwrap_or(usize::MAX);
-        let address = self.addresses.get(index).and_then(|it| it.rsplit_once(':'));
-        let port = address.map_or("0", |(_, port)| port);
-        let (number, more) = match &self.state.ensemble {
-            only if only.is_empty() => (0, String::new()),
-            all => {
-                let limit = all.sync_limit.as_millis().checked_div(tick).unwrap_or(0);
-                let node = self.state.view_at(server).tree.get(CONFIG_PATH);
-                let members = node.and_then(|it| it.data.as_deref()).unwrap_or_default();
-                let members = String::from_utf8_lossy(members);
-                let more = format!("syncLimit={limit}\npeerType=0\nmembership: \n{members}");
-                (server.0.saturating_add(1), more)
-            }
-        };
-        format!(
-            "clientPort={port}\ntickTime={tick}\nminSessionTimeout={min}\n\
-             maxSessionTimeout={max}\nserverId={number}\n{more}"
+             zk_avg_latency\t0.0\n"
         )
     }
 
@@ -180,15 +137,6 @@ impl Engine {
             sessions.collect::<String>(),
             nodes.collect::<String>()
         )
-    }
-
-    fn watch_summary(&self, server: ServerId) -> String {
-        let watching = || self.state.views_of(server).map(|view| &view.watches);
-        let connections: BTreeSet<_> = watching().flat_map(Watches::connections).collect();
-        let paths: BTreeSet<_> = watching().flat_map(Watches::paths).collect();
-        let (connections, paths) = (connections.len(), paths.len());
-        let watches: usize = watching().map(Watches::len).sum();
-        format!("{connections} connections watching {paths} paths\nTotal watches:{watches}\n")
     }
 }
 

@@ -111,8 +111,8 @@ impl Engine {
         };
         connection.awaits_session = false;
         // A client that is told of an expiry on demand closes the connection when it knows.
-        let is_told = self.sessions.told_on(id).is_some();
-        let is_over = !is_told && session.is_none() || connection.muted;
+        let is_refused = session.is_none() && connection.told_end_of.is_none();
+        let is_over = is_refused || connection.muted;
         self.connections.end_handshake(id);
         let password = session.map_or(Bytes::from_static(&[0; PASSWORD_LEN]), |session| {
             self.sessions.password(session)
@@ -150,12 +150,14 @@ impl Engine {
         now: Now,
     ) -> Option<SessionId> {
         let wanted = request.session_id;
-        let before = self.sessions.get(wanted)?.connection;
+        let session = self.sessions.get(wanted)?;
+        let (before, is_ending) = (session.connection, session.is_ending);
         if request.password.as_ref() != Some(&self.sessions.password(wanted)) {
             tracing::debug!(session = %wanted, "session not resumed: wrong password");
             return None;
         }
-        if self.sessions.tell_end(wanted, id) {
+        if is_ending {
+            self.connections.get_mut(id)?.told_end_of = Some(wanted);
             return None;
         }
         if let Some(before) = before.filter(|before| *before != id) {

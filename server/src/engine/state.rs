@@ -62,20 +62,10 @@ impl State {
         self.lag.view().into_iter().chain(own).chain([&self.live])
     }
 
-    /// The states that connections of a server see, that of the server itself last.
-    pub(super) fn views_of(&self, server: ServerId) -> impl Iterator<Item = &View> {
-        let own = self
-            .ensemble
-            .members
-            .get(&server)
-            .map(|member| &member.view);
-        let shared = self.views().filter(move |_| own.is_none());
-        shared.chain(own)
-    }
-
     /// The state of a server.
     pub(super) fn view_at(&self, server: ServerId) -> &View {
-        self.views_of(server).last().unwrap_or(&self.live)
+        let member = self.ensemble.members.get(&server);
+        member.map_or(&self.live, |member| &member.view)
     }
 
     pub(super) fn views_mut(&mut self) -> impl Iterator<Item = &mut View> {

@@ -228,14 +228,4 @@ impl Watches {
             set.map(move |watcher_type| (path.to_string(), watcher_type))
         })
     }
-
-    /// The connections that watch.
-    pub(crate) fn connections(&self) -> impl Iterator<Item = ConnId> {
-        self.paths_of.keys().copied()
-    }
-
-    /// The paths that are watched.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.at.keys()
-    }
 }
