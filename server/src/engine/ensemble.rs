@@ -148,15 +148,11 @@ impl Ensemble {
 
     /// The only server serves; one that is no member does not.
     pub(super) fn role(&self, server: ServerId) -> Role {
-        let member = self.members.get(&server).map(|member| member.role);
-        let nobody = || {
-            if self.is_empty() {
-                Role::Serving
-            } else {
-                Role::Stopped
-            }
-        };
-        member.unwrap_or_else(nobody)
+        match self.members.get(&server) {
+            Some(member) => member.role,
+            None if self.is_empty() => Role::Serving,
+            None => Role::Stopped,
+        }
     }
 
     pub(super) fn set_role(&mut self, server: ServerId, role: Role) {

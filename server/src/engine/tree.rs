@@ -212,23 +212,22 @@ impl Tree {
     /// Panics if the indexes are not those of the nodes. Returns the sessions that own nodes.
     #[cfg(debug_assertions)]
     pub(crate) fn assert_sound(&self) -> impl Iterator<Item = SessionId> {
-        let mut again = Self::new(self.seed);
-        let sorted: BTreeMap<_, _> = self.nodes.iter().collect();
-        for (at, node) in sorted {
-            let listed = path::parent(at).is_none_or(|parent| self.nodes.contains_key(parent));
-            assert!(listed, "{at} has no parent");
-            let is_leaf = node.children.is_empty() || !matches!(node.owner, Owner::Session(_));
-            assert!(is_leaf, "{at} is ephemeral");
-            again.insert(
-                Arc::clone(at),
-                self.blank(Arc::clone(&node.acl), node.owner),
-            );
-        }
+        let mut ephemerals = BTreeMap::<_, BTreeSet<_>>::new();
         for (at, node) in &self.nodes {
-            let children = again.nodes.get(at).map(|node| &node.children);
-            assert_eq!(children, Some(&node.children), "{at}");
+            let parent = path::parent(at).map(|parent| self.nodes.get(parent));
+            let lists = |parent: &Node| parent.children.contains(path::name(at));
+            assert!(parent.is_none_or(|it| it.is_some_and(lists)), "{at}");
+            if let Owner::Session(session) = node.owner {
+                assert!(node.children.is_empty(), "{at} is ephemeral");
+                ephemerals
+                    .entry(session)
+                    .or_default()
+                    .insert(Arc::clone(at));
+            }
         }
-        assert_eq!(again.ephemerals, self.ephemerals);
+        let listed = self.nodes.values().map(|node| node.children.len());
+        assert_eq!(listed.sum::<usize>(), self.nodes.len().saturating_sub(1));
+        assert_eq!(ephemerals, self.ephemerals);
         self.ephemerals.keys().copied()
     }
 
