@@ -55,14 +55,14 @@ pub(super) struct Connection {
     pub(super) input: BytesMut,
     /// The deadline of the handshake.
     pub(super) handshake_due: Instant,
+    /// Whether the client knows read-only servers.
+    pub(super) knows_read_only: bool,
     /// Whether its new session has not reached the follower yet.
     pub(super) awaits_session: bool,
     /// The session of whose end the client was told here.
     pub(super) told_end_of: Option<SessionId>,
     /// Whether it reads the frozen state.
     pub(super) lagging: bool,
-    /// Whether its output is discarded, because the connection is about to be closed.
-    pub(super) muted: bool,
     /// Whether nothing more is read from it, because the reply to its last request will be lost.
     pub(super) is_deaf: bool,
     /// The number of frames that the client has sent, including the handshake.
@@ -87,10 +87,10 @@ impl Connection {
             tokens: 0,
             input: BytesMut::new(),
             handshake_due,
+            knows_read_only: false,
             awaits_session: false,
             told_end_of: None,
             lagging: false,
-            muted: false,
             is_deaf: false,
             received: 0,
             sent: 0,
@@ -129,7 +129,7 @@ impl Connection {
 
     /// Appends a frame.
     pub(super) fn send(&mut self, write: impl FnOnce(&mut Writer<'_>)) {
-        if self.muted || self.phase == Phase::Closing {
+        if self.phase == Phase::Closing {
             return;
         }
         let out = self.held.back_mut().map(|(_, frames)| frames);

@@ -110,7 +110,8 @@ impl Engine {
         let (received, sent) = self.connections.frames_of(server);
         let connections = self.connections.of(server).count();
         let sessions = self.sessions.iter().len();
-        let seen = self.state.lag.view().into_iter().chain([view]);
+        let frozen = self.state.frozen.iter().map(|frozen| &frozen.view);
+        let seen = frozen.chain([view]);
         let watches: usize = seen.map(|view| view.watches.len()).sum();
         format!(
             "zk_version\t{VERSION}\nzk_server_state\t{mode}\nzk_min_latency\t0\n\

@@ -12,7 +12,6 @@ use super::{
     basics::{ConnId, Now, Received, ServerId},
     connection::Connection,
     rules::Rules,
-    state::State,
 };
 
 impl Engine {
@@ -52,27 +51,17 @@ impl Engine {
     /// or each of them, gets no transaction: it answers no write, and refuses clients that have seen
     /// a later zxid.
     pub fn freeze(&mut self, server: Option<ServerId>) {
-        let State {
-            live,
-            lag,
-            ensemble,
-        } = &mut self.state;
-        if ensemble.is_empty() {
-            lag.freeze(live, &mut self.connections);
+        if self.state.ensemble.is_empty() {
+            self.state.freeze(&mut self.connections);
         }
-        ensemble.set_held(server, true);
+        self.state.ensemble.set_held(server, true);
     }
 
     /// Brings every connection, or those of one server, up to date and sends the events that were
     /// held back.
     pub fn thaw(&mut self, server: Option<ServerId>) {
-        let State {
-            live,
-            lag,
-            ensemble,
-        } = &mut self.state;
-        lag.thaw(live, &mut self.connections);
-        ensemble.set_held(server, false);
+        self.state.thaw(&mut self.connections);
+        self.state.ensemble.set_held(server, false);
     }
 
     /// The next event about this path, or one below it, is lost on its way.

@@ -291,7 +291,7 @@ impl Engine {
             reply: Err(ErrorCode::OK),
         };
         let (changes, reply) = self.state.live.apply(&commit, &mut self.connections);
-        self.state.lag.note(commit.zxid, &changes);
+        self.state.note(commit.zxid, &changes);
         if !self.state.ensemble.is_empty() {
             commit.reply.clone_from(&reply);
             self.state.ensemble.send(commit, now.instant);

@@ -128,8 +128,9 @@ impl Engine {
     /// Executes a request and answers it, as the rules of tests want it.
     pub(super) fn conclude(&mut self, asked: &Asked, now: Now) {
         let (id, fate, op) = (asked.connection, asked.fate, asked.request.op());
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.muted = fate.lose_reply;
+        if fate.lose_reply {
+            // Nothing that the request causes is sent. What it leaves, a watch, goes below.
+            self.close(id);
         }
         let result = (fate.refuse).map_or_else(|| self.execute(asked, now), Err);
         let is_done = fate.refuse.is_none();
