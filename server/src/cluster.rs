@@ -100,12 +100,10 @@ impl Cluster {
     /// The members that serve clients and do not lead.
     #[must_use]
     pub fn followers(&self) -> Vec<ServerId> {
-        let leader = self.leader();
-        let is_serving = |server: &ServerId| {
-            let engine = &self.server.shared;
-            Some(*server) != leader && engine.look(|engine| engine.is_serving(*server))
-        };
-        self.servers().filter(is_serving).collect()
+        self.server.shared.look(|engine| {
+            let others = self.servers().filter(|it| Some(*it) != engine.leader());
+            others.filter(|it| engine.is_serving(*it)).collect()
+        })
     }
 
     /// The address of one member in the form that clients take: `host:port`.

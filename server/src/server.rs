@@ -43,9 +43,8 @@ impl Server {
         let mut listeners = Vec::new();
         for number in 0..members.unwrap_or(1) {
             let mut address = builder.address;
-            if let Ok(number) = u16::try_from(number)
-                && address.port() > 0
-            {
+            if address.port() > 0 {
+                let number = u16::try_from(number).unwrap_or(u16::MAX);
                 address.set_port(address.port().saturating_add(number));
             }
             let listener = TcpListener::bind(address).await?;

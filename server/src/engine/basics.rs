@@ -83,12 +83,6 @@ impl Config {
 }
 
 impl Config {
-    /// The configured value, or two ticks.
-    pub(super) fn shortest_timeout(&self) -> Duration {
-        let set = self.min_session_timeout;
-        set.unwrap_or_else(|| self.tick_time.saturating_mul(2))
-    }
-
     /// The longest timeout that the server can grant.
     pub(crate) fn longest_timeout(&self) -> Duration {
         self.negotiate(i32::MAX)
@@ -97,7 +91,9 @@ impl Config {
     /// The timeout that the server grants. Never zero, because a client takes zero as a refusal.
     pub(super) fn negotiate(&self, asked_ms: i32) -> Duration {
         let asked = Duration::from_millis(u64::try_from(asked_ms).unwrap_or(0));
-        let min = self.shortest_timeout().max(Duration::from_millis(1));
+        let two_ticks = self.tick_time.saturating_mul(2);
+        let min = self.min_session_timeout.unwrap_or(two_ticks);
+        let min = min.max(Duration::from_millis(1));
         asked.max(min).min(self.max_session_timeout.max(min))
     }
 }

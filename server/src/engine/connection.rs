@@ -22,7 +22,6 @@ use super::{
     auth,
     basics::{ServerId, after},
     counters::count,
-    sasl,
 };
 
 /// The state of a connection.
@@ -50,7 +49,7 @@ pub(super) struct Connection {
     /// The identities for ACLs: first the address, then those that the client has proved.
     pub(super) ids: Arc<[Id]>,
     /// The number of SASL tokens that have come.
-    tokens: u32,
+    pub(super) tokens: u32,
     /// Bytes that were received and not handled yet.
     pub(super) input: BytesMut,
     /// The deadline of the handshake.
@@ -105,26 +104,6 @@ impl Connection {
             Phase::Open(session) => Some(session),
             Phase::Fresh | Phase::Closing => None,
         }
-    }
-
-    /// The answer to a token of a login; `None` if it proves nothing.
-    pub(super) fn log_in(
-        &mut self,
-        mechanism: &dyn sasl::Mechanism,
-        nonce: &str,
-        token: &[u8],
-    ) -> Option<Bytes> {
-        let turn = self.tokens;
-        self.tokens = turn.saturating_add(1);
-        let step = mechanism.answer(nonce, turn, token)?;
-        if let Some(user) = step.identity {
-            let identity = Id {
-                scheme: sasl::SCHEME.into(),
-                id: user.into(),
-            };
-            self.ids = auth::with(&self.ids, identity)?;
-        }
-        Some(step.token)
     }
 
     /// Appends a frame.

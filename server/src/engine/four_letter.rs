@@ -10,7 +10,7 @@
 //!
 //! Source: `FourLetterCommands`, package `server.command`.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     Engine,
@@ -88,15 +88,12 @@ impl Engine {
     /// A line for each connection, with its session or without.
     fn clients(&self, server: ServerId, tells: bool) -> String {
         let line = |own: &Connection| {
-            let session = own.session();
             let (remote, received, sent) = (own.remote, own.received, own.sent);
+            let session = own.session().filter(|_| tells);
             let live = session.and_then(|id| Some((id, self.sessions.get(id)?.timeout)));
-            let more = live
-                .filter(|_| tells)
-                .map_or(String::new(), |(id, timeout)| {
-                    format!(",sid={id},to={}", timeout.as_millis())
-                });
-            let ready = i32::from(session.is_some());
+            let text = |(id, timeout)| format!(",sid={id},to={}", Duration::as_millis(&timeout));
+            let more = live.map_or(String::new(), text);
+            let ready = i32::from(own.session().is_some());
             format!(" /{remote}[{ready}](queued=0,recved={received},sent={sent}{more})\n")
         };
         let lines: String = self.connections.of(server).map(line).collect();

@@ -234,11 +234,9 @@ impl Engine {
                 self.handshake(id, message, now);
                 continue;
             }
-            let is_fresh = connection.phase == Phase::Fresh;
-            let word = connection.input.first_chunk().copied();
-            if let Some(answer) = word
-                .filter(|_| is_fresh)
-                .and_then(|it| self.answer_word(id, it))
+            if connection.phase == Phase::Fresh
+                && let Some(word) = connection.input.first_chunk().copied()
+                && let Some(answer) = self.answer_word(id, word)
             {
                 self.connections.with(id, |connection| {
                     connection.ready.extend_from_slice(answer.as_bytes());

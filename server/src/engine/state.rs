@@ -10,6 +10,7 @@ use super::{
     ensemble::Ensemble,
     hash::Seeded,
     lag::Frozen,
+    tree::Tree,
     view::View,
 };
 
@@ -28,7 +29,7 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(config: &Config) -> Self {
         Self {
-            live: View::new(Seeded(config.seed), config.first_zxid),
+            live: View::new(Tree::new(Seeded(config.seed)), config.first_zxid),
             frozen: None,
             ensemble: Ensemble::default(),
         }
