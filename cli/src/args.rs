@@ -114,7 +114,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, requires = "auth_file")]
     pub(crate) allow_anonymous: bool,
 
-    /// Tell everybody who asks with the words cons, dump or stat of sessions and paths, also with --auth-file
+    /// Tell everybody who asks with the words cons or stat of sessions and addresses, also with --auth-file
     #[arg(long, requires = "auth_file")]
     pub(crate) show_sessions: bool,
 

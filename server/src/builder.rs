@@ -147,8 +147,7 @@ impl Builder {
         self
     }
 
-    /// The four-letter words that name sessions, addresses or paths (`cons`, `dump`, `stat`) are
-    /// refused. Everybody who reaches the port could ask. Default: they are answered, as the other
+    /// The four-letter words that name sessions or addresses (`cons`, `stat`) are refused. Everybody who reaches the port could ask. Default: they are answered, as the other
     /// words are.
     pub fn hide_sessions(mut self) -> Self {
         self.config.sessions_hidden = true;

@@ -42,7 +42,7 @@ pub struct Config {
     pub(crate) sasl: Option<Arc<dyn sasl::Mechanism>>,
     /// `sessionRequireClientSASLAuth`: the server does not answer a client that has not logged in.
     pub(crate) sasl_required: bool,
-    /// Whether no four-letter word names sessions, addresses or paths.
+    /// Whether no four-letter word names sessions or addresses.
     pub(crate) sessions_hidden: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Four-letter words: four bytes in place of a handshake. The server answers with text and closes
 //! the connection.
 //!
-//! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `dump`, `envi`. For the
+//! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `envi`. For the
 //! real server's other words the answer says that they are not in the whitelist, and on request for
 //! those that name sessions or paths, too. Any other four bytes are the length of a frame.
 //!
@@ -10,7 +10,7 @@
 //!
 //! Source: `FourLetterCommands`, package `server.command`.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use super::{
     Engine,
@@ -27,12 +27,12 @@ const VERSION: &str = concat!(
 );
 
 /// Words of the real server that this server does not serve.
-const OTHERS: [&[u8; 4]; 9] = [
-    b"conf", b"crst", b"dirs", b"gtmk", b"hash", b"srst", b"wchc", b"wchp", b"wchs",
+const OTHERS: [&[u8; 4]; 10] = [
+    b"conf", b"crst", b"dirs", b"dump", b"gtmk", b"hash", b"srst", b"wchc", b"wchp", b"wchs",
 ];
 
-/// Words whose answers name sessions, addresses or paths.
-const TELLING: [&[u8; 4]; 3] = [b"cons", b"dump", b"stat"];
+/// Words whose answers name sessions or addresses.
+const TELLING: [&[u8; 4]; 2] = [b"cons", b"stat"];
 
 impl Engine {
     /// The answer to a word; `None` if the bytes are not a word.
@@ -50,7 +50,7 @@ impl Engine {
             // Some clients ask for the version with this word.
             b"envi" => format!("Environment:\nzookeeper.version={VERSION}\n"),
             b"isro" => if is_serving { "rw" } else { "null" }.to_owned(),
-            b"srvr" | b"stat" | b"mntr" | b"cons" | b"dump" if !is_serving => {
+            b"srvr" | b"stat" | b"mntr" | b"cons" if !is_serving => {
                 "This ZooKeeper instance is not currently serving requests\n".to_owned()
             }
             b"srvr" => self.server(server, ""),
@@ -60,7 +60,6 @@ impl Engine {
             }
             b"mntr" => self.monitor(server),
             b"cons" => self.clients(server, true),
-            b"dump" => self.dump(server),
             _ => return None,
         })
     }
@@ -102,7 +101,7 @@ impl Engine {
 
     fn monitor(&self, server: ServerId) -> String {
         let (view, mode) = (self.state.view_at(server), self.mode(server));
-        let ephemerals: usize = view.tree.ephemerals().values().map(BTreeSet::len).sum();
+        let ephemerals = view.tree.count_ephemerals();
         let (nodes, size) = (node_count(view), view.tree.approximate_data_size());
         let (received, sent) = self.connections.frames_of(server);
         let connections = self.connections.of(server).count();
@@ -117,23 +116,6 @@ impl Engine {
              zk_global_sessions\t{sessions}\nzk_znode_count\t{nodes}\nzk_watch_count\t{watches}\n\
              zk_ephemerals_count\t{ephemerals}\nzk_approximate_data_size\t{size}\n\
              zk_avg_latency\t0.0\n"
-        )
-    }
-
-    fn dump(&self, server: ServerId) -> String {
-        let owners = self.state.view_at(server).tree.ephemerals();
-        let live = self.sessions.iter();
-        let (all, with_nodes) = (live.len(), owners.len());
-        let sessions = live.map(|(id, own)| format!("\t{id}\t{}ms\n", own.timeout.as_millis()));
-        let nodes = owners.iter().map(|(session, paths)| {
-            let paths = paths.iter().map(|path| format!("\t{path}\n"));
-            format!("{session}:\n{}", paths.collect::<String>())
-        });
-        format!(
-            "SessionTracker dump:\nSessions ({all}):\n{}ephemeral nodes dump:\n\
-             Sessions with Ephemerals ({with_nodes}):\n{}",
-            sessions.collect::<String>(),
-            nodes.collect::<String>()
         )
     }
 }

@@ -169,9 +169,9 @@ impl Tree {
         self.ephemerals.get(&session).into_iter().flatten()
     }
 
-    /// All ephemeral nodes, by session.
-    pub(crate) fn ephemerals(&self) -> &BTreeMap<SessionId, BTreeSet<Arc<str>>> {
-        &self.ephemerals
+    /// The number of ephemeral nodes.
+    pub(crate) fn count_ephemerals(&self) -> usize {
+        self.ephemerals.values().map(BTreeSet::len).sum()
     }
 
     /// Containers and TTL nodes that must be deleted at `unix_ms`, sorted.
