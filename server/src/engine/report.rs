@@ -8,9 +8,7 @@ use std::{
 use bytes::Bytes;
 use lockkeeper_proto::{SessionId, Stat, WatcherType, Zxid};
 
-use super::{
-    Engine, basics::ConnId, connection::Connection, counters::Counters, tree::SYSTEM_PATHS,
-};
+use super::{Engine, basics::ConnId, counters::Counters, tree::SYSTEM_PATHS};
 
 /// A snapshot of the server's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,12 +54,8 @@ impl Engine {
     pub fn report(&self) -> Report {
         let tree = &self.state.live.tree;
         // A client that was told of its session's end has nothing left.
-        let told = |own: &Connection| own.told_end_of;
-        let told: BTreeSet<_> = self
-            .connections
-            .iter()
-            .filter_map(|(_, own)| told(own))
-            .collect();
+        let connections = self.connections.iter();
+        let told: BTreeSet<_> = connections.filter_map(|(_, own)| own.told_end_of).collect();
         let sessions = self.sessions.iter().filter(|(id, _)| !told.contains(id));
         let sessions = sessions.map(|(id, session)| {
             let own = session.connection;
