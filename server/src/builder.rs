@@ -19,13 +19,9 @@ use crate::{
 pub struct Builder {
     pub(crate) address: SocketAddr,
     config: Config,
-    first_zxid: Option<Zxid>,
     no_ephemerals_for: Option<Duration>,
-    seed: Option<u64>,
     pub(crate) max_connections: usize,
     pub(crate) sync_limit_ticks: u32,
-    #[cfg(feature = "sasl-digest-md5")]
-    users: crate::engine::digest_md5::Users,
 }
 
 impl Default for Builder {
@@ -33,13 +29,9 @@ impl Default for Builder {
         Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             config: Config::default(),
-            first_zxid: None,
             no_ephemerals_for: None,
-            seed: None,
             max_connections: 10_000,
             sync_limit_ticks: 5,
-            #[cfg(feature = "sasl-digest-md5")]
-            users: crate::engine::digest_md5::Users::default(),
         }
     }
 }
@@ -59,18 +51,6 @@ impl Builder {
     /// timeout, or up to one tick later.
     pub fn tick_time(mut self, tick: Duration) -> Self {
         self.config.tick_time = tick;
-        self
-    }
-
-    /// The server numbers its transactions from here on. Default: the microseconds from 1970 to the
-    /// start.
-    ///
-    /// A server that takes the place of a former one needs higher numbers. Otherwise fencing tokens
-    /// go backwards, and the server refuses clients that have seen a higher number. The default is
-    /// higher, because no server applies a write in each microsecond. It is below 2^53 until the
-    /// year 2255, so that readers of JSON that take numbers for doubles read tokens exactly.
-    pub fn first_zxid(mut self, zxid: Zxid) -> Self {
-        self.first_zxid = Some(zxid);
         self
     }
 
@@ -154,8 +134,8 @@ impl Builder {
     /// server where the user has this password and the realm is the same.
     #[cfg(feature = "sasl-digest-md5")]
     pub fn user(mut self, name: &str, password: &str) -> Self {
-        self.users.add(name, password);
-        self.config.sasl = Some(std::sync::Arc::new(self.users.clone()));
+        let is_required = self.config.sasl_required;
+        self.config = self.config.with_user(name, password, is_required);
         self
     }
 
@@ -167,29 +147,23 @@ impl Builder {
         self
     }
 
-    /// The four-letter words that name sessions, addresses or paths (`cons`, `dump`, `stat`) are
-    /// refused. Everybody who reaches the port could ask. Default: they are answered, as the other
+    /// The four-letter words that name sessions or addresses (`cons`, `stat`) are refused. Everybody who reaches the port could ask. Default: they are answered, as the other
     /// words are.
     pub fn hide_sessions(mut self) -> Self {
         self.config.sessions_hidden = true;
         self
     }
 
-    /// The seed of session passwords and of the order of children. Default: random.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
-    }
-
     /// The settings of a server that starts now.
     pub(crate) fn config(&self) -> Config {
         let mut config = self.config.clone();
-        let random = || RandomState::new().hash_one(self.address);
-        config.seed = self.seed.unwrap_or_else(random);
-        config.first_zxid = self.first_zxid.unwrap_or_else(|| {
-            let micros = clock::since_1970().as_micros();
-            Zxid(i64::try_from(micros).unwrap_or(0))
-        });
+        config.seed = RandomState::new().hash_one(self.address);
+        // A server that takes the place of a former one needs higher numbers. Otherwise fencing
+        // tokens go backwards, and the server refuses clients that have seen a higher number. No
+        // server applies a write in each microsecond. The numbers are below 2^53 until the year
+        // 2255, so that readers of JSON that take numbers for doubles read tokens exactly.
+        let micros = clock::since_1970().as_micros();
+        config.first_zxid = Zxid(i64::try_from(micros).unwrap_or(0));
         config.no_ephemerals_for = self.no_ephemerals_for.unwrap_or_else(|| {
             let is_fresh = self.address.port() == 0;
             if is_fresh {

@@ -100,12 +100,10 @@ impl Cluster {
     /// The members that serve clients and do not lead.
     #[must_use]
     pub fn followers(&self) -> Vec<ServerId> {
-        let leader = self.leader();
-        let is_serving = |server: &ServerId| {
-            let engine = &self.server.shared;
-            Some(*server) != leader && engine.look(|engine| engine.is_serving(*server))
-        };
-        self.servers().filter(is_serving).collect()
+        self.server.shared.look(|engine| {
+            let others = self.servers().filter(|it| Some(*it) != engine.leader());
+            others.filter(|it| engine.is_serving(*it)).collect()
+        })
     }
 
     /// The address of one member in the form that clients take: `host:port`.
@@ -184,21 +182,18 @@ impl Cluster {
     /// # }).unwrap();
     /// ```
     pub fn lag(&self, server: ServerId) {
-        self.port(server);
-        self.with(|engine, _| engine.freeze(Some(server)));
+        self.with_member(server, |engine| engine.freeze(Some(server)));
     }
 
     /// Ends [`lag`](Self::lag): the transactions that the member has missed arrive.
     pub fn catch_up(&self, server: ServerId) {
-        self.port(server);
-        self.with(|engine, _| engine.thaw(Some(server)));
+        self.with_member(server, |engine| engine.thaw(Some(server)));
     }
 
     /// The member goes on showing the ephemeral nodes of sessions that end from now on, and tells
     /// nobody of their end. A real follower has done so after a rolling restart.
     pub fn keep_ended_sessions(&self, server: ServerId) {
-        self.port(server);
-        self.with(|engine, _| engine.set_keeps_ended(server, true));
+        self.with_member(server, |engine| engine.set_keeps_ended(server, true));
     }
 
     /// Cuts the link between two members, in both directions. Nothing arrives, and neither end is
@@ -219,8 +214,8 @@ impl Cluster {
     /// # }).unwrap();
     /// ```
     pub fn cut_link(&self, one: ServerId, other: ServerId) {
-        self.cut_one_way(one, other);
-        self.cut_one_way(other, one);
+        self.set_cut(one, other, true);
+        self.set_cut(other, one, true);
     }
 
     /// Cuts one direction of the link between two members.
@@ -228,8 +223,7 @@ impl Cluster {
     /// From a follower to its leader, writes and news of sessions wait. In the other direction,
     /// transactions and pings wait; a follower tells of its sessions only when it is pinged.
     pub fn cut_one_way(&self, from: ServerId, to: ServerId) {
-        let _ = (self.port(from), self.port(to));
-        self.with(|engine, now| engine.set_cut_between(from, to, true, now));
+        self.set_cut(from, to, true);
     }
 
     /// Cuts the links of a member to all others, in both directions. Its clients still reach it.
@@ -241,10 +235,8 @@ impl Cluster {
 
     /// Mends both directions of the link between two members: what waits arrives.
     pub fn heal_link(&self, one: ServerId, other: ServerId) {
-        for (from, to) in [(one, other), (other, one)] {
-            let _ = (self.port(from), self.port(to));
-            self.with(|engine, now| engine.set_cut_between(from, to, false, now));
-        }
+        self.set_cut(one, other, false);
+        self.set_cut(other, one, false);
     }
 
     /// Mends all links between members. Stopped members stay stopped.
@@ -258,8 +250,7 @@ impl Cluster {
 
     /// Cuts all connections of one member's clients. The clients may come back.
     pub fn cut_clients(&self, server: ServerId) {
-        self.port(server);
-        self.with(|engine, _| engine.cut_all(Some(server)));
+        self.with_member(server, |engine| engine.cut_all(Some(server)));
     }
 
     /// Closes the port of one member: the operating system refuses new connections. Open
@@ -287,6 +278,16 @@ impl Cluster {
 
     fn with<R>(&self, act: impl FnOnce(&mut Engine, Now) -> R) -> R {
         self.server.shared.resume(act)
+    }
+
+    fn with_member(&self, server: ServerId, act: impl FnOnce(&mut Engine)) {
+        self.port(server);
+        self.with(|engine, _| act(engine));
+    }
+
+    fn set_cut(&self, from: ServerId, to: ServerId, is_cut: bool) {
+        let _ = (self.port(from), self.port(to));
+        self.with(|engine, now| engine.set_cut_between(from, to, is_cut, now));
     }
 
     #[track_caller]

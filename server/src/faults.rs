@@ -103,56 +103,53 @@ impl Faults {
     /// [`cut_before`](Self::cut_before), [`delay_reply`](Self::delay_reply) or
     /// [`refuse`](Self::refuse). Returns whether the rule was still waiting for its request.
     pub fn take_back(&self, rule: RuleId) -> bool {
-        self.shared.with(|engine, _| engine.remove_rule(rule))
+        self.shared.with(|engine, _| engine.rules().remove(rule))
     }
 
     /// How many rules (see [`take_back`](Self::take_back)) still wait for their request.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.shared.look(crate::engine::Engine::pending_rules)
+        self.shared.with(|engine, _| engine.rules().pending())
     }
 
     /// Delays every reply from now on, and everything that follows it on its connection: a slow
     /// network.
     pub fn delay_all(&self, delay: Duration) {
-        self.shared.with(|engine, _| engine.set_delay(Some(delay)));
+        self.shared
+            .with(|engine, _| engine.rules().delay = Some(delay));
     }
 
     /// Ends [`delay_all`](Self::delay_all). What is delayed already still comes late.
     pub fn delay_none(&self) {
-        self.shared.with(|engine, _| engine.set_delay(None));
+        self.shared.with(|engine, _| engine.rules().delay = None);
     }
 
     /// Sets whether the server closes each connection that asks for a session. Connections that
     /// have a session stay.
     pub fn refuse_handshakes(&self, refuse: bool) {
         self.shared
-            .with(|engine, _| engine.set_refuse_handshakes(refuse));
+            .with(|engine, _| engine.rules().refuse_handshakes = refuse);
     }
 
     /// The server keeps all connections, but reads and sends nothing: a network that loses
     /// everything. Sessions expire meanwhile.
     pub fn stall(&self) {
-        self.shared
-            .with(|engine, now| engine.set_stalled(None, true, now));
+        self.set_stalled(None, true);
     }
 
     /// Ends [`stall`](Self::stall): the server now reads what clients sent meanwhile.
     pub fn resume(&self) {
-        self.shared
-            .resume(|engine, now| engine.set_stalled(None, false, now));
+        self.set_stalled(None, false);
     }
 
     /// Like [`stall`](Self::stall), for one session only, on each connection that it uses.
     pub fn stall_session(&self, session: SessionId) {
-        self.shared
-            .with(|engine, now| engine.set_stalled(Some(session), true, now));
+        self.set_stalled(Some(session), true);
     }
 
     /// Ends [`stall_session`](Self::stall_session).
     pub fn resume_session(&self, session: SessionId) {
-        self.shared
-            .resume(|engine, now| engine.set_stalled(Some(session), false, now));
+        self.set_stalled(Some(session), false);
     }
 
     /// Freezes the state that reads see, and holds back watch events: a follower that lags behind.
@@ -210,6 +207,12 @@ impl Faults {
     }
 
     fn rule(&self, when: When, effect: Effect) -> RuleId {
-        self.shared.with(|engine, _| engine.add_rule(when, effect))
+        self.shared
+            .with(|engine, _| engine.rules().add(when, effect))
+    }
+
+    fn set_stalled(&self, session: Option<SessionId>, is_stalled: bool) {
+        self.shared
+            .resume(|engine, now| engine.set_stalled(session, is_stalled, now));
     }
 }

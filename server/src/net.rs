@@ -182,9 +182,12 @@ async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, out
         // buffers.
         let input = async {
             read.readable().await?;
-            try_read(read)
+            let mut buffer = BytesMut::with_capacity(READ_CHUNK);
+            read.try_read_buf(&mut buffer)?;
+            io::Result::Ok(buffer)
         };
         let buffer = match select(pin!(input), pin!(outgoing.nudged.notified())).await {
+            // The client has ended the stream.
             Either::Left((Ok(buffer), _)) if buffer.is_empty() => return,
             Either::Left((Ok(buffer), _)) => buffer,
             // There was nothing to read after all.
@@ -203,13 +206,6 @@ async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, out
             received = shared.with(|engine, now| engine.received(id, BytesMut::new(), now));
         }
     }
-}
-
-/// The bytes that can be read now; empty at the end of the stream.
-fn try_read(read: &ReadHalf<'_>) -> io::Result<BytesMut> {
-    let mut buffer = BytesMut::with_capacity(READ_CHUNK);
-    read.try_read_buf(&mut buffer)?;
-    Ok(buffer)
 }
 
 /// Writes everything that is queued. Returns after the last byte, or when a write fails.

@@ -43,9 +43,8 @@ impl Server {
         let mut listeners = Vec::new();
         for number in 0..members.unwrap_or(1) {
             let mut address = builder.address;
-            if let Ok(number) = u16::try_from(number)
-                && address.port() > 0
-            {
+            if address.port() > 0 {
+                let number = u16::try_from(number).unwrap_or(u16::MAX);
                 address.set_port(address.port().saturating_add(number));
             }
             let listener = TcpListener::bind(address).await?;
@@ -161,7 +160,7 @@ impl Server {
         let left = self.report().sessions;
         let lines = left
             .iter()
-            .map(|(id, session)| format!("\n{id}: {session}"));
+            .map(|(id, session)| format!("\n{id}: {session:?}"));
         assert!(
             left.is_empty(),
             "sessions are left on the server:{}",

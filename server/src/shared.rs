@@ -173,12 +173,7 @@ fn later(now: Now, time: Duration) -> Now {
 impl Core {
     /// The present moment on the engine's clock.
     fn now(&self) -> Now {
-        let now = clock::now();
-        if self.ahead.is_zero() {
-            now
-        } else {
-            later(now, self.ahead)
-        }
+        later(clock::now(), self.ahead)
     }
 
     /// Runs everything that is due. Returns when something is due next.

@@ -99,7 +99,7 @@ fn in_full(address: Ipv6Addr) -> String {
         .join(":")
 }
 
-fn id(scheme: &'static str, id: String) -> Id {
+pub(crate) fn id(scheme: &'static str, id: String) -> Id {
     Id {
         scheme: scheme.into(),
         id: id.into(),

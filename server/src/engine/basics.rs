@@ -36,11 +36,13 @@ pub struct Config {
     pub no_ephemerals_for: Duration,
     /// The digest of the user `super`, for whom no ACL counts.
     pub(crate) super_digest: Option<String>,
+    #[cfg(feature = "sasl-digest-md5")]
+    users: super::digest_md5::Users,
     /// The users who may log in, and the mechanism.
     pub(crate) sasl: Option<Arc<dyn sasl::Mechanism>>,
     /// `sessionRequireClientSASLAuth`: the server does not answer a client that has not logged in.
     pub(crate) sasl_required: bool,
-    /// Whether no four-letter word names sessions, addresses or paths.
+    /// Whether no four-letter word names sessions or addresses.
     pub(crate) sessions_hidden: bool,
 }
 
@@ -57,6 +59,8 @@ impl Default for Config {
             first_zxid: Zxid::ZERO,
             no_ephemerals_for: Duration::ZERO,
             super_digest: None,
+            #[cfg(feature = "sasl-digest-md5")]
+            users: super::digest_md5::Users::default(),
             sasl: None,
             sasl_required: false,
             sessions_hidden: false,
@@ -71,21 +75,14 @@ impl Config {
     #[doc(hidden)]
     #[must_use]
     pub fn with_user(mut self, name: &str, password: &str, is_required: bool) -> Self {
-        let mut users = super::digest_md5::Users::default();
-        users.add(name, password);
-        self.sasl = Some(Arc::new(users));
+        self.users.add(name, password);
+        self.sasl = Some(Arc::new(self.users.clone()));
         self.sasl_required = is_required;
         self
     }
 }
 
 impl Config {
-    /// The configured value, or two ticks.
-    pub(super) fn shortest_timeout(&self) -> Duration {
-        let set = self.min_session_timeout;
-        set.unwrap_or_else(|| self.tick_time.saturating_mul(2))
-    }
-
     /// The longest timeout that the server can grant.
     pub(crate) fn longest_timeout(&self) -> Duration {
         self.negotiate(i32::MAX)
@@ -94,7 +91,9 @@ impl Config {
     /// The timeout that the server grants. Never zero, because a client takes zero as a refusal.
     pub(super) fn negotiate(&self, asked_ms: i32) -> Duration {
         let asked = Duration::from_millis(u64::try_from(asked_ms).unwrap_or(0));
-        let min = self.shortest_timeout().max(Duration::from_millis(1));
+        let two_ticks = self.tick_time.saturating_mul(2);
+        let min = self.min_session_timeout.unwrap_or(two_ticks);
+        let min = min.max(Duration::from_millis(1));
         asked.max(min).min(self.max_session_timeout.max(min))
     }
 }

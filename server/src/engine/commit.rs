@@ -4,18 +4,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_proto::{
-    ErrorCode, Id, Request, Response, SessionId, Xid, Zxid,
-    records::{Empty, StatResponse},
-};
+use lockkeeper_proto::{ErrorCode, Id, Request, Response, SessionId, Xid, Zxid, records::Empty};
 
-use super::{
-    basics::ConnId,
-    changes::Change,
-    tree::Tree,
-    txn::{Author, Txn},
-    writes,
-};
+use super::{basics::ConnId, changes::Change, tree::Tree, txn::Txn, writes};
 
 /// A transaction.
 #[derive(Debug)]
@@ -41,9 +32,8 @@ pub(super) enum Deed {
     /// Deletes nodes without a check. If the transaction ends a session, it carries the timeout of
     /// that session.
     Remove(Vec<Arc<str>>, Option<Duration>),
-    /// Starts a session: the connection, its timeout, and whether the client knows read-only
-    /// servers.
-    Start(ConnId, Duration, bool),
+    /// Starts a session on this connection.
+    Start(ConnId),
 }
 
 impl Deed {
@@ -63,32 +53,25 @@ impl Deed {
 impl Commit {
     /// Changes the tree. Returns the changes in order, and the reply.
     pub(super) fn apply(&self, tree: &mut Tree) -> (Vec<Change>, Result<Response, ErrorCode>) {
-        let mut author = Author {
-            zxid: self.zxid,
-            unix_ms: self.unix_ms,
-            ids: &[],
-            knows_sasl: self.knows_sasl,
-        };
         match &self.deed {
             Deed::Refuse(code) => (Vec::new(), Err(*code)),
-            Deed::Start(..) => (Vec::new(), Err(ErrorCode::SESSION_MOVED)),
+            Deed::Start(_) => (Vec::new(), Err(ErrorCode::SESSION_MOVED)),
             Deed::Remove(paths, _) => {
-                let mut txn = Txn::new(tree, author);
+                let mut txn = Txn::new(tree, self, &[]);
                 for path in paths {
                     txn.remove(path);
                 }
                 (txn.commit(), Ok(Response::CloseSession(Empty {})))
             }
             Deed::Request(request, ids) => {
-                author.ids = ids;
-                writes::apply(Txn::new(tree, author), self.asked.0, request)
+                writes::apply(Txn::new(tree, self, ids), self.asked.0, request)
             }
         }
     }
 }
 
 /// The reply to a request for which this answer to a transaction is taken. If the transaction
-/// belongs to another kind of request, the reply contains as much of it as fits.
+/// belongs to another kind of request, the reply contains the path of a create, or is an error.
 pub(super) fn answer_to(
     request: &Request,
     answer: Result<Response, ErrorCode>,
@@ -104,20 +87,8 @@ pub(super) fn answer_to(
         (
             _,
             Response::Create2(made) | Response::CreateContainer(made) | Response::CreateTtl(made),
-        ) => {
-            let stat = StatResponse { stat: made.stat };
-            with_stat(request, stat).or_else(|| writes::created(request, made))
-        }
-        (_, Response::SetData(stat) | Response::SetAcl(stat)) => with_stat(request, stat),
+        ) => writes::created(request, made),
         _ => None,
     };
     fitting.ok_or(ErrorCode::MARSHALLING_ERROR)
-}
-
-fn with_stat(request: &Request, stat: StatResponse) -> Option<Response> {
-    match request {
-        Request::SetData(_) => Some(Response::SetData(stat)),
-        Request::SetAcl(_) => Some(Response::SetAcl(stat)),
-        _ => None,
-    }
 }

@@ -21,8 +21,7 @@ use lockkeeper_proto::{
 use super::{
     auth,
     basics::{ServerId, after},
-    counters::{Traffic, count},
-    sasl,
+    counters::count,
 };
 
 /// The state of a connection.
@@ -50,20 +49,23 @@ pub(super) struct Connection {
     /// The identities for ACLs: first the address, then those that the client has proved.
     pub(super) ids: Arc<[Id]>,
     /// The number of SASL tokens that have come.
-    tokens: u32,
+    pub(super) tokens: u32,
     /// Bytes that were received and not handled yet.
     pub(super) input: BytesMut,
     /// The deadline of the handshake.
     pub(super) handshake_due: Instant,
+    /// Whether the client knows read-only servers.
+    pub(super) knows_read_only: bool,
     /// Whether its new session has not reached the follower yet.
     pub(super) awaits_session: bool,
+    /// The session of whose end the client was told here.
+    pub(super) told_end_of: Option<SessionId>,
     /// Whether it reads the frozen state.
     pub(super) lagging: bool,
-    /// Whether its output is discarded, because the connection is about to be closed.
-    pub(super) muted: bool,
     /// Whether nothing more is read from it, because the reply to its last request will be lost.
     pub(super) is_deaf: bool,
-    pub(super) traffic: Traffic,
+    /// The number of frames that the client has sent, including the handshake.
+    pub(super) received: u64,
     /// The number of frames that the server has appended for it.
     pub(super) sent: u64,
     /// Bytes that may be sent now.
@@ -84,11 +86,12 @@ impl Connection {
             tokens: 0,
             input: BytesMut::new(),
             handshake_due,
+            knows_read_only: false,
             awaits_session: false,
+            told_end_of: None,
             lagging: false,
-            muted: false,
             is_deaf: false,
-            traffic: Traffic::default(),
+            received: 0,
             sent: 0,
             ready: BytesMut::new(),
             held: VecDeque::new(),
@@ -103,29 +106,9 @@ impl Connection {
         }
     }
 
-    /// The answer to a token of a login; `None` if it proves nothing.
-    pub(super) fn log_in(
-        &mut self,
-        mechanism: &dyn sasl::Mechanism,
-        nonce: &str,
-        token: &[u8],
-    ) -> Option<Bytes> {
-        let turn = self.tokens;
-        self.tokens = turn.saturating_add(1);
-        let step = mechanism.answer(nonce, turn, token)?;
-        if let Some(user) = step.identity {
-            let identity = Id {
-                scheme: sasl::SCHEME.into(),
-                id: user.into(),
-            };
-            self.ids = auth::with(&self.ids, identity)?;
-        }
-        Some(step.token)
-    }
-
     /// Appends a frame.
     pub(super) fn send(&mut self, write: impl FnOnce(&mut Writer<'_>)) {
-        if self.muted || self.phase == Phase::Closing {
+        if self.phase == Phase::Closing {
             return;
         }
         let out = self.held.back_mut().map(|(_, frames)| frames);

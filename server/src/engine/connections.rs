@@ -32,8 +32,8 @@ pub(super) struct Connections {
     cuts: VecDeque<ConnId>,
     /// Connections whose handshake is pending, with its deadline.
     handshakes: BTreeSet<(Instant, ConnId)>,
-    /// Connections that hold frames back, with the moment when the first frame may leave.
-    held: BTreeSet<(Instant, ConnId)>,
+    /// Connections that hold frames back: few, since only faults make them.
+    held: BTreeSet<ConnId>,
     /// Paths about which, or below which, the next event is lost.
     pub(super) lost_events: Vec<String>,
     /// For each server: the frames that it received from connections that are gone, and sent them.
@@ -84,7 +84,7 @@ impl Connections {
 
     /// How many frames a server has received, and sent.
     pub(super) fn frames_of(&self, server: ServerId) -> (u64, u64) {
-        let own = self.of(server).map(|own| (own.traffic.frames, own.sent));
+        let own = self.of(server).map(|own| (own.received, own.sent));
         let all = own.chain(self.gone.get(&server).copied());
         let (received, sent): (Vec<u64>, Vec<u64>) = all.unzip();
         (received.iter().sum(), sent.iter().sum())
@@ -151,28 +151,21 @@ impl Connections {
     /// Holds back what is appended to a connection from now on.
     pub(super) fn hold(&mut self, id: ConnId, delay: Duration, now: Instant) {
         if let Some(connection) = self.all.get_mut(&id) {
-            let had = connection.release_due();
             connection.hold(now, delay);
-            if had.is_none() {
-                let due = connection.release_due();
-                self.held.extend(due.map(|due| (due, id)));
-            }
+            self.held.insert(id);
         }
     }
 
     /// The frames that were held back until now may leave.
     pub(super) fn release(&mut self, now: Instant) {
-        while let Some((due, id)) = self.held.first().copied()
-            && due <= now
-        {
-            self.held.pop_first();
-            if let Some(connection) = self.all.get_mut(&id) {
+        self.held.retain(|id| {
+            let held = self.all.get_mut(id);
+            held.is_some_and(|connection| {
                 connection.release(now);
-                self.dirty.insert(id);
-                let due = connection.release_due();
-                self.held.extend(due.map(|due| (due, id)));
-            }
-        }
+                self.dirty.insert(*id);
+                connection.release_due().is_some()
+            })
+        });
     }
 
     /// The handshake of a connection is over, one way or the other.
@@ -205,20 +198,20 @@ impl Connections {
 
     pub(super) fn forget(&mut self, id: ConnId) -> Option<Connection> {
         self.dirty.remove(&id);
+        self.held.remove(&id);
         let connection = self.all.remove(&id)?;
-        if let Some(due) = connection.release_due() {
-            self.held.remove(&(due, id));
-        }
         let gone = self.gone.entry(connection.server).or_default();
-        gone.0 = gone.0.saturating_add(connection.traffic.frames);
+        gone.0 = gone.0.saturating_add(connection.received);
         gone.1 = gone.1.saturating_add(connection.sent);
         Some(connection)
     }
 
     /// When a handshake or a frame is due.
     pub(super) fn due(&self) -> Option<Instant> {
-        let firsts = [self.handshakes.first(), self.held.first()];
-        firsts.into_iter().flatten().map(|(due, _)| *due).min()
+        let held = self.held.iter().filter_map(|id| self.all.get(id));
+        let held = held.filter_map(Connection::release_due);
+        held.chain(self.handshakes.first().map(|(due, _)| *due))
+            .min()
     }
 
     /// The next thing to do; `None` if there is nothing.
@@ -260,10 +253,11 @@ impl Connections {
             assert_eq!(waits, connection.phase == Phase::Fresh, "{id:?}");
             let has_something = !connection.ready.is_empty() || connection.is_done();
             assert!(!has_something || self.dirty.contains(id), "{id:?} waits");
-            let due = connection.release_due();
-            assert!(due.is_none_or(|due| self.held.contains(&(due, *id))));
+            let is_held = connection.release_due().is_some();
+            assert_eq!(is_held, self.held.contains(id), "{id:?}");
         }
-        let timed = self.handshakes.iter().chain(&self.held).map(|(_, id)| id);
-        assert!(timed.chain(&self.dirty).all(|id| self.all.contains_key(id)));
+        let timed = self.handshakes.iter().map(|(_, id)| id);
+        let mut noted = timed.chain(&self.held).chain(&self.dirty);
+        assert!(noted.all(|id| self.all.contains_key(id)));
     }
 }

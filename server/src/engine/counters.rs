@@ -23,8 +23,8 @@ pub struct Counters {
     pub replies: u64,
     /// Watch events sent.
     pub notifications: u64,
-    /// The sum over all connections.
-    pub traffic: Traffic,
+    /// Reads from sockets that returned bytes.
+    pub reads: u64,
 }
 
 impl Counters {
@@ -44,29 +44,6 @@ impl Counters {
 
     pub(super) fn note(&mut self, op: OpCode) {
         count(self.requests.entry(op).or_default());
-    }
-}
-
-/// Counts of what a client has sent on a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Traffic {
-    /// Reads from the socket that returned bytes.
-    pub reads: u64,
-    /// Whole frames, including the handshake.
-    pub frames: u64,
-    /// Reads that completed more than one frame: the client had put several frames into one write.
-    pub reads_with_several_frames: u64,
-}
-
-impl Traffic {
-    /// Counts `reads` reads (none or one) that completed `frames` frames.
-    pub(super) fn note(&mut self, reads: u64, frames: u64) {
-        self.reads = self.reads.saturating_add(reads);
-        self.frames = self.frames.saturating_add(frames);
-        if frames > 1 && reads > 0 {
-            count(&mut self.reads_with_several_frames);
-        }
     }
 }
 

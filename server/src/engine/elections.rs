@@ -81,7 +81,9 @@ impl Engine {
     /// Starts a stopped member again. It has lost nothing, and follows the leader if its links let
     /// it.
     pub fn start_server(&mut self, server: ServerId, now: Now) {
-        self.state.ensemble.start(server);
+        if self.is_stopped(server) {
+            self.state.ensemble.set_role(server, Role::Looking);
+        }
         self.review(now);
     }
 
@@ -98,8 +100,7 @@ impl Engine {
         let ensemble = &self.state.ensemble;
         let former = ensemble.leader?;
         let running = ensemble.running();
-        let known = |server| self.state.view_at(server).zxid;
-        let (winner, voters) = ensemble.winner(&running, Some(former), known)?;
+        let (winner, voters) = ensemble.winner(&running, Some(former))?;
         for server in running {
             if server == former && !voters.contains(&server) {
                 self.state.ensemble.set_role(server, Role::Former);
@@ -125,11 +126,7 @@ impl Engine {
 
     /// The members do what follows from the present links.
     fn review(&mut self, now: Now) {
-        let step = |engine: &Self| {
-            let known = |server| engine.state.view_at(server).zxid;
-            engine.state.ensemble.next_step(known)
-        };
-        while let Some(step) = step(self) {
+        while let Some(step) = self.state.ensemble.next_step() {
             self.carry_out(step, now);
         }
         self.state.ensemble.set_timers(now.instant);

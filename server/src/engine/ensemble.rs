@@ -124,13 +124,6 @@ impl Ensemble {
         }
     }
 
-    /// A stopped member runs again.
-    pub(super) fn start(&mut self, server: ServerId) {
-        if self.role(server) == Role::Stopped {
-            self.set_role(server, Role::Looking);
-        }
-    }
-
     /// A member stops serving.
     pub(super) fn leave(&mut self, server: ServerId, role: Role) {
         self.leader.take_if(|leader| *leader == server);
@@ -160,15 +153,11 @@ impl Ensemble {
 
     /// The only server serves; one that is no member does not.
     pub(super) fn role(&self, server: ServerId) -> Role {
-        let member = self.members.get(&server).map(|member| member.role);
-        let nobody = || {
-            if self.is_empty() {
-                Role::Serving
-            } else {
-                Role::Stopped
-            }
-        };
-        member.unwrap_or_else(nobody)
+        match self.members.get(&server) {
+            Some(member) => member.role,
+            None if self.is_empty() => Role::Serving,
+            None => Role::Stopped,
+        }
     }
 
     pub(super) fn set_role(&mut self, server: ServerId, role: Role) {
@@ -193,12 +182,11 @@ impl Ensemble {
 
     /// Whether the leader has whole links to a majority, itself included.
     pub(super) fn is_in_sync(&self) -> bool {
-        let in_sync = |leader| {
+        self.leader.is_some_and(|leader| {
             let serving = self.in_role(Role::Serving);
-            serving.filter(move |it| self.is_linked(leader, *it))
-        };
-        self.leader
-            .is_some_and(|leader| self.is_majority(in_sync(leader).count()))
+            let linked = serving.filter(|it| self.is_linked(leader, *it));
+            self.is_majority(linked.count())
+        })
     }
 
     /// The member that `voters` elect, and those of them that take part.
@@ -206,8 +194,8 @@ impl Ensemble {
         &self,
         voters: &[ServerId],
         except: Option<ServerId>,
-        known: impl Fn(ServerId) -> Zxid,
     ) -> Option<(ServerId, Vec<ServerId>)> {
+        let known = |server| self.members.get(&server).map(|member| member.view.zxid);
         let candidates = voters.iter().copied().filter(|it| Some(*it) != except);
         let with_votes = candidates.filter_map(|candidate| {
             let linked = voters.iter().copied();
@@ -220,24 +208,21 @@ impl Ensemble {
     }
 
     /// What one of the members does next; `None` if all stay as they are.
-    pub(super) fn next_step(&self, known: impl Fn(ServerId) -> Zxid) -> Option<Step> {
+    pub(super) fn next_step(&self) -> Option<Step> {
         let stopped = self.in_role(Role::Stopped).count();
         let can_lead = self.is_majority(self.members.len().saturating_sub(stopped));
         let Some(leader) = self.leader.filter(|_| can_lead) else {
             let serving = self.in_role(Role::Serving).next();
             let looking: Vec<ServerId> = self.in_role(Role::Looking).collect();
-            let elect = || self.winner(&looking, None, known);
-            return serving
-                .map(Step::GiveUp)
-                .or_else(|| elect().map(|(winner, voters)| Step::Elect(winner, voters)));
+            return match serving {
+                Some(server) => Some(Step::GiveUp(server)),
+                None => (self.winner(&looking, None)).map(|(it, voters)| Step::Elect(it, voters)),
+            };
         };
-        let without = self
-            .in_role(Role::Looking)
-            .chain(self.in_role(Role::Former));
-        without
-            .filter(|it| self.is_linked(leader, *it))
-            .map(Step::Follow)
-            .next()
+        let looking = self.in_role(Role::Looking);
+        let mut without = looking.chain(self.in_role(Role::Former));
+        let linked = without.find(|it| self.is_linked(leader, *it));
+        linked.map(Step::Follow)
     }
 
     /// Starts the time of those that will give up, and ends the time of those whose links are whole

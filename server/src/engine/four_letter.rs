@@ -1,7 +1,7 @@
 //! Four-letter words: four bytes in place of a handshake. The server answers with text and closes
 //! the connection.
 //!
-//! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `dump`, `wchs`, `conf`, `envi`. For the
+//! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `conf`, `envi`. For the
 //! real server's other words the answer says that they are not in the whitelist, and on request for
 //! those that name sessions or paths, too. Any other four bytes are the length of a frame.
 //!
@@ -10,7 +10,7 @@
 //!
 //! Source: `FourLetterCommands`, package `server.command`.
 
-use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::{
     Engine,
@@ -18,7 +18,6 @@ use super::{
     connection::Connection,
     tree::CONFIG_PATH,
     view::View,
-    watches::Watches,
 };
 
 /// The version that the server reports. Clients read the number in front.
@@ -29,12 +28,12 @@ const VERSION: &str = concat!(
 );
 
 /// Words of the real server that this server does not serve.
-const OTHERS: [&[u8; 4]; 7] = [
-    b"crst", b"dirs", b"gtmk", b"hash", b"srst", b"wchc", b"wchp",
+const OTHERS: [&[u8; 4]; 9] = [
+    b"crst", b"dirs", b"dump", b"gtmk", b"hash", b"srst", b"wchc", b"wchp", b"wchs",
 ];
 
-/// Words whose answers name sessions, addresses or paths.
-const TELLING: [&[u8; 4]; 3] = [b"cons", b"dump", b"stat"];
+/// Words whose answers name sessions or addresses.
+const TELLING: [&[u8; 4]; 2] = [b"cons", b"stat"];
 
 impl Engine {
     /// The answer to a word; `None` if the bytes are not a word.
@@ -52,7 +51,7 @@ impl Engine {
             // Some clients ask for the version with this word.
             b"envi" => format!("Environment:\nzookeeper.version={VERSION}\n"),
             b"isro" => if is_serving { "rw" } else { "null" }.to_owned(),
-            b"srvr" | b"stat" | b"mntr" | b"cons" | b"dump" | b"wchs" | b"conf" if !is_serving => {
+            b"srvr" | b"stat" | b"mntr" | b"cons" | b"conf" if !is_serving => {
                 "This ZooKeeper instance is not currently serving requests\n".to_owned()
             }
             b"srvr" => self.server(server, ""),
@@ -62,8 +61,6 @@ impl Engine {
             }
             b"mntr" => self.monitor(server),
             b"cons" => self.clients(server, true),
-            b"dump" => self.dump(server),
-            b"wchs" => self.watch_summary(server),
             b"conf" => self.configuration(server),
             _ => return None,
         })
@@ -92,15 +89,12 @@ impl Engine {
     /// A line for each connection, with its session or without.
     fn clients(&self, server: ServerId, tells: bool) -> String {
         let line = |own: &Connection| {
-            let session = own.session();
-            let (remote, received, sent) = (own.remote, own.traffic.frames, own.sent);
+            let (remote, received, sent) = (own.remote, own.received, own.sent);
+            let session = own.session().filter(|_| tells);
             let live = session.and_then(|id| Some((id, self.sessions.get(id)?.timeout)));
-            let more = live
-                .filter(|_| tells)
-                .map_or(String::new(), |(id, timeout)| {
-                    format!(",sid={id},to={}", timeout.as_millis())
-                });
-            let ready = i32::from(session.is_some());
+            let text = |(id, timeout)| format!(",sid={id},to={}", Duration::as_millis(&timeout));
+            let more = live.map_or(String::new(), text);
+            let ready = i32::from(own.session().is_some());
             format!(" /{remote}[{ready}](queued=0,recved={received},sent={sent}{more})\n")
         };
         let lines: String = self.connections.of(server).map(line).collect();
@@ -109,18 +103,16 @@ impl Engine {
 
     fn monitor(&self, server: ServerId) -> String {
         let (view, mode) = (self.state.view_at(server), self.mode(server));
-        let ephemerals: usize = view.tree.ephemerals().values().map(BTreeSet::len).sum();
+        let ephemerals = view.tree.count_ephemerals();
         let (nodes, size) = (node_count(view), view.tree.approximate_data_size());
         let (received, sent) = self.connections.frames_of(server);
         let connections = self.connections.of(server).count();
         let sessions = self.sessions.iter().len();
-        let views = self.state.views_of(server);
-        let watches: usize = views.map(|view| view.watches.len()).sum();
+        let frozen = self.state.frozen.iter().map(|frozen| &frozen.view);
+        let seen = frozen.chain([view]);
+        let watches: usize = seen.map(|view| view.watches.len()).sum();
         let own = match &self.state.ensemble {
-            only if only.is_empty() => {
-                let expired = self.connections.counters.expired;
-                format!("zk_stale_sessions_expired\t{expired}\n")
-            }
+            only if only.is_empty() => String::new(),
             all if all.leader == Some(server) => {
                 let (size, followers) = (all.members.len(), all.followers());
                 format!(
@@ -143,7 +135,7 @@ impl Engine {
     fn configuration(&self, server: ServerId) -> String {
         let config = &self.config;
         let tick = config.tick_time.as_millis();
-        let (min, max) = (config.shortest_timeout(), config.max_session_timeout);
+        let (min, max) = (config.negotiate(0), config.longest_timeout());
         let (min, max) = (min.as_millis(), max.as_millis());
         let index = usize::try_from(server.0).unwrap_or(usize::MAX);
         let address = self.addresses.get(index).and_then(|it| it.rsplit_once(':'));
@@ -163,32 +155,6 @@ impl Engine {
             "clientPort={port}\ntickTime={tick}\nminSessionTimeout={min}\n\
              maxSessionTimeout={max}\nserverId={number}\n{more}"
         )
-    }
-
-    fn dump(&self, server: ServerId) -> String {
-        let owners = self.state.view_at(server).tree.ephemerals();
-        let live = self.sessions.iter();
-        let (all, with_nodes) = (live.len(), owners.len());
-        let sessions = live.map(|(id, own)| format!("\t{id}\t{}ms\n", own.timeout.as_millis()));
-        let nodes = owners.iter().map(|(session, paths)| {
-            let paths = paths.iter().map(|path| format!("\t{path}\n"));
-            format!("{session}:\n{}", paths.collect::<String>())
-        });
-        format!(
-            "SessionTracker dump:\nSessions ({all}):\n{}ephemeral nodes dump:\n\
-             Sessions with Ephemerals ({with_nodes}):\n{}",
-            sessions.collect::<String>(),
-            nodes.collect::<String>()
-        )
-    }
-
-    fn watch_summary(&self, server: ServerId) -> String {
-        let watching = || self.state.views_of(server).map(|view| &view.watches);
-        let connections: BTreeSet<_> = watching().flat_map(Watches::connections).collect();
-        let paths: BTreeSet<_> = watching().flat_map(Watches::paths).collect();
-        let (connections, paths) = (connections.len(), paths.len());
-        let watches: usize = watching().map(Watches::len).sum();
-        format!("{connections} connections watching {paths} paths\nTotal watches:{watches}\n")
     }
 }
 

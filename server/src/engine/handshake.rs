@@ -64,31 +64,32 @@ impl Engine {
             return self.close(id);
         }
         let is_told_later = !resumes && !self.state.ensemble.is_empty();
-        let lags = self.state.lag.lags(request.last_zxid_seen);
+        let lags = self.state.lags(request.last_zxid_seen);
         if let Some(connection) = self.connections.get_mut(id) {
-            connection.muted = fate.lose_reply;
+            connection.knows_read_only = request.read_only.is_some();
             // The start of a session is a transaction, so a new session does not lag behind.
             connection.lagging = lags && resumes;
             connection.awaits_session = is_told_later;
         }
-        let knows_read_only = request.read_only.is_some();
         let session = if resumes {
             self.resume_session(id, &request, timeout, now)
         } else {
             count(&mut self.connections.counters.sessions);
             let session = self.sessions.create(server, timeout, now.instant);
             tracing::debug!(%session, ?timeout, "session started");
-            let start = Deed::Start(id, timeout, knows_read_only);
-            let _ = self.transact((session, Xid(0)), start, now);
+            let _ = self.transact((session, Xid(0)), Deed::Start(id), now);
             Some(session)
         };
+        if fate.lose_reply {
+            return self.close(id);
+        }
         if let Some(delay) = fate.delay {
             self.connections.hold(id, delay, now.instant);
         }
         if is_told_later {
             self.arrive(now);
         } else {
-            self.welcome(id, session, timeout, knows_read_only);
+            self.welcome(id, session);
         }
     }
 
@@ -98,31 +99,26 @@ impl Engine {
     }
 
     /// Answers the handshake with the session, or with zeros if the client has no session.
-    pub(super) fn welcome(
-        &mut self,
-        id: ConnId,
-        session: Option<SessionId>,
-        timeout: Duration,
-        knows_read_only: bool,
-    ) {
+    pub(super) fn welcome(&mut self, id: ConnId, session: Option<SessionId>) {
         let connection = self.connections.get_mut(id);
         let Some(connection) = connection.filter(|own| own.phase == Phase::Fresh) else {
             return;
         };
         connection.awaits_session = false;
         // A client that is told of an expiry on demand closes the connection when it knows.
-        let is_told = self.sessions.told_on(id).is_some();
-        let is_over = !is_told && session.is_none() || connection.muted;
+        let is_refused = session.is_none() && connection.told_end_of.is_none();
+        let read_only = connection.knows_read_only.then_some(false);
         self.connections.end_handshake(id);
+        let timeout = session.and_then(|session| Some(self.sessions.get(session)?.timeout));
         let password = session.map_or(Bytes::from_static(&[0; PASSWORD_LEN]), |session| {
             self.sessions.password(session)
         });
         let response = ConnectResponse {
             protocol_version: 0,
-            timeout_ms: session.map_or(0, |_| millis(timeout)),
+            timeout_ms: timeout.map_or(0, millis),
             session_id: session.unwrap_or(SessionId::NONE),
             password: Some(password),
-            read_only: knows_read_only.then_some(false),
+            read_only,
         };
         count(&mut self.connections.counters.replies);
         self.connections.with(id, |connection| {
@@ -135,7 +131,7 @@ impl Engine {
         if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
             session.connection = Some(id);
         }
-        if is_over {
+        if is_refused {
             self.close(id);
         }
     }
@@ -150,12 +146,14 @@ impl Engine {
         now: Now,
     ) -> Option<SessionId> {
         let wanted = request.session_id;
-        let before = self.sessions.get(wanted)?.connection;
+        let session = self.sessions.get(wanted)?;
+        let (before, is_ending) = (session.connection, session.is_ending);
         if request.password.as_ref() != Some(&self.sessions.password(wanted)) {
             tracing::debug!(session = %wanted, "session not resumed: wrong password");
             return None;
         }
-        if self.sessions.tell_end(wanted, id) {
+        if is_ending {
+            self.connections.get_mut(id)?.told_end_of = Some(wanted);
             return None;
         }
         if let Some(before) = before.filter(|before| *before != id) {

@@ -3,7 +3,7 @@
 //! Not here: which requests a rule means (`rules`), failures of servers and links (`replication`,
 //! `elections`).
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use lockkeeper_proto::{SessionId, path};
 
@@ -11,25 +11,13 @@ use super::{
     BATCH_LIMIT, Engine,
     basics::{ConnId, Now, Received, ServerId},
     connection::Connection,
-    rules::{Effect, RuleId, When},
-    state::State,
+    rules::Rules,
 };
 
 impl Engine {
-    /// Adds a rule for a future request.
-    pub fn add_rule(&mut self, when: When, effect: Effect) -> RuleId {
-        self.rules.add(when, effect)
-    }
-
-    /// Removes a rule. Returns whether it was still waiting for its request.
-    pub fn remove_rule(&mut self, id: RuleId) -> bool {
-        self.rules.remove(id)
-    }
-
-    /// How many rules wait for their request.
-    #[must_use]
-    pub fn pending_rules(&self) -> usize {
-        self.rules.waiting.len()
+    /// The rules for future requests.
+    pub fn rules(&mut self) -> &mut Rules {
+        &mut self.rules
     }
 
     /// Removes all rules, ends all stalls and delays, and brings every connection up to date.
@@ -37,16 +25,6 @@ impl Engine {
         self.rules.clear();
         self.thaw(None);
         self.resume_input(now);
-    }
-
-    /// Delays every reply, and everything that follows it on its connection; `None` for no delay.
-    pub fn set_delay(&mut self, delay: Option<Duration>) {
-        self.rules.delay = delay;
-    }
-
-    /// Sets whether the server closes a connection without a reply when it asks for a session.
-    pub fn set_refuse_handshakes(&mut self, refuse: bool) {
-        self.rules.refuse_handshakes = refuse;
     }
 
     /// Cuts the connection of a session. Returns whether it had one.
@@ -73,27 +51,17 @@ impl Engine {
     /// or each of them, gets no transaction: it answers no write, and refuses clients that have seen
     /// a later zxid.
     pub fn freeze(&mut self, server: Option<ServerId>) {
-        let State {
-            live,
-            lag,
-            ensemble,
-        } = &mut self.state;
-        if ensemble.is_empty() {
-            lag.freeze(live, &mut self.connections);
+        if self.state.ensemble.is_empty() {
+            self.state.freeze(&mut self.connections);
         }
-        ensemble.set_held(server, true);
+        self.state.ensemble.set_held(server, true);
     }
 
     /// Brings every connection, or those of one server, up to date and sends the events that were
     /// held back.
     pub fn thaw(&mut self, server: Option<ServerId>) {
-        let State {
-            live,
-            lag,
-            ensemble,
-        } = &mut self.state;
-        lag.thaw(live, &mut self.connections);
-        ensemble.set_held(server, false);
+        self.state.thaw(&mut self.connections);
+        self.state.ensemble.set_held(server, false);
     }
 
     /// The next event about this path, or one below it, is lost on its way.
@@ -112,13 +80,11 @@ impl Engine {
     /// Closes the connection of a session, which expires when its client has come back and knows
     /// of the end. Returns whether the session was alive.
     pub fn expire(&mut self, session: SessionId) -> bool {
-        let Some(own) = self.sessions.get(session) else {
+        let Some(own) = self.sessions.get_mut(session) else {
             return false;
         };
-        let connection = own.connection;
-        // It ends when its client knows of the end, or when its timeout is over.
-        self.sessions.begin_end(session);
-        if let Some(connection) = connection {
+        own.is_ending = true;
+        if let Some(connection) = own.connection {
             self.close(connection);
         }
         true
@@ -141,9 +107,8 @@ impl Engine {
     pub fn jump(&mut self, now: Now) {
         for session in self.sessions.expired(now.instant) {
             let own = self.sessions.get(session);
-            let is_connected = own.is_some_and(|own| own.connection.is_some());
-            let is_told = self.sessions.is_told(session).is_some();
-            if (is_connected || is_told) && self.state.ensemble.has_leader() {
+            let ends_later = own.is_some_and(|own| own.connection.is_some() || own.is_ending);
+            if ends_later && self.state.ensemble.has_leader() {
                 self.sessions.touch(session, now.instant);
                 self.expire(session);
             }
@@ -202,7 +167,7 @@ impl Engine {
     /// The same for one connection.
     pub(super) fn resume_input_of(&mut self, id: ConnId, now: Now) {
         loop {
-            let received = self.read_input(id, 0, now);
+            let received = self.read_input(id, now);
             // It may have something to send that was held back by the stall.
             self.connections.with(id, |_| ());
             // If much output is left to send, the caller of the engine must ask for the rest of the

@@ -14,73 +14,65 @@
 use lockkeeper_proto::Zxid;
 
 use super::{
-    basics::ConnId, changes::Change, connection::Phase, connections::Connections, view::View,
+    basics::ConnId, changes::Change, connection::Phase, connections::Connections, state::State,
+    view::View,
 };
 
-/// The state that lagging connections see, while reads are frozen.
-#[derive(Debug, Default)]
-pub(super) struct Lag(Option<Frozen>);
-
+/// What lagging connections see.
 #[derive(Debug)]
-struct Frozen {
+pub(super) struct Frozen {
     /// The old tree, and the watches that were set on it.
-    view: View,
+    pub(super) view: View,
     /// All changes since then.
     log: Vec<(Zxid, Change)>,
 }
 
-impl Lag {
-    pub(super) fn view(&self) -> Option<&View> {
-        self.0.as_ref().map(|frozen| &frozen.view)
-    }
-
-    pub(super) fn view_mut(&mut self) -> Option<&mut View> {
-        self.0.as_mut().map(|frozen| &mut frozen.view)
-    }
-
+impl State {
     /// Freezes the state that connections see.
-    pub(super) fn freeze(&mut self, live: &mut View, connections: &mut Connections) {
-        self.thaw(live, connections);
-        let mut view = live.copy();
+    pub(super) fn freeze(&mut self, connections: &mut Connections) {
+        self.thaw(connections);
+        let mut view = self.live.copy();
         for id in connections.which(|_| true) {
             if let Some(connection) = connections.get_mut(id) {
                 connection.lagging = matches!(connection.phase, Phase::Open(_));
             }
-            live.watches.hand_over(id, Some(&mut view.watches));
+            let watches = &mut self.live.watches;
+            watches.hand_over(id, Some(&mut view.watches));
         }
         let log = Vec::new();
-        self.0 = Some(Frozen { view, log });
+        self.frozen = Some(Frozen { view, log });
     }
 
     /// Brings all connections up to date.
-    pub(super) fn thaw(&mut self, live: &mut View, connections: &mut Connections) {
+    pub(super) fn thaw(&mut self, connections: &mut Connections) {
         for id in connections.which(|own| own.lagging) {
-            self.catch_up(id, live, connections);
+            self.catch_up(id, connections);
         }
-        self.0 = None;
+        self.frozen = None;
     }
 
     /// Brings one connection up to date.
-    pub(super) fn catch_up(&mut self, id: ConnId, live: &mut View, connections: &mut Connections) {
+    pub(super) fn catch_up(&mut self, id: ConnId, connections: &mut Connections) {
         let Some(connection) = connections.get_mut(id) else {
             return;
         };
         if !std::mem::take(&mut connection.lagging) {
             return;
         }
-        if let Some(frozen) = &mut self.0 {
-            for (zxid, change) in &frozen.log {
-                for event in change.trigger(&mut frozen.view.watches, Some(id)) {
+        if let Some(Frozen { view, log }) = &mut self.frozen {
+            for (zxid, change) in log {
+                for event in change.trigger(&mut view.watches, Some(id)) {
                     connections.deliver(*zxid, &event);
                 }
             }
-            frozen.view.watches.hand_over(id, Some(&mut live.watches));
+            let watches = &mut self.live.watches;
+            view.watches.hand_over(id, Some(watches));
         }
     }
 
     /// Something has changed that the frozen state does not show.
     pub(super) fn note(&mut self, zxid: Zxid, changes: &[Change]) {
-        if let Some(frozen) = &mut self.0 {
+        if let Some(frozen) = &mut self.frozen {
             let changes = changes.iter().map(|change| (zxid, change.clone()));
             frozen.log.extend(changes);
         }
@@ -88,6 +80,7 @@ impl Lag {
 
     /// Whether a client that has seen the transaction `seen` lags.
     pub(super) fn lags(&self, seen: Zxid) -> bool {
-        self.view().is_some_and(|view| seen <= view.zxid)
+        let frozen = self.frozen.as_ref();
+        frozen.is_some_and(|frozen| seen <= frozen.view.zxid)
     }
 }

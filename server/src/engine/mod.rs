@@ -48,7 +48,6 @@ use self::{
     connection::{Connection, Phase},
     connections::Connections,
     counters::count,
-    rules::Rules,
     sessions::Sessions,
     state::State,
 };
@@ -90,9 +89,9 @@ mod writes;
 
 pub(crate) use auth::digest;
 pub use basics::{Config, ConnId, Now, Output, Received, ServerId};
-pub use counters::{Counters, Traffic};
+pub use counters::Counters;
 pub use report::{Report, SessionReport};
-pub use rules::{Effect, RuleId, When};
+pub use rules::{Effect, RuleId, Rules, When};
 
 /// A whole ZooKeeper server, without sockets, tasks and clocks.
 #[derive(Debug)]
@@ -140,22 +139,27 @@ impl Engine {
     /// After [`Received::Partly`] there is too much to do or to send in one call. First let other
     /// connections have their turn and send the output. Then call again, without bytes.
     pub fn received(&mut self, id: ConnId, bytes: BytesMut, now: Now) -> Received {
+        if !bytes.is_empty() {
+            count(&mut self.connections.counters.reads);
+        }
         let connection = self.connections.get_mut(id);
         let Some(connection) = connection.filter(|own| own.phase != Phase::Closing) else {
             return Received::Wholly;
         };
-        let reads = u64::from(!bytes.is_empty());
         connection.input.unsplit(bytes);
         if connection.input.len() > STASH_LIMIT {
             self.cut(id);
             return Received::Wholly;
         }
-        self.read_input(id, reads, now)
+        self.read_input(id, now)
     }
 
     /// A connection is gone. Its session lives on.
     pub fn disconnected(&mut self, id: ConnId, now: Now) {
-        if let Some(session) = self.sessions.told_on(id) {
+        let told = self.connections.get(id).and_then(|own| own.told_end_of);
+        if let Some(session) = told
+            && self.sessions.get(session).is_some_and(|own| own.is_ending)
+        {
             self.expire_session(session, now);
         }
         self.leave(id);
@@ -206,22 +210,19 @@ impl Engine {
     }
 
     /// Handles the whole messages in a connection's input, unless the connection is stalled.
-    fn read_input(&mut self, id: ConnId, reads: u64, now: Now) -> Received {
-        let mut frames = 0;
-        let received = self.read_frames(id, &mut frames, now);
-        self.connections.counters.traffic.note(reads, frames);
-        if let Some(connection) = self.connections.get_mut(id) {
-            if connection.input.is_empty() {
-                // Even an empty slice would keep the whole buffer alive.
-                connection.input = BytesMut::new();
-            }
-            connection.traffic.note(reads, frames);
+    fn read_input(&mut self, id: ConnId, now: Now) -> Received {
+        let received = self.read_frames(id, now);
+        if let Some(connection) = self.connections.get_mut(id)
+            && connection.input.is_empty()
+        {
+            // Even an empty slice would keep the whole buffer alive.
+            connection.input = BytesMut::new();
         }
         received
     }
 
-    fn read_frames(&mut self, id: ConnId, frames: &mut u64, now: Now) -> Received {
-        let mut turn_is_over = false;
+    fn read_frames(&mut self, id: ConnId, now: Now) -> Received {
+        let (mut frames, mut turn_is_over) = (0, false);
         while let Some(connection) = self.connections.get_mut(id) {
             if is_stalled(&self.rules, &self.state, connection)
                 || connection.phase == Phase::Closing
@@ -229,18 +230,16 @@ impl Engine {
             {
                 break;
             }
-            if turn_is_over || *frames >= TURN || connection.ready.len() > BATCH_LIMIT {
+            if turn_is_over || frames >= TURN || connection.ready.len() > BATCH_LIMIT {
                 return Received::Partly;
             }
             if let Some(message) = connection.unheard.take() {
                 self.handshake(id, message, now);
                 continue;
             }
-            let is_fresh = connection.phase == Phase::Fresh;
-            let word = connection.input.first_chunk().copied();
-            if let Some(answer) = word
-                .filter(|_| is_fresh)
-                .and_then(|it| self.answer_word(id, it))
+            if connection.phase == Phase::Fresh
+                && let Some(word) = connection.input.first_chunk().copied()
+                && let Some(answer) = self.answer_word(id, word)
             {
                 self.connections.with(id, |connection| {
                     connection.ready.extend_from_slice(answer.as_bytes());
@@ -253,7 +252,8 @@ impl Engine {
             };
             match frame::split(&mut connection.input, self.config.frame_limit) {
                 Ok(Some(message)) => {
-                    *frames = frames.saturating_add(1);
+                    count(&mut frames);
+                    count(&mut connection.received);
                     match connection.session() {
                         Some(session) => {
                             turn_is_over = takes_long(&message);
@@ -292,7 +292,7 @@ impl Engine {
             reply: Err(ErrorCode::OK),
         };
         let (changes, reply) = self.state.live.apply(&commit, &mut self.connections);
-        self.state.lag.note(commit.zxid, &changes);
+        self.state.note(commit.zxid, &changes);
         if !self.state.ensemble.is_empty() {
             commit.reply.clone_from(&reply);
             self.state.ensemble.send(commit, now.instant);
@@ -360,13 +360,14 @@ impl Engine {
 
     /// Ends a connection's part in the service: removes its watches and detaches its session.
     fn leave(&mut self, id: ConnId) {
-        let Some(connection) = self.connections.get(id) else {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
+        // A client that was cut off may not have heard.
+        connection.told_end_of = None;
         if let Some(session) = connection.session() {
             self.sessions.detach(session, id);
         }
-        self.sessions.untell_end(id);
         self.connections.end_handshake(id);
         for view in self.state.views_mut() {
             view.watches.forget(id);

@@ -5,10 +5,9 @@
 //!
 //! Source: `FinalRequestProcessor`.
 
-use bytes::Bytes;
 use lockkeeper_proto::{
     AddWatchMode, ErrorCode, Id, Perms, Request, Response, SessionId, Stat, WatcherType,
-    jute::Names,
+    jute::{Encode, Names},
     multi::{MultiReadRequest, MultiResponse},
     records::{
         AddWatchRequest, Empty, ErrorResponse, ExistsRequest, GetAclResponse,
@@ -122,30 +121,21 @@ impl Reader<'_> {
     fn multi_read(&self, request: &MultiReadRequest) -> Result<MultiResponse, ErrorCode> {
         let one = |op: &Request| match op {
             Request::GetData(it) => {
-                let read = data_of(self.readable(&it.path)?);
-                let length = read.data.as_ref().map_or(0, Bytes::len);
-                Ok((Response::GetData(read), length))
+                let node = self.readable(&it.path)?;
+                Ok(Response::GetData(data_of(node)))
             }
             Request::GetChildren(it) => {
                 let children = names(self.readable(&it.path)?);
-                let length = |name: &str| name.len().saturating_add(size_of::<String>());
-                let length = children.iter().map(length).sum();
-                Ok((
-                    Response::GetChildren(GetChildrenResponse { children }),
-                    length,
-                ))
+                Ok(Response::GetChildren(GetChildrenResponse { children }))
             }
             _ => Err(ErrorCode::MARSHALLING_ERROR),
         };
         let mut results = Vec::with_capacity(request.ops.len());
-        let mut all = 0_usize;
+        let mut length = 0_usize;
         for op in &request.ops {
-            let (result, length) = match one(op) {
-                Ok((result, length)) => (Ok(result), length),
-                Err(code) => (Err(code), 0),
-            };
-            all = all.saturating_add(length);
-            if all > MULTI_READ_LIMIT {
+            let result = one(op);
+            length = length.saturating_add(result.as_ref().map_or(0, Encode::encoded_len));
+            if length > MULTI_READ_LIMIT {
                 return Err(ErrorCode::MARSHALLING_ERROR);
             }
             results.push(result);
@@ -174,8 +164,8 @@ impl Reader<'_> {
     }
 }
 
-/// The maximum number of bytes of data and names in the reply to one `multiRead`, counted as they
-/// are stored. It is the default frame limit of lockkeeper's client.
+/// The maximum number of bytes of the results in the reply to one `multiRead`. It is the default
+/// frame limit of lockkeeper's client.
 const MULTI_READ_LIMIT: usize = 8 << 20;
 
 fn data_of(node: &Node) -> GetDataResponse {

@@ -52,7 +52,7 @@ impl Engine {
             let (session, _) = commit.asked;
             match commit.deed {
                 Deed::Refuse(_) => continue,
-                Deed::Start(..) => self.sessions.remove(session),
+                Deed::Start(_) => self.sessions.remove(session),
                 Deed::Remove(_, Some(timeout)) => self.revive(session, timeout, now.instant),
                 _ => {}
             }
@@ -177,18 +177,18 @@ impl Engine {
             return;
         };
         let asker = member.asked_for(commit);
-        if let Some(lost) = asker.as_ref().filter(|asker| asker.fate.lose_reply)
-            && let Some(connection) = self.connections.get_mut(lost.connection)
-        {
-            connection.muted = true;
+        if let Some(asker) = asker.as_ref().filter(|asker| asker.fate.lose_reply) {
+            self.close(asker.connection);
         }
-        let _ = member.view.apply(commit, &mut self.connections);
+        if let Some(member) = self.state.ensemble.members.get_mut(&server) {
+            let _ = member.view.apply(commit, &mut self.connections);
+        }
         let (session, _) = commit.asked;
-        if let Deed::Start(connection, timeout, knows_read_only) = commit.deed {
+        if let Deed::Start(connection) = commit.deed {
             // The member of the connection answers, when it knows of the session.
             let its = self.connections.get(connection);
             if its.is_some_and(|its| its.server == server) {
-                self.welcome(connection, Some(session), timeout, knows_read_only);
+                self.welcome(connection, Some(session));
                 self.resume_input_of(connection, now);
             }
             return;
@@ -196,7 +196,7 @@ impl Engine {
         if let Some(asker) = asker {
             let (id, fate) = (asker.connection, asker.fate);
             let answer = answer_to(&asker.request, commit.reply.clone());
-            if fate.lose_reply || answer == Err(ErrorCode::SESSION_MOVED) {
+            if answer == Err(ErrorCode::SESSION_MOVED) {
                 self.close(id);
             } else {
                 if let Some(delay) = fate.delay {

@@ -1,16 +1,14 @@
 //! What tests can ask about a running server: counters, and a snapshot of its state.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use lockkeeper_proto::{SessionId, Stat, WatcherType, Zxid};
 
-use super::{
-    Engine,
-    basics::ConnId,
-    counters::{Counters, Traffic},
-    tree::SYSTEM_PATHS,
-};
+use super::{Engine, basics::ConnId, counters::Counters, tree::SYSTEM_PATHS};
 
 /// A snapshot of the server's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,26 +40,6 @@ pub struct SessionReport {
     pub watches: usize,
     /// The paths of these watches, sorted.
     pub watched: Vec<String>,
-    /// Counts of what its present connection has sent; zeros if it has none.
-    pub traffic: Traffic,
-}
-
-/// The ephemeral nodes and the watched paths of the session.
-impl fmt::Display for SessionReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = if self.is_connected {
-            "connected"
-        } else {
-            "not connected"
-        };
-        write!(f, "{state}")?;
-        for (what, paths) in [("nodes", &self.ephemerals), ("watches", &self.watched)] {
-            if !paths.is_empty() {
-                write!(f, "; {what}: {}", paths.join(", "))?;
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Engine {
@@ -76,8 +54,9 @@ impl Engine {
     pub fn report(&self) -> Report {
         let tree = &self.state.live.tree;
         // A client that was told of its session's end has nothing left.
-        let lives = |id: &SessionId| self.sessions.is_told(*id) != Some(true);
-        let sessions = self.sessions.iter().filter(|(id, _)| lives(id));
+        let connections = self.connections.iter();
+        let told: BTreeSet<_> = connections.filter_map(|(_, own)| own.told_end_of).collect();
+        let sessions = self.sessions.iter().filter(|(id, _)| !told.contains(id));
         let sessions = sessions.map(|(id, session)| {
             let own = session.connection;
             let connection = own.and_then(|own| self.connections.get(own));
@@ -90,7 +69,6 @@ impl Engine {
                 ephemerals: tree.ephemerals_of(id).map(ToString::to_string).collect(),
                 watches: watches.len(),
                 watched: paths,
-                traffic: connection.map_or(Traffic::default(), |own| own.traffic),
             };
             (id, report)
         });

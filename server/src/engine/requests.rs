@@ -128,8 +128,9 @@ impl Engine {
     /// Executes a request and answers it, as the rules of tests want it.
     pub(super) fn conclude(&mut self, asked: &Asked, now: Now) {
         let (id, fate, op) = (asked.connection, asked.fate, asked.request.op());
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.muted = fate.lose_reply;
+        if fate.lose_reply {
+            // Nothing that the request causes is sent. What it leaves, a watch, goes below.
+            self.close(id);
         }
         let result = (fate.refuse).map_or_else(|| self.execute(asked, now), Err);
         let is_done = fate.refuse.is_none();
@@ -243,16 +244,20 @@ impl Engine {
     /// The answer to a token.
     fn log_in(&mut self, id: ConnId, request: &SaslRequest) -> Result<Response, ErrorCode> {
         let refusal = self.refusal();
-        let token = match &self.config.sasl {
-            None => None,
-            Some(mechanism) => {
-                let nonce = sasl::nonce(self.config.seed, id.0);
-                let asked = request.token.as_deref().unwrap_or_default();
-                let connection = self.connections.get_mut(id);
-                let answer = connection.and_then(|own| own.log_in(&**mechanism, &nonce, asked));
-                Some(answer.ok_or(refusal)?)
-            }
+        let Some(mechanism) = &self.config.sasl else {
+            return Ok(Response::Sasl(SaslResponse { token: None }));
         };
+        let nonce = sasl::nonce(self.config.seed, id.0);
+        let asked = request.token.as_deref().unwrap_or_default();
+        let own = self.connections.get_mut(id).ok_or(refusal)?;
+        let step = mechanism.answer(&nonce, own.tokens, asked);
+        own.tokens = own.tokens.saturating_add(1);
+        let step = step.ok_or(refusal)?;
+        if let Some(user) = step.identity {
+            let identity = auth::id(sasl::SCHEME, user);
+            own.ids = auth::with(&own.ids, identity).ok_or(refusal)?;
+        }
+        let token = Some(step.token);
         Ok(Response::Sasl(SaslResponse { token }))
     }
 }

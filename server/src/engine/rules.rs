@@ -112,53 +112,60 @@ pub struct RuleId(u64);
 
 /// The effects of all rules on one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fate {
+pub(super) struct Fate {
     pub(crate) cut_before: bool,
     pub(crate) lose_reply: bool,
     pub(crate) delay: Option<Duration>,
     pub(crate) refuse: Option<ErrorCode>,
 }
 
-/// All faults that are switched on.
+/// The faults of requests that are switched on.
 #[derive(Debug, Default)]
-pub(crate) struct Rules {
+pub struct Rules {
     /// The rules that wait for their request.
-    pub(super) waiting: Vec<Rule>,
+    waiting: Vec<Rule>,
     next: u64,
-    /// The delay of every reply.
-    pub(crate) delay: Option<Duration>,
-    /// Whether connections are closed when they send their first frame.
-    pub(crate) refuse_handshakes: bool,
+    /// Delays every reply, and everything that follows it on its connection.
+    pub delay: Option<Duration>,
+    /// Whether the server closes a connection without a reply when it asks for a session.
+    pub refuse_handshakes: bool,
     /// Whether all connections are stalled.
-    pub(crate) all_stalled: bool,
+    pub(super) all_stalled: bool,
     /// The stalled sessions.
-    pub(crate) stalled: BTreeSet<SessionId>,
+    pub(super) stalled: BTreeSet<SessionId>,
 }
 
 #[derive(Debug)]
-pub(super) struct Rule {
+struct Rule {
     id: RuleId,
     when: When,
     effect: Effect,
 }
 
 impl Rules {
-    pub(crate) fn add(&mut self, when: When, effect: Effect) -> RuleId {
+    /// Adds a rule for a future request.
+    pub fn add(&mut self, when: When, effect: Effect) -> RuleId {
         let id = RuleId(self.next);
         self.next = self.next.wrapping_add(1);
         self.waiting.push(Rule { id, when, effect });
         id
     }
 
-    /// Removes a rule. Returns whether it was still waiting.
-    pub(crate) fn remove(&mut self, id: RuleId) -> bool {
+    /// Removes a rule. Returns whether it was still waiting for its request.
+    pub fn remove(&mut self, id: RuleId) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|rule| rule.id != id);
         self.waiting.len() < before
     }
 
+    /// How many rules wait for their request.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Removes all rules and ends all other faults in this table.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         *self = Self {
             next: self.next,
             ..Self::default()
@@ -167,7 +174,7 @@ impl Rules {
 
     /// The effects of the rules on a request; `None` means a handshake. Each rule that fits counts
     /// the request.
-    pub(crate) fn fate(&mut self, session: SessionId, request: Option<&Request>) -> Fate {
+    pub(super) fn fate(&mut self, session: SessionId, request: Option<&Request>) -> Fate {
         let mut fate = Fate {
             delay: self.delay,
             ..Fate::default()
@@ -191,7 +198,7 @@ impl Rules {
         fate
     }
 
-    pub(crate) fn is_session_stalled(&self, session: SessionId) -> bool {
+    pub(super) fn is_session_stalled(&self, session: SessionId) -> bool {
         self.all_stalled || self.stalled.contains(&session)
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Session {
     pub(crate) connection: Option<ConnId>,
     /// The server that began or resumed the session last.
     pub(crate) owner: ServerId,
+    /// Whether the session ends as soon as its client knows of the end.
+    pub(crate) is_ending: bool,
     bucket: u64,
 }
 
@@ -36,8 +38,6 @@ pub(crate) struct Sessions {
     live: BTreeMap<SessionId, Session>,
     /// All sessions, by the end of their buckets in ticks since `epoch`.
     buckets: BTreeSet<(u64, SessionId)>,
-    /// Those that end when their client knows of the end, and the connection on which it was told.
-    ending: BTreeMap<SessionId, Option<ConnId>>,
     epoch: Instant,
     tick: Duration,
     next_id: i64,
@@ -53,7 +53,6 @@ impl Sessions {
         Self {
             live: BTreeMap::new(),
             buckets: BTreeSet::new(),
-            ending: BTreeMap::new(),
             epoch,
             tick: tick.max(Duration::from_millis(1)),
             next_id: time.cast_signed() & 0x00ff_ffff_ffff_ffff | 1 << 56,
@@ -82,6 +81,7 @@ impl Sessions {
             timeout,
             connection: None,
             owner,
+            is_ending: false,
             bucket,
         };
         self.live.insert(id, session);
@@ -149,39 +149,7 @@ impl Sessions {
         }
     }
 
-    /// The session will end when its client knows of the end, or when its timeout is over.
-    pub(crate) fn begin_end(&mut self, id: SessionId) {
-        self.ending.entry(id).or_default();
-    }
-
-    /// A client asks for the session on this connection. Returns whether the client is told of the
-    /// end.
-    pub(crate) fn tell_end(&mut self, id: SessionId, connection: ConnId) -> bool {
-        let told = self.ending.get_mut(&id);
-        told.map(|told| *told = Some(connection)).is_some()
-    }
-
-    /// The connection was closed from here, so the client may not have been told.
-    pub(crate) fn untell_end(&mut self, connection: ConnId) {
-        for told in self.ending.values_mut() {
-            told.take_if(|told| *told == connection);
-        }
-    }
-
-    /// The session whose client was told of the end on this connection.
-    pub(crate) fn told_on(&self, connection: ConnId) -> Option<SessionId> {
-        let mut all = self.ending.iter();
-        let told = all.find(|(_, told)| **told == Some(connection));
-        told.map(|(id, _)| *id)
-    }
-
-    /// Whether a session ends when its client knows of the end; if so, whether it was told.
-    pub(crate) fn is_told(&self, id: SessionId) -> Option<bool> {
-        self.ending.get(&id).map(Option::is_some)
-    }
-
     pub(crate) fn remove(&mut self, id: SessionId) {
-        self.ending.remove(&id);
         if let Some(session) = self.live.remove(&id) {
             self.buckets.remove(&(session.bucket, id));
         }

@@ -9,7 +9,8 @@ use super::{
     connections::Connections,
     ensemble::Ensemble,
     hash::Seeded,
-    lag::Lag,
+    lag::Frozen,
+    tree::Tree,
     view::View,
 };
 
@@ -19,7 +20,7 @@ pub(super) struct State {
     /// The state of the leader, or of the only server.
     pub(super) live: View,
     /// What the only server shows while its reads are frozen.
-    pub(super) lag: Lag,
+    pub(super) frozen: Option<Frozen>,
     /// The members of an ensemble: each has a state of its own, and learns transactions from a
     /// leader.
     pub(super) ensemble: Ensemble,
@@ -28,8 +29,8 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(config: &Config) -> Self {
         Self {
-            live: View::new(Seeded(config.seed), config.first_zxid),
-            lag: Lag::default(),
+            live: View::new(Tree::new(Seeded(config.seed)), config.first_zxid),
+            frozen: None,
             ensemble: Ensemble::default(),
         }
     }
@@ -40,42 +41,29 @@ impl State {
         self.live.zxid
     }
 
-    /// Brings one connection up to date, if its reads are frozen.
-    pub(super) fn catch_up(&mut self, id: ConnId, connections: &mut Connections) {
-        self.lag.catch_up(id, &mut self.live, connections);
-    }
-
     /// The state that a connection sees.
     pub(super) fn view_of(&mut self, id: ConnId, connections: &Connections) -> &mut View {
         let connection = connections.get(id);
         let own = connection.and_then(|own| self.ensemble.members.get_mut(&own.server));
-        let lagging = connection.filter(|own| own.lagging);
-        let frozen = lagging.and_then(|_| self.lag.view_mut());
-        own.map(|own| &mut own.view)
-            .or(frozen)
-            .unwrap_or(&mut self.live)
+        let is_lagging = connection.is_some_and(|own| own.lagging);
+        match (own, &mut self.frozen) {
+            (Some(own), _) => &mut own.view,
+            (None, Some(frozen)) if is_lagging => &mut frozen.view,
+            _ => &mut self.live,
+        }
     }
 
     /// All states, the live one last.
     pub(super) fn views(&self) -> impl Iterator<Item = &View> {
         let own = self.ensemble.members.values().map(|member| &member.view);
-        self.lag.view().into_iter().chain(own).chain([&self.live])
-    }
-
-    /// The states that connections of a server see, that of the server itself last.
-    pub(super) fn views_of(&self, server: ServerId) -> impl Iterator<Item = &View> {
-        let own = self
-            .ensemble
-            .members
-            .get(&server)
-            .map(|member| &member.view);
-        let shared = self.views().filter(move |_| own.is_none());
-        shared.chain(own)
+        let frozen = self.frozen.iter().map(|frozen| &frozen.view);
+        frozen.chain(own).chain([&self.live])
     }
 
     /// The state of a server.
     pub(super) fn view_at(&self, server: ServerId) -> &View {
-        self.views_of(server).last().unwrap_or(&self.live)
+        let member = self.ensemble.members.get(&server);
+        member.map_or(&self.live, |member| &member.view)
     }
 
     pub(super) fn views_mut(&mut self) -> impl Iterator<Item = &mut View> {
@@ -84,7 +72,7 @@ impl State {
             .members
             .values_mut()
             .map(|member| &mut member.view);
-        let frozen = self.lag.view_mut().into_iter();
+        let frozen = self.frozen.iter_mut().map(|frozen| &mut frozen.view);
         frozen.chain(own).chain([&mut self.live])
     }
 }

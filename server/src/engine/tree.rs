@@ -1,7 +1,7 @@
-//! The nodes of the tree: their contents, and three indexes of them.
+//! The nodes of the tree: their contents, and the index of ephemeral ones.
 //!
-//! Invariants: every node but the root is in its parent's `children`. `ephemerals` and `reapable`
-//! contain exactly the nodes with such an owner.
+//! Invariants: every node but the root is in its parent's `children`. `ephemerals`
+//! contains exactly the nodes with such an owner.
 //!
 //! Not here: counting children, versions and zxids (`txn`). Only `txn` changes a live tree.
 
@@ -82,7 +82,6 @@ impl Node {
 pub(crate) struct Tree {
     nodes: Map<Arc<str>, Node>,
     ephemerals: BTreeMap<SessionId, BTreeSet<Arc<str>>>,
-    reapable: BTreeSet<Arc<str>>,
     seed: Seeded,
 }
 
@@ -92,7 +91,6 @@ impl Tree {
         let mut tree = Self {
             nodes: Map::with_hasher(seed),
             ephemerals: BTreeMap::new(),
-            reapable: BTreeSet::new(),
             seed,
         };
         for system in SYSTEM_PATHS {
@@ -123,16 +121,14 @@ impl Tree {
         }
     }
 
-    /// The node at `path`. The empty path is another name of the root, as on the real server.
+    /// The node at `path`.
     pub(crate) fn get(&self, path: &str) -> Option<&Node> {
-        self.nodes
-            .get(if path.is_empty() { path::ROOT } else { path })
+        self.nodes.get(in_full(path))
     }
 
     /// Like [`get`](Self::get), mutable.
     pub(crate) fn get_mut(&mut self, path: &str) -> Option<&mut Node> {
-        self.nodes
-            .get_mut(if path.is_empty() { path::ROOT } else { path })
+        self.nodes.get_mut(in_full(path))
     }
 
     pub(crate) fn parent_mut(&mut self, path: &str) -> Option<&mut Node> {
@@ -144,15 +140,9 @@ impl Tree {
         if let Some(parent) = self.parent_mut(&at) {
             parent.children.insert(Box::from(path::name(&at)));
         }
-        match node.owner {
-            Owner::Nobody => {}
-            Owner::Session(session) => {
-                let own = self.ephemerals.entry(session).or_default();
-                own.insert(Arc::clone(&at));
-            }
-            Owner::Container | Owner::Ttl { .. } => {
-                self.reapable.insert(Arc::clone(&at));
-            }
+        if let Owner::Session(session) = node.owner {
+            let own = self.ephemerals.entry(session).or_default();
+            own.insert(Arc::clone(&at));
         }
         self.nodes.insert(at, node);
     }
@@ -163,18 +153,12 @@ impl Tree {
         if let Some(parent) = self.parent_mut(at) {
             parent.children.remove(path::name(at));
         }
-        match node.owner {
-            Owner::Nobody => {}
-            Owner::Session(session) => {
-                if let Some(own) = self.ephemerals.get_mut(&session) {
-                    own.remove(at);
-                    if own.is_empty() {
-                        self.ephemerals.remove(&session);
-                    }
-                }
-            }
-            Owner::Container | Owner::Ttl { .. } => {
-                self.reapable.remove(at);
+        if let Owner::Session(session) = node.owner
+            && let Some(own) = self.ephemerals.get_mut(&session)
+        {
+            own.remove(at);
+            if own.is_empty() {
+                self.ephemerals.remove(&session);
             }
         }
         Some(node)
@@ -185,26 +169,23 @@ impl Tree {
         self.ephemerals.get(&session).into_iter().flatten()
     }
 
-    /// All ephemeral nodes, by session.
-    pub(crate) fn ephemerals(&self) -> &BTreeMap<SessionId, BTreeSet<Arc<str>>> {
-        &self.ephemerals
+    /// The number of ephemeral nodes.
+    pub(crate) fn count_ephemerals(&self) -> usize {
+        self.ephemerals.values().map(BTreeSet::len).sum()
     }
 
-    /// Containers and TTL nodes that must be deleted at `unix_ms`.
+    /// Containers and TTL nodes that must be deleted at `unix_ms`, sorted.
     ///
     /// Source: `ContainerManager.getCandidates`. Containers that never had a child stay.
-    pub(crate) fn to_reap(&self, unix_ms: i64) -> Vec<Arc<str>> {
-        let due = |at: &&Arc<str>| {
-            self.nodes.get(&***at).is_some_and(|node| {
-                node.children.is_empty()
-                    && match node.owner {
-                        Owner::Container => node.created > 0,
-                        Owner::Ttl { ms } => unix_ms.saturating_sub(node.meta.mtime) > ms,
-                        Owner::Nobody | Owner::Session(_) => false,
-                    }
-            })
+    pub(crate) fn to_reap(&self, unix_ms: i64) -> BTreeSet<Arc<str>> {
+        let is_due = |node: &Node| match node.owner {
+            Owner::Container => node.created > 0,
+            Owner::Ttl { ms } => unix_ms.saturating_sub(node.meta.mtime) > ms,
+            Owner::Nobody | Owner::Session(_) => false,
         };
-        self.reapable.iter().filter(due).cloned().collect()
+        let leaves = self.nodes.iter().filter(|(_, it)| it.children.is_empty());
+        let due = leaves.filter(|(_, node)| is_due(node));
+        due.map(|(at, _)| Arc::clone(at)).collect()
     }
 
     /// The number of nodes, including the system's four.
@@ -214,25 +195,16 @@ impl Tree {
 
     /// The number of nodes below `path`, at any depth.
     pub(crate) fn count_below(&self, path: &str) -> usize {
-        let mut count = 0_usize;
-        let mut left = vec![path.to_owned()];
-        while let Some(path) = left.pop() {
-            let children = self.get(&path).into_iter().flat_map(|node| &node.children);
-            let before = left.len();
-            left.extend(children.map(|child| path::join(&path, child)));
-            count = count.saturating_add(left.len().saturating_sub(before));
-        }
-        count
+        let path = in_full(path);
+        let is_below = |at: &&Arc<str>| &***at != path && path::is_within(at, path);
+        self.nodes.keys().filter(is_below).count()
     }
 
     /// The paths of all nodes except the system's, sorted.
     pub(crate) fn user_paths(&self) -> Vec<String> {
-        let mut paths: Vec<String> = self
-            .nodes
-            .keys()
-            .filter(|path| !SYSTEM_PATHS.contains(&&***path))
-            .map(std::string::ToString::to_string)
-            .collect();
+        let users = |path: &&Arc<str>| !SYSTEM_PATHS.contains(&&***path);
+        let paths = self.nodes.keys().filter(users).map(ToString::to_string);
+        let mut paths: Vec<_> = paths.collect();
         paths.sort_unstable();
         paths
     }
@@ -240,24 +212,22 @@ impl Tree {
     /// Panics if the indexes are not those of the nodes. Returns the sessions that own nodes.
     #[cfg(debug_assertions)]
     pub(crate) fn assert_sound(&self) -> impl Iterator<Item = SessionId> {
-        let mut again = Self::new(self.seed);
-        let sorted: BTreeMap<_, _> = self.nodes.iter().collect();
-        for (at, node) in sorted {
-            let listed = path::parent(at).is_none_or(|parent| self.nodes.contains_key(parent));
-            assert!(listed, "{at} has no parent");
-            let is_leaf = node.children.is_empty() || !matches!(node.owner, Owner::Session(_));
-            assert!(is_leaf, "{at} is ephemeral");
-            again.insert(
-                Arc::clone(at),
-                self.blank(Arc::clone(&node.acl), node.owner),
-            );
-        }
+        let mut ephemerals = BTreeMap::<_, BTreeSet<_>>::new();
         for (at, node) in &self.nodes {
-            let children = again.nodes.get(at).map(|node| &node.children);
-            assert_eq!(children, Some(&node.children), "{at}");
+            let parent = path::parent(at).map(|parent| self.nodes.get(parent));
+            let lists = |parent: &Node| parent.children.contains(path::name(at));
+            assert!(parent.is_none_or(|it| it.is_some_and(lists)), "{at}");
+            if let Owner::Session(session) = node.owner {
+                assert!(node.children.is_empty(), "{at} is ephemeral");
+                ephemerals
+                    .entry(session)
+                    .or_default()
+                    .insert(Arc::clone(at));
+            }
         }
-        assert_eq!(again.ephemerals, self.ephemerals);
-        assert_eq!(again.reapable, self.reapable);
+        let listed = self.nodes.values().map(|node| node.children.len());
+        assert_eq!(listed.sum::<usize>(), self.nodes.len().saturating_sub(1));
+        assert_eq!(ephemerals, self.ephemerals);
         self.ephemerals.keys().copied()
     }
 
@@ -269,6 +239,11 @@ impl Tree {
         };
         self.nodes.iter().map(size).sum()
     }
+}
+
+/// The empty path is another name of the root, as on the real server.
+fn in_full(path: &str) -> &str {
+    if path.is_empty() { path::ROOT } else { path }
 }
 
 #[cfg(test)]

@@ -12,24 +12,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    Acl, ErrorCode, EventType, Id, Perms, Stat, Version, Zxid, path, records::Create2Response,
+    Acl, ErrorCode, EventType, Id, Perms, Stat, Version, path, records::Create2Response,
 };
 
 use super::{
     acl,
     changes::Change,
+    commit::Commit,
     tree::{AclList, Owner, SYSTEM_PATHS, Tree},
 };
-
-/// The client that writes, with the zxid and the time of the transaction.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Author<'a> {
-    pub(crate) zxid: Zxid,
-    pub(crate) unix_ms: i64,
-    pub(crate) ids: &'a [Id],
-    /// Whether the server knows SASL.
-    pub(crate) knows_sasl: bool,
-}
 
 /// What a create makes, apart from path, data and ACL.
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +30,11 @@ pub(crate) struct Kind {
 }
 
 /// A transaction that is running.
-pub(crate) struct Txn<'a> {
+pub(super) struct Txn<'a> {
     tree: &'a mut Tree,
-    author: Author<'a>,
+    commit: &'a Commit,
+    /// The identities of the client that writes.
+    ids: &'a [Id],
     changes: Vec<Change>,
     /// How to take back each step.
     undo: Vec<Undo>,
@@ -50,10 +43,11 @@ pub(crate) struct Txn<'a> {
 type Undo = Box<dyn FnOnce(&mut Tree)>;
 
 impl<'a> Txn<'a> {
-    pub(crate) fn new(tree: &'a mut Tree, author: Author<'a>) -> Self {
+    pub(super) fn new(tree: &'a mut Tree, commit: &'a Commit, ids: &'a [Id]) -> Self {
         Self {
             tree,
-            author,
+            commit,
+            ids,
             changes: Vec::new(),
             undo: Vec::new(),
         }
@@ -80,9 +74,9 @@ impl<'a> Txn<'a> {
         kind: Kind,
     ) -> Result<Create2Response, ErrorCode> {
         let parent_path = parent_of(path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
-        let acl = acl::normalise(acl, self.author.ids, self.author.knows_sasl)?;
+        let acl = acl::normalise(acl, self.ids, self.commit.knows_sasl)?;
         let parent = self.tree.get(parent_path).ok_or(ErrorCode::NO_NODE)?;
-        acl::check(&parent.acl, Perms::CREATE, self.author.ids)?;
+        acl::check(&parent.acl, Perms::CREATE, self.ids)?;
         let path: Arc<str> = if kind.sequential {
             Arc::from(format!("{path}{:010}", parent.created))
         } else {
@@ -99,7 +93,7 @@ impl<'a> Txn<'a> {
         let mut node = self.tree.blank(Arc::clone(&acl), kind.owner);
         // A copy, because the request's buffer may hold a whole megabyte of other requests.
         node.data = data.map(|data| Bytes::copy_from_slice(data));
-        let (zxid, time) = (self.author.zxid, self.author.unix_ms);
+        let (zxid, time) = (self.commit.zxid, self.commit.unix_ms);
         (node.meta.czxid, node.meta.mzxid, node.meta.pzxid) = (zxid, zxid, zxid);
         (node.meta.ctime, node.meta.mtime) = (time, time);
         let stat = node.stat();
@@ -127,7 +121,7 @@ impl<'a> Txn<'a> {
             .filter(|_| !SYSTEM_PATHS.contains(&path))
             .ok_or(ErrorCode::BAD_ARGUMENTS)?;
         let parent = self.tree.get(parent_path).ok_or(ErrorCode::NO_NODE)?;
-        acl::check(&parent.acl, Perms::DELETE, self.author.ids)?;
+        acl::check(&parent.acl, Perms::DELETE, self.ids)?;
         let node = self.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
         check_version(version, node.meta.version)?;
         if !node.children.is_empty() {
@@ -154,7 +148,7 @@ impl<'a> Txn<'a> {
             }
             tree.insert(at, node);
         }));
-        parent.meta.pzxid = self.author.zxid;
+        parent.meta.pzxid = self.commit.zxid;
         let parent_acl = Arc::clone(&parent.acl);
         self.changed(EventType::NODE_DELETED, path, acl, parent_acl);
     }
@@ -168,7 +162,7 @@ impl<'a> Txn<'a> {
     ) -> Result<Stat, ErrorCode> {
         path::check(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
         let node = self.tree.get_mut(path).ok_or(ErrorCode::NO_NODE)?;
-        acl::check(&node.acl, Perms::WRITE, self.author.ids)?;
+        acl::check(&node.acl, Perms::WRITE, self.ids)?;
         check_version(version, node.meta.version)?;
         let path: Arc<str> = Arc::from(path);
         let at = Arc::clone(&path);
@@ -180,7 +174,7 @@ impl<'a> Txn<'a> {
         }));
         node.data = data.map(|data| Bytes::copy_from_slice(data));
         node.meta.version = Version(node.meta.version.0.wrapping_add(1));
-        (node.meta.mzxid, node.meta.mtime) = (self.author.zxid, self.author.unix_ms);
+        (node.meta.mzxid, node.meta.mtime) = (self.commit.zxid, self.commit.unix_ms);
         let stat = node.stat();
         let acl = Arc::clone(&node.acl);
         self.changed(EventType::NODE_DATA_CHANGED, path, Arc::clone(&acl), acl);
@@ -195,9 +189,9 @@ impl<'a> Txn<'a> {
         version: Version,
     ) -> Result<Stat, ErrorCode> {
         path::check(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
-        let list = acl::normalise(sent, self.author.ids, self.author.knows_sasl)?;
+        let list = acl::normalise(sent, self.ids, self.commit.knows_sasl)?;
         let node = self.tree.get_mut(path).ok_or(ErrorCode::NO_NODE)?;
-        acl::check(&node.acl, Perms::ADMIN, self.author.ids)?;
+        acl::check(&node.acl, Perms::ADMIN, self.ids)?;
         check_version(version, node.meta.aversion)?;
         node.acl = list;
         node.meta.aversion = Version(node.meta.aversion.0.wrapping_add(1));
@@ -208,7 +202,7 @@ impl<'a> Txn<'a> {
     pub(crate) fn check(&self, path: &str, version: Version) -> Result<(), ErrorCode> {
         path::check(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
         let node = self.tree.get(path).ok_or(ErrorCode::NO_NODE)?;
-        acl::check(&node.acl, Perms::READ, self.author.ids)?;
+        acl::check(&node.acl, Perms::READ, self.ids)?;
         check_version(version, node.meta.version)
     }
 

@@ -6,7 +6,6 @@ use super::{
     changes::Change,
     commit::{Commit, Deed},
     connections::Connections,
-    hash::Seeded,
     tree::Tree,
     watches::Watches,
 };
@@ -22,12 +21,11 @@ pub(super) struct View {
 }
 
 impl View {
-    /// The state of a new server.
-    pub(super) fn new(seed: Seeded, zxid: Zxid) -> Self {
-        let (tree, watches) = (Tree::new(seed), Watches::new(seed));
+    /// These nodes, without watches.
+    pub(super) fn new(tree: Tree, zxid: Zxid) -> Self {
         Self {
+            watches: Watches::new(tree.seed()),
             tree,
-            watches,
             zxid,
             keeps_ended: false,
         }
@@ -35,12 +33,7 @@ impl View {
 
     /// The same nodes, without the watches.
     pub(super) fn copy(&self) -> Self {
-        Self {
-            tree: self.tree.clone(),
-            watches: Watches::new(self.tree.seed()),
-            zxid: self.zxid,
-            keeps_ended: false,
-        }
+        Self::new(self.tree.clone(), self.zxid)
     }
 
     /// Applies a transaction and tells the connections that watch. Returns its changes, and the

@@ -103,10 +103,12 @@ impl Watches {
 
     /// Whether a connection has one of these modes at exactly this path.
     pub(crate) fn has(&self, connection: ConnId, path: &str, modes: Modes) -> bool {
-        self.at
-            .get(path)
-            .and_then(|entries| entries.get(&connection))
-            .is_some_and(|own| own.has(modes))
+        self.modes(connection, path).has(modes)
+    }
+
+    fn modes(&self, connection: ConnId, path: &str) -> Modes {
+        let entry = self.at.get(path).and_then(|at| at.get(&connection));
+        entry.copied().unwrap_or_default()
     }
 
     /// Removes modes of a connection at one path. Returns whether it had one of them.
@@ -142,15 +144,10 @@ impl Watches {
     /// Removes all watches of a connection, and adds them to others.
     pub(crate) fn hand_over(&mut self, connection: ConnId, mut to: Option<&mut Self>) {
         for path in self.paths_of.get(&connection).cloned().unwrap_or_default() {
-            if let Some(modes) = self
-                .at
-                .get(&path)
-                .and_then(|at| at.get(&connection).copied())
-            {
-                self.remove(connection, &path, modes);
-                if let Some(to) = &mut to {
-                    to.add(connection, &path, modes);
-                }
+            let modes = self.modes(connection, &path);
+            self.remove(connection, &path, modes);
+            if let Some(to) = &mut to {
+                to.add(connection, &path, modes);
             }
         }
     }
@@ -227,15 +224,5 @@ impl Watches {
             });
             set.map(move |watcher_type| (path.to_string(), watcher_type))
         })
-    }
-
-    /// The connections that watch.
-    pub(crate) fn connections(&self) -> impl Iterator<Item = ConnId> {
-        self.paths_of.keys().copied()
-    }
-
-    /// The paths that are watched.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.at.keys()
     }
 }

@@ -148,10 +148,10 @@ fn only_the_handshake_has_a_deadline() {
 fn delayed_replies_leave_when_they_are_due() {
     let mut world = World::new(500);
     let (id, _) = world.join(60_000);
-    world.engine.set_delay(Some(70 * MS));
+    world.engine.rules().delay = Some(70 * MS);
     world.send(id, &request_frame(Xid(1), &delete("/none")));
     world.pass(50 * MS);
-    world.engine.set_delay(None);
+    world.engine.rules().delay = None;
     // The second reply has no delay of its own, but it still comes after the first.
     world.send(id, &request_frame(Xid(2), &delete("/none")));
     world.pass(19 * MS);

@@ -5,10 +5,9 @@ use std::time::Duration;
 use lockkeeper_server::Server;
 
 use super::{
-    common::{Peer, Raw, create},
+    common::{Peer, Raw},
     is_served, measured, until,
 };
-use lockkeeper_proto::CreateMode;
 
 /// Every word of the real server.
 const WORDS: [&str; 17] = [
@@ -41,32 +40,33 @@ async fn every_word_gets_one_answer_and_a_close_even_byte_by_byte() {
     until(&server, |report| report.connections == 1).await;
 }
 
-/// The length of each answer is in proportion to the number of nodes. No client reads its answer.
+/// The length of each answer is in proportion to the number of connections. No client reads its
+/// answer.
 #[test]
 fn unread_long_answers_take_bounded_memory() {
-    const NODES: usize = 200;
+    const CONNECTIONS: u64 = 200;
     const ASKING: u64 = 50;
     let taken = measured(|| async {
         let server = Server::start().await.unwrap();
         let mut peer = Peer::join(&server).await;
-        let name = "n".repeat(1000);
-        for number in 0..NODES {
-            let path = format!("/{name}{number}");
-            peer.call(&create(&path, b"", CreateMode::Ephemeral))
-                .await
-                .unwrap();
+        let mut idle = Vec::new();
+        for _ in 0..CONNECTIONS {
+            idle.push(Peer::join(&server).await);
         }
         let mut asking = Vec::new();
         for _ in 0..ASKING {
             let mut raw = Raw::connect(server.local_addr()).await;
-            raw.send(b"dump").await;
+            raw.send(b"cons").await;
             asking.push(raw);
         }
         is_served(&mut peer).await;
-        until(&server, |report| report.connections == 1).await;
-        drop(asking);
+        until(&server, |report| {
+            report.connections as u64 == CONNECTIONS + 1
+        })
+        .await;
+        drop((asking, idle));
     });
-    let answer = 2 * (NODES as u64) * 1010;
+    let answer = (CONNECTIONS + ASKING) * 100;
     println!("{} bytes for {ASKING} long answers", taken.bytes_max);
     assert!(taken.bytes_max < ASKING * answer + (8 << 20));
 }

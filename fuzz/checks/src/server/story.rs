@@ -238,9 +238,13 @@ impl Story {
             5 => {
                 self.may_be_late = true;
                 let delay = Duration::from_millis(u64::from(script.byte()));
-                return self.engine.set_delay(Some(delay));
+                self.engine.rules().delay = Some(delay);
+                return;
             }
-            6 => return self.engine.set_refuse_handshakes(script.byte() & 1 != 0),
+            6 => {
+                self.engine.rules().refuse_handshakes = script.byte() & 1 != 0;
+                return;
+            }
             7..=9 => {
                 let Some(session) = session else {
                     return;
@@ -269,7 +273,7 @@ impl Story {
             _ => Effect::Refuse(ErrorCode::NO_AUTH),
         };
         self.may_be_late |= matches!(effect, Effect::Delay(_));
-        self.engine.add_rule(When::any().nth(3), effect);
+        self.engine.rules().add(When::any().nth(3), effect);
     }
 
     /// Carries out the outputs of the engine.
@@ -317,7 +321,7 @@ impl Story {
 
     fn end(mut self) -> Outcome {
         self.engine.clear_faults(self.now);
-        self.engine.set_delay(None);
+        self.engine.rules().delay = None;
         self.collect();
         let all: Vec<ConnId> = self.clients.keys().copied().collect();
         for id in all {

@@ -14,7 +14,7 @@ impl World {
             let when = When::any().nth(1 + number * every);
             let effect = Effect::Refuse(ErrorCode::THROTTLED_OP);
             self.throttles
-                .push((fault, self.engine.add_rule(when, effect)));
+                .push((fault, self.engine.rules().add(when, effect)));
         }
         let at = self.now() + ms * 1000;
         self.at(at, Coming::FaultEnd(fault));
@@ -25,7 +25,7 @@ impl World {
         self.throttles.retain(|(by, rule)| {
             let is_meant = *by == fault;
             if is_meant {
-                engine.remove_rule(*rule);
+                engine.rules().remove(*rule);
             }
             !is_meant
         });

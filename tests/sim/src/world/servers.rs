@@ -43,14 +43,14 @@ impl World {
             return;
         }
         let now = self.engine_now();
-        let rules = self.engine.pending_rules();
+        let rules = self.engine.rules().pending();
         let mut received = self.engine.received(ConnId(id), BytesMut::from(bytes), now);
         self.after_engine();
         while received == Received::Partly {
             received = self.engine.received(ConnId(id), BytesMut::new(), now);
             self.after_engine();
         }
-        for _ in self.engine.pending_rules()..rules {
+        for _ in self.engine.rules().pending()..rules {
             self.figures.count("requests throttled");
         }
     }
