@@ -1,4 +1,4 @@
-//! `lockkeeper ls`, `get`, `stat`, `set`, `create`, `rm` and `watch`.
+//! `lockkeeper ls`, `tree`, `get`, `stat`, `set`, `create`, `rm` and `watch`.
 //!
 //! Not here: refusals (`errors`), bad arguments (`usage`).
 

@@ -66,8 +66,13 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let prepared = async {
         let client = connect(settings.clone()).await?;
         let created = client.create(&counter, "0", CreateMode::Container).await;
-        created.map_err(|error| Failure::connect(&error))?;
-        Ok(client)
+        match created {
+            Err(error) if error.is_no_node() => Err(failure!(
+                UNAVAILABLE,
+                "the chroot in {place} does not exist"
+            )),
+            created => created.map_or_else(|error| Err(Failure::connect(&error)), |_| Ok(client)),
+        }
     };
     let client = signals.or_end(prepared).await?;
 
