@@ -65,13 +65,13 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let counter = format!("/lockkeeper-demo-{:016x}", random(u64::MAX));
     let prepared = async {
         let client = connect(settings.clone()).await?;
-        let created = client.create(&counter, "0", CreateMode::Container).await;
-        match created {
+        match client.create(&counter, "0", CreateMode::Container).await {
+            Ok(_) => Ok(client),
             Err(error) if error.is_no_node() => Err(failure!(
                 UNAVAILABLE,
                 "the chroot in {place} does not exist"
             )),
-            created => created.map_or_else(|error| Err(Failure::connect(&error)), |_| Ok(client)),
+            Err(error) => Err(Failure::connect(&error)),
         }
     };
     let client = signals.or_end(prepared).await?;

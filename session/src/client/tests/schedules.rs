@@ -221,7 +221,7 @@ fn work_that_comes_while_the_thread_looks_for_work_is_seen() {
 #[test]
 fn whoever_begins_to_wait_while_it_is_told_is_woken() {
     let explored = || {
-        let mailbox = Arc::<Mailbox<bool>>::default();
+        let mailbox = Arc::new(Mailbox::new(false));
         let told = mailbox.clone();
         thread::spawn(move || told.tell(|value| *value = true));
         block_on(poll_fn(|cx| mailbox.poll(cx, |value| value.then_some(()))));
