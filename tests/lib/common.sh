@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by tests/run.sh and tests/soak.sh: messages, the list of omitted tests, and Debian's packages. Needs $SCRATCH for
+# Sourced by tests/run.sh: messages, the list of omitted tests, and Debian's packages. Needs $SCRATCH for
 # logs.
 
 # shellcheck disable=SC2034  # used by the other files in this folder

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034  # run.sh reads ZOOKEEPER_HOW
-# Sourced by tests/run.sh and tests/soak.sh: finds or starts a real ZooKeeper, and stops it again. Needs common.sh and
+# Sourced by tests/run.sh: finds or starts a real ZooKeeper, and stops it again. Needs common.sh and
 # $SCRATCH, a directory that the caller removes. After `zookeeper_up`, $ZOOKEEPER is host:port of a running server, and
 # $ZOOKEEPER_HOW says where the server comes from.
 
