@@ -203,7 +203,8 @@ impl Ensemble {
             record.len(),
             verdict.checked
         );
-        for fact in FACTS.iter().filter(|_| late < TICK / 2) {
+        // On a machine that is later, reads at a server that is cut off may prove nothing.
+        for fact in FACTS.iter().filter(|_| late < TICK / 5) {
             assert!(
                 verdict.checked.contains_key(fact),
                 "{fact} was not looked at"
