@@ -233,7 +233,9 @@ pub(crate) fn listen(text: &str) -> Result<String, &'static str> {
     let (host, port) = text.rsplit_once(':').unwrap_or_default();
     let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
     if host.is_empty() || bare_ipv6 || port.parse::<u16>().is_err() {
-        return Err("an address looks like 127.0.0.1:2181, localhost:2181 or [::1]:2181");
+        return Err(
+            "an address looks like 127.0.0.1:2181, localhost:2181 or [::1]:2181, with a port of at most 65535",
+        );
     }
     Ok(text.to_owned())
 }

@@ -64,7 +64,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let settings = settings.server_timeout(CONNECT_TIMEOUT / 4);
     let counter = format!("/lockkeeper-demo-{:016x}", random(u64::MAX));
     let prepared = async {
-        let client = connect(settings.clone()).await?;
+        let client = connect(settings.clone(), CONNECT_TIMEOUT).await?;
         match client.create(&counter, "0", CreateMode::Container).await {
             Ok(_) => Ok(client),
             Err(error) if error.is_no_node() => Err(failure!(

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::DoctorArgs;
-use crate::{refusal::plain, text};
+use crate::{client::open, refusal::plain, text};
 
 /// A session timeout that is longer than any server grants.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -119,29 +119,24 @@ pub(super) async fn server(
         }
         said(endpoint, word, args.timeout).await
     };
-    let settings = settings
-        .connect_timeout(args.timeout)
-        .deadline(args.timeout)
-        .session_timeout(LONGEST);
+    let settings = settings.deadline(args.timeout).session_timeout(LONGEST);
     let mut answer = Answer {
         server: endpoint.to_string(),
         ..Answer::default()
     };
+    let mut client = None;
     let examined = async {
-        let client = settings.connect().await?;
-        let examined = examine(&mut answer, number, &client, args).await;
-        Ok((client, examined))
+        let client = client.insert(open(settings, args.timeout).await?);
+        examine(&mut answer, number, client, args).await
     };
     let (srvr, mntr, conf, examined) =
         tokio::join!(say("srvr"), say("mntr"), say("conf"), examined);
-    let (client, error) = match examined {
-        Ok((client, examined)) => (Some(client), examined.err()),
-        Err(error) => (None, Some(error)),
-    };
     let is_waiting = client.is_none() && srvr.contains(NOT_SERVING);
     let waiting = || format!("the server says that it is {NOT_SERVING}: it has no quorum");
     let waiting = is_waiting.then(waiting);
-    answer.error = error.map(|error| waiting.unwrap_or_else(|| why(&error)));
+    answer.error = examined
+        .err()
+        .map(|error| waiting.unwrap_or_else(|| why(&error)));
     let version = after(&srvr, "Zookeeper version: ");
     answer.version = version.and_then(|text| Some(text.split(',').next()?.to_owned()));
     answer.mode = after(&srvr, "Mode: ");

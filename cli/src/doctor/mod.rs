@@ -54,11 +54,11 @@ pub(crate) struct DoctorArgs {
     servers: ServerArgs,
 
     /// How long each server has for the connection, and for each of its replies
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_positive)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "5s", value_parser = duration::parse_positive)]
     timeout: Duration,
 
     /// Examine the servers again and again, until nothing is wrong or this time is over
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = duration::parse)]
     wait: Option<Duration>,
 
     /// Write nothing: leaves the clocks and the containers out, and compares only the modes

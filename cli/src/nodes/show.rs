@@ -1,6 +1,6 @@
 //! `lockkeeper ls`, `tree`, `get`, `stat` and `watch`: show nodes, and what happens to them.
 
-use std::{num::NonZero, pin::pin};
+use std::pin::pin;
 
 use futures::{StreamExt as _, stream};
 use lockkeeper::{
@@ -148,8 +148,7 @@ pub(super) async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failu
     };
     let mut watcher = client.add_watch(path, mode).await?;
     let mut closed = pin!(text::closed());
-    let mut left = args.count.map(NonZero::get);
-    while left != Some(0) {
+    for _ in 0..args.count.unwrap_or(usize::MAX) {
         let notice = tokio::select! {
             biased;
             notice = watcher.next() => notice,
@@ -169,7 +168,6 @@ pub(super) async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failu
         } else {
             format!("{}  {what:<8}  {}\n", text::moment(now), text::name(&node))
         })?;
-        left = left.map(|left| left - 1);
     }
     Ok(())
 }

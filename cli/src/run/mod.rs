@@ -169,7 +169,8 @@ impl Run {
     /// What comes before the wait for the lock.
     async fn prepare_lock(&self) -> Result<(), Failure> {
         let (client, path) = (&self.client, &self.args.path);
-        connected(client).await?;
+        let connected = connected(client).await;
+        connected.map_err(|error| Failure::connect(&error))?;
         if self.is_inside().await? {
             return Err(failure!(
                 USAGE,
