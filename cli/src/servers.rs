@@ -14,10 +14,7 @@ use std::{
 };
 
 use clap::Args;
-use lockkeeper::client::{
-    Builder, ConnectString, Connector, DigestMd5,
-    tls::{TlsConfig, TlsConfigError},
-};
+use lockkeeper::client::{Builder, ConnectString, Connector, DigestMd5, tls::TlsConfig};
 
 use crate::exit::Failure;
 
@@ -73,13 +70,17 @@ pub(crate) struct ServerArgs {
 impl ServerArgs {
     /// Settings for a client of the servers.
     pub(crate) fn settings(&self) -> Result<Builder, Failure> {
-        self.settings_for(self.servers()?)
+        self.settings_for(self.servers()?, self.tls()?)
     }
 
-    /// Settings for a client of these servers, with encryption and identities.
-    pub(crate) fn settings_for(&self, servers: &ConnectString) -> Result<Builder, Failure> {
+    /// Settings for a client of these servers, with this encryption, and with identities.
+    pub(crate) fn settings_for(
+        &self,
+        servers: &ConnectString,
+        tls: Option<TlsConfig>,
+    ) -> Result<Builder, Failure> {
         let mut builder = Builder::new(servers);
-        if let Some(tls) = self.tls().map_err(Failure::usage)? {
+        if let Some(tls) = tls {
             builder = builder.connector(Connector::tls(tls));
         }
         if let Some(path) = &self.auth_file {
@@ -92,21 +93,18 @@ impl ServerArgs {
         }
     }
 
-    /// Whether connections are encrypted.
-    pub(crate) fn is_encrypted(&self) -> bool {
-        self.tls_ca.is_some()
-    }
-
-    fn tls(&self) -> Result<Option<TlsConfig>, TlsConfigError> {
+    /// How connections are encrypted, if they are.
+    pub(crate) fn tls(&self) -> Result<Option<TlsConfig>, Failure> {
         let Some(ca) = &self.tls_ca else {
             return Ok(None);
         };
-        let mut tls = TlsConfig::from_ca_file(ca)?;
+        let mut tls = TlsConfig::from_ca_file(ca).map_err(Failure::usage)?;
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
-            tls = tls.identity_files(certificate, key)?;
+            let tls_with = tls.identity_files(certificate, key);
+            tls = tls_with.map_err(Failure::usage)?;
         }
         if let Some(name) = &self.tls_server_name {
-            tls = tls.server_name(name)?;
+            tls = tls.server_name(name).map_err(Failure::usage)?;
         }
         Ok(Some(tls))
     }

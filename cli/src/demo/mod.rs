@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     // The embedded server runs until the end of this function.
     let mut server = None;
     let (place, settings) = if let Some(servers) = &args.servers.connect {
-        (servers.to_string(), args.servers.settings_for(servers)?)
+        (servers.to_string(), args.servers.settings()?)
     } else {
         let own = server.insert(Server::builder().tick_time(TICK).start().await?);
         let place = format!("an embedded server at {}", own.local_addr());

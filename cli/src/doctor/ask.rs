@@ -5,7 +5,7 @@ use std::{io, iter::zip, process, str::FromStr, time::Duration};
 use futures::future::{join_all, try_join_all};
 use lockkeeper::{
     Client, CreateMode, Error, Version,
-    client::{Builder, Endpoint},
+    client::{Builder, Endpoint, tls::TlsConfig},
     error::{ErrorCode, ErrorKind},
     watch::AddWatchMode,
 };
@@ -53,6 +53,8 @@ pub(super) struct Answer {
     /// How many sessions only this server knows. From `mntr`; no word tells whether `localSessionsEnabled` is set.
     #[serde(skip)]
     pub(super) local_sessions: u64,
+    /// The version of TLS.
+    pub(super) encryption: Option<&'static str>,
     /// Why there was no session.
     pub(super) error: Option<String>,
     pub(super) round_trip_ms: Option<f64>,
@@ -111,10 +113,11 @@ pub(super) async fn server(
     number: usize,
     endpoint: &Endpoint,
     settings: Builder,
+    tls: Option<TlsConfig>,
     args: &DoctorArgs,
 ) -> (Answer, Option<Client>) {
     let say = async |word| {
-        if args.servers.is_encrypted() {
+        if tls.is_some() {
             return String::new();
         }
         said(endpoint, word, args.timeout).await
@@ -140,6 +143,7 @@ pub(super) async fn server(
     let version = after(&srvr, "Zookeeper version: ");
     answer.version = version.and_then(|text| Some(text.split(',').next()?.to_owned()));
     answer.mode = after(&srvr, "Mode: ");
+    answer.encryption = tls.and_then(|it| it.version());
     answer.read_counters(&mntr);
     answer.max_client_connections = counter(&conf, "maxClientCnxns=");
     (answer, client)
