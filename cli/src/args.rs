@@ -16,7 +16,7 @@ use crate::{
     doctor::DoctorArgs,
     duration,
     exit::Level,
-    nodes::NodeCommand,
+    nodes::{NodeCommand, OnServers},
     packaging::{CompletionsArgs, ManArgs},
     queue::QueueArgs,
     run::RunArgs,
@@ -75,7 +75,7 @@ impl Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Box<RunArgs>),
-    Queue(Box<QueueArgs>),
+    Queue(Box<OnServers<QueueArgs>>),
     Doctor(Box<DoctorArgs>),
     Serve(ServeArgs),
     Demo(DemoArgs),

@@ -96,7 +96,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
     runtime.block_on(async {
         match command {
             Command::Run(args) => run::run(*args).await,
-            Command::Queue(args) => queue::run(*args).await,
+            Command::Queue(args) => args.with(queue::show).await,
             Command::Node(command) => nodes::run(command).await,
             Command::Serve(args) => serve::run(&args).await,
             Command::Doctor(args) => doctor::run(&args).await,

@@ -99,9 +99,8 @@ impl ServerArgs {
             return Ok(None);
         };
         let mut tls = TlsConfig::from_ca_file(ca).map_err(Failure::usage)?;
-        if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
-            let tls_with = tls.identity_files(certificate, key);
-            tls = tls_with.map_err(Failure::usage)?;
+        if let (Some(chain), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            tls = tls.identity_files(chain, key).map_err(Failure::usage)?;
         }
         if let Some(name) = &self.tls_server_name {
             tls = tls.server_name(name).map_err(Failure::usage)?;
@@ -195,7 +194,7 @@ pub(crate) fn with_users(
 }
 
 /// What is wrong with a line. It may be a secret, and is not told.
-fn bad(origin: &dyn fmt::Display, number: usize, problem: &str) -> Failure {
+pub(crate) fn bad(origin: &dyn fmt::Display, number: usize, problem: &str) -> Failure {
     failure!(USAGE, "{origin}, line {number}: {problem}")
 }
 
@@ -210,17 +209,14 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// The identity on a line: for [`SASL`] with user and password, for other schemes with credentials and nothing.
 fn identity(line: &str) -> Result<(&str, &str, &str), &'static str> {
-    match line.split_once(':') {
-        Some((SASL, credentials)) => {
-            let (user, password) = credentials.split_once(':').ok_or(NO_PASSWORD)?;
-            Ok((SASL, user, password))
+    let (scheme, credentials) = line.split_once(':').unwrap_or_default();
+    match (scheme, credentials.split_once(':')) {
+        (SASL, Some((user, password))) => Ok((SASL, user, password)),
+        (SASL, None) => Err(NO_PASSWORD),
+        ("", _) | ("digest", None) => {
+            Err("an identity looks like digest:USER:PASSWORD or sasl:USER:PASSWORD")
         }
-        Some((scheme, credentials))
-            if !scheme.is_empty() && (scheme != "digest" || credentials.contains(':')) =>
-        {
-            Ok((scheme, credentials, ""))
-        }
-        _ => Err("an identity looks like digest:USER:PASSWORD or sasl:USER:PASSWORD"),
+        _ => Ok((scheme, credentials, "")),
     }
 }
 

@@ -156,12 +156,11 @@ pub(super) async fn compare(answers: &mut [Answer], clients: Vec<Option<Client>>
     let nodes: Vec<_> = answers.iter().filter_map(named).collect();
     let looks = answers.iter_mut().zip(&clients);
     join_all(looks.map(async |(answer, client)| {
-        let Some(client) = client.as_ref().filter(|_| answer.error.is_none()) else {
-            return;
-        };
-        match strangers(client, &nodes).await {
-            Ok(strangers) => answer.strangers = strangers,
-            Err(error) => answer.error = Some(why(&error)),
+        if let (Some(client), None) = (client, &answer.error) {
+            match strangers(client, &nodes).await {
+                Ok(strangers) => answer.strangers = strangers,
+                Err(error) => answer.error = Some(why(&error)),
+            }
         }
     }))
     .await;

@@ -21,13 +21,10 @@ const FEW_CONNECTIONS: usize = 10;
 /// All that is wrong, in the order of the servers.
 pub(super) fn of(answers: &[Answer]) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let versions: BTreeSet<_> = answers
-        .iter()
-        .filter_map(|it| it.version.as_deref())
-        .collect();
+    let versions: BTreeSet<_> = answers.iter().flat_map(|it| &it.version).collect();
     for answer in answers {
         let mut note = |what, cure| problems.push(Problem::new(answer, true, what, cure));
-        if (&answer.encryption, &answer.error) == (&None, &None) && !is_local(&answer.server) {
+        if answer.encryption.is_none() && answer.error.is_none() && !is_local(&answer.server) {
             let what = "the connection is not encrypted".to_owned();
             let cure = "give --tls-ca and a secure port, or be sure of the network";
             note(what, cure);

@@ -32,7 +32,7 @@ pub(crate) struct OnServers<T: Args> {
 
 impl<T: Args> OnServers<T> {
     /// Does the work of the command with a client.
-    pub(super) async fn with(
+    pub(crate) async fn with(
         &self,
         work: impl AsyncFnOnce(&T, &Client) -> Result<(), Failure>,
     ) -> Result<u8, Failure> {

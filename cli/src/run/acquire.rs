@@ -111,13 +111,7 @@ impl Run {
                 not_acquired(path, what)
             }
             _ if self.grants_none().await => not_acquired(path, refusal::TOO_EARLY),
-            _ if is_try => {
-                failure!(
-                    UNAVAILABLE,
-                    "{path}: no server has answered in {}",
-                    Human(TRY)
-                )
-            }
+            _ if is_try => failure!(UNAVAILABLE, "{path}: no server has answered in a second"),
             _ => {
                 let standing = self.standing().await;
                 let what = format_args!("lock not acquired in {waited}{standing}");
@@ -201,10 +195,7 @@ impl Run {
     async fn grants_none(&self) -> bool {
         let node = path::join(&self.args.path, "no-such-node/probe");
         let probe = self.client.create(&node, "", CreateMode::Ephemeral);
-        let created = timeout(TRY, probe).await;
-        created.is_ok_and(|created| {
-            created.is_err_and(|error| error.code() == Some(ErrorCode::THROTTLED_OP))
-        })
+        matches!(timeout(TRY, probe).await, Ok(Err(error)) if error.code() == Some(ErrorCode::THROTTLED_OP))
     }
 
     /// Our place in the queue, and a holder, as far as they are known soon.
