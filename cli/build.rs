@@ -10,10 +10,8 @@ fn main() {
     let here = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
     let root = Path::new(&here).join("..");
     let commit = root.join(".git").exists().then(|| commit(&root)).flatten();
-    println!(
-        "cargo::rustc-env=LOCKKEEPER_COMMIT={}",
-        commit.as_deref().unwrap_or("unknown")
-    );
+    let commit = commit.as_deref().unwrap_or("unknown");
+    println!("cargo::rustc-env=LOCKKEEPER_COMMIT={commit}");
 }
 
 /// The commit of a working tree. The next build asks again when another one is checked out or made.
@@ -25,12 +23,8 @@ fn commit(root: &Path) -> Option<String> {
 
 /// The line that git prints; `None` if it fails or is missing.
 fn git(root: &Path, arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git")
-        .arg("-C")
-        .arg(root)
-        .args(arguments)
-        .output()
-        .ok()?;
+    let mut git = Command::new("git");
+    let output = git.current_dir(root).args(arguments).output().ok()?;
     let line = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| line.trim().to_owned())
 }

@@ -4,10 +4,10 @@
 //! Not here: the arguments of `run` (`run::args`), `queue` (`queue`), of commands on nodes (`nodes::args`), and about servers
 //! (`servers`).
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{env, ffi::OsString, fmt, ops::RangeBounds, path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{
-    Args, Parser, Subcommand,
+    Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser as _},
 };
 use tracing::level_filters::LevelFilter;
@@ -16,7 +16,7 @@ use crate::{
     doctor::DoctorArgs,
     duration,
     exit::Level,
-    nodes::NodeCommand,
+    nodes::{NodeCommand, OnServers},
     packaging::{CompletionsArgs, ManArgs},
     queue::QueueArgs,
     run::RunArgs,
@@ -52,6 +52,16 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
+    /// Parses the command line. A variable that is empty counts as unset.
+    pub(crate) fn parse_line(line: &[OsString]) -> Result<Self, clap::Error> {
+        let unset = |arg: Arg| match arg.get_env().and_then(env::var_os) {
+            Some(value) if value.is_empty() => arg.env(None::<&str>),
+            _ => arg,
+        };
+        let all = Self::command().mut_subcommands(|it| it.mut_args(unset));
+        Self::from_arg_matches(&all.try_get_matches_from(line)?)
+    }
+
     /// How much the program says about itself.
     pub(crate) fn level(&self) -> Level {
         match &self.command {
@@ -65,7 +75,7 @@ impl Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Box<RunArgs>),
-    Queue(Box<QueueArgs>),
+    Queue(Box<OnServers<QueueArgs>>),
     Doctor(Box<DoctorArgs>),
     Serve(ServeArgs),
     Demo(DemoArgs),
@@ -75,6 +85,19 @@ pub(crate) enum Command {
     Man(ManArgs),
     #[command(flatten)]
     Node(NodeCommand),
+}
+
+/// Makes a parser of whole numbers in this range. Its error says which numbers are right.
+pub(crate) fn number<T: FromStr + PartialOrd>(
+    range: impl RangeBounds<T> + fmt::Debug + Clone,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let parsed = text.parse().ok().filter(|it| range.contains(it));
+        parsed.ok_or_else(|| {
+            let right = format!("it must be a whole number: {range:?}");
+            right.replace("..=", " to ").replace("..", " or more")
+        })
+    }
 }
 
 /// Run the embedded ZooKeeper server
@@ -96,11 +119,11 @@ pub(crate) struct ServeArgs {
     pub(crate) listen: Option<String>,
 
     /// ZooKeeper's tickTime: sessions expire in steps of one tick; the shortest session timeout is two ticks
-    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse_positive)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "500ms", value_parser = duration::parse_positive)]
     pub(crate) tick_time: Duration,
 
     /// The longest session timeout that the server grants
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse_positive)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "60s", value_parser = duration::parse_positive)]
     pub(crate) max_session_timeout: Duration,
 
     /// There was no server at this address before, or all its clients have ended: grant locks at once
@@ -147,11 +170,11 @@ pub(crate) struct DemoArgs {
     pub(crate) servers: ServerArgs,
 
     /// How many clients contend; each client has its own session
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(2..=8))]
+    #[arg(long, value_name = "N", default_value_t = 5, allow_hyphen_values = true, value_parser = number(2_u8..=8))]
     pub(crate) clients: u8,
 
     /// For how many seconds the clients contend, at least
-    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "S", default_value_t = 5, allow_hyphen_values = true, value_parser = number(1_u32..=3600))]
     pub(crate) seconds: u32,
 }
 

@@ -13,7 +13,7 @@ use lockkeeper::{
 use tokio::time::{Instant, timeout};
 
 use crate::{
-    duration::{self, Human},
+    duration,
     exit::{self, Failure},
     servers::ServerArgs,
     signals::{ENDING, Signals},
@@ -31,44 +31,43 @@ pub(crate) struct ClientArgs {
     servers: ServerArgs,
 
     /// How long to wait for a server, and for each of its replies
-    #[arg(long, env = "LOCKKEEPER_TIMEOUT", value_name = "DURATION", default_value = "10s", value_parser = duration::parse_positive)]
+    #[arg(long, env = "LOCKKEEPER_TIMEOUT", value_name = "DURATION", allow_hyphen_values = true, default_value = "10s", value_parser = duration::parse_positive)]
     timeout: Duration,
 }
 
-/// Opens a session.
-pub(crate) async fn connect(settings: Builder) -> Result<Client, Failure> {
-    let client = settings.connect().await;
+/// Opens a session as [`open`] does.
+pub(crate) async fn connect(settings: Builder, limit: Duration) -> Result<Client, Failure> {
+    let client = open(settings, limit).await;
     client.map_err(|error| Failure::connect(&error))
 }
 
+/// Opens a session, within `limit`. Fails at once when every server refuses the connection: nothing listens there.
+pub(crate) async fn open(settings: Builder, limit: Duration) -> Result<Client, Error> {
+    let client = settings.connect_lazy();
+    let end = Instant::now() + limit;
+    loop {
+        if let Ok(connected) = timeout(LOOK, connected(&client)).await {
+            return connected.map(|()| client);
+        }
+        let is_over = Instant::now() > end;
+        match client.raw().outage() {
+            Some(why) if is_over || is_refused(&why) => return Err(why),
+            // A server has the client, and does not answer its identities. A request says so.
+            None if is_over => drop(client.with_deadline(LOOK).exists("/").await?),
+            _ => {}
+        }
+    }
+}
+
 /// Waits for a server. Fails if the client has ended: all servers fail for a reason that lasts.
-pub(crate) async fn connected(client: &Client) -> Result<(), Failure> {
+pub(crate) async fn connected(client: &Client) -> Result<(), Error> {
     let settled = |now: &Snapshot| now.state.is_connected() || now.state.is_final();
     let _ = client.snapshots().wait_for(settled).await;
     if client.is_closed() {
         // Any request says why.
-        let why = client.exists("/").await;
-        why.map_err(|error| Failure::connect(&error))?;
+        client.exists("/").await?;
     }
     Ok(())
-}
-
-/// Waits for a server, at most for `limit`. Fails at once when every server refuses the connection: nothing listens there.
-async fn connected_soon(client: &Client, limit: Duration) -> Result<(), Failure> {
-    let end = Instant::now() + limit;
-    let why = loop {
-        if let Ok(connected) = timeout(LOOK, connected(client)).await {
-            return connected;
-        }
-        let why = client.raw().outage();
-        if Instant::now() > end || why.as_ref().is_some_and(is_refused) {
-            break why;
-        }
-    };
-    Err(match why {
-        Some(why) => Failure::connect(&why),
-        None => failure!(UNAVAILABLE, "no server has answered in {}", Human(limit)),
-    })
 }
 
 /// Whether every server has refused the connection. Never true with more servers than a client remembers (`Client::failures`).
@@ -86,12 +85,9 @@ impl ClientArgs {
         &self,
         work: impl AsyncFnOnce(&Client) -> Result<(), Failure>,
     ) -> Result<u8, Failure> {
-        let settings = self.servers.settings()?;
+        let settings = self.servers.settings()?.deadline(self.timeout);
         let mut signals = Signals::catch(&ENDING)?;
-        let client = settings.deadline(self.timeout).connect_lazy();
-        signals
-            .or_end(connected_soon(&client, self.timeout))
-            .await?;
+        let client = signals.or_end(connect(settings, self.timeout)).await?;
         let mut done = signals.or_end(work(&client)).await;
         // Every path is below the chroot. `create --parents` makes it.
         if done.as_ref().is_err_and(|it| it.status == exit::REFUSED)

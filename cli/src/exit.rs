@@ -8,7 +8,6 @@
 use std::{
     fmt,
     io::{self, Write as _},
-    path::Path,
     sync::atomic::{AtomicU8, Ordering},
 };
 
@@ -146,11 +145,6 @@ impl Failure {
     /// A signal has asked the process to end. Nobody needs to be told.
     pub(crate) fn signal(signal: Signal) -> Self {
         Self::new(of_signal(signal.as_raw()), "")
-    }
-
-    /// A file cannot be read or written.
-    pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
-        Self::new(SYSTEM, format_args!("{}: {error}", path.display()))
     }
 
     /// The operating system refused to do this.

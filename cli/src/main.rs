@@ -45,7 +45,7 @@ mod wire;
 
 use std::{env, process::ExitCode};
 
-use clap::{CommandFactory as _, Parser};
+use clap::CommandFactory as _;
 use tokio::runtime::Builder;
 
 use args::{Cli, Command};
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    let cli = match Cli::try_parse_from(&arguments) {
+    let cli = match Cli::parse_line(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
             // clap prints help and version to stdout, errors to stderr. If printing fails, there is nobody to tell.
@@ -96,7 +96,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
     runtime.block_on(async {
         match command {
             Command::Run(args) => run::run(*args).await,
-            Command::Queue(args) => queue::run(*args).await,
+            Command::Queue(args) => args.with(queue::show).await,
             Command::Node(command) => nodes::run(command).await,
             Command::Serve(args) => serve::run(&args).await,
             Command::Doctor(args) => doctor::run(&args).await,

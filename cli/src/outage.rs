@@ -50,10 +50,9 @@ async fn tell(client: &Client, mut say: impl FnMut(fmt::Arguments<'_>)) -> Infal
             let left = next.saturating_sub(began.elapsed());
             let is_over = |now: &Snapshot| now.state.is_connected() || now.state.is_final();
             match timeout(left, snapshots.wait_for(is_over)).await {
+                Ok(Ok(now)) if now.state.is_connected() => break now,
                 // The work fails with what has ended the client.
-                Ok(Err(_)) => return pending().await,
-                Ok(Ok(now)) if now.state.is_final() => return pending().await,
-                Ok(Ok(now)) => break now,
+                Ok(_) => return pending().await,
                 Err(_) => {}
             }
             if let Some(why) = client.raw().outage() {

@@ -56,7 +56,8 @@ pub(crate) fn man(args: &ManArgs, all: Command) -> Result<u8, Failure> {
         man.render(&mut page)?;
         sections.to_writer(&mut page)?;
         let file = args.directory.join(man.get_filename());
-        fs::write(&file, page).map_err(|error| Failure::file(&file, &error))?;
+        let what = format!("write {}", file.display());
+        fs::write(&file, page).map_err(Failure::system(what))?;
     }
     Ok(exit::OK)
 }

@@ -48,6 +48,9 @@ pub(crate) fn reason(op: OpCode, code: ErrorCode) -> String {
         ErrorCode::UNIMPLEMENTED if op == OpCode::CREATE_TTL => {
             "the servers do not support --ttl: it needs zookeeper.extendedTypesEnabled=true"
         }
+        ErrorCode::BAD_ARGUMENTS if op == OpCode::DELETE => {
+            "the servers need this node: it cannot be deleted"
+        }
         ErrorCode::QUOTA_EXCEEDED => "a quota does not allow it",
         ErrorCode::THROTTLED_OP => TOO_EARLY,
         ErrorCode::NOT_READ_ONLY => "the server has lost its ensemble, and only answers reads",

@@ -14,10 +14,7 @@ use std::{
 };
 
 use clap::Args;
-use lockkeeper::client::{
-    Builder, ConnectString, Connector, DigestMd5,
-    tls::{TlsConfig, TlsConfigError},
-};
+use lockkeeper::client::{Builder, ConnectString, Connector, DigestMd5, tls::TlsConfig};
 
 use crate::exit::Failure;
 
@@ -73,13 +70,17 @@ pub(crate) struct ServerArgs {
 impl ServerArgs {
     /// Settings for a client of the servers.
     pub(crate) fn settings(&self) -> Result<Builder, Failure> {
-        self.settings_for(self.servers()?)
+        self.settings_for(self.servers()?, self.tls()?)
     }
 
-    /// Settings for a client of these servers, with encryption and identities.
-    pub(crate) fn settings_for(&self, servers: &ConnectString) -> Result<Builder, Failure> {
+    /// Settings for a client of these servers, with this encryption, and with identities.
+    pub(crate) fn settings_for(
+        &self,
+        servers: &ConnectString,
+        tls: Option<TlsConfig>,
+    ) -> Result<Builder, Failure> {
         let mut builder = Builder::new(servers);
-        if let Some(tls) = self.tls().map_err(Failure::usage)? {
+        if let Some(tls) = tls {
             builder = builder.connector(Connector::tls(tls));
         }
         if let Some(path) = &self.auth_file {
@@ -92,21 +93,17 @@ impl ServerArgs {
         }
     }
 
-    /// Whether connections are encrypted.
-    pub(crate) fn is_encrypted(&self) -> bool {
-        self.tls_ca.is_some()
-    }
-
-    fn tls(&self) -> Result<Option<TlsConfig>, TlsConfigError> {
+    /// How connections are encrypted, if they are.
+    pub(crate) fn tls(&self) -> Result<Option<TlsConfig>, Failure> {
         let Some(ca) = &self.tls_ca else {
             return Ok(None);
         };
-        let mut tls = TlsConfig::from_ca_file(ca)?;
-        if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
-            tls = tls.identity_files(certificate, key)?;
+        let mut tls = TlsConfig::from_ca_file(ca).map_err(Failure::usage)?;
+        if let (Some(chain), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            tls = tls.identity_files(chain, key).map_err(Failure::usage)?;
         }
         if let Some(name) = &self.tls_server_name {
-            tls = tls.server_name(name)?;
+            tls = tls.server_name(name).map_err(Failure::usage)?;
         }
         Ok(Some(tls))
     }
@@ -197,7 +194,7 @@ pub(crate) fn with_users(
 }
 
 /// What is wrong with a line. It may be a secret, and is not told.
-fn bad(origin: &dyn fmt::Display, number: usize, problem: &str) -> Failure {
+pub(crate) fn bad(origin: &dyn fmt::Display, number: usize, problem: &str) -> Failure {
     failure!(USAGE, "{origin}, line {number}: {problem}")
 }
 
@@ -212,17 +209,14 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// The identity on a line: for [`SASL`] with user and password, for other schemes with credentials and nothing.
 fn identity(line: &str) -> Result<(&str, &str, &str), &'static str> {
-    match line.split_once(':') {
-        Some((SASL, credentials)) => {
-            let (user, password) = credentials.split_once(':').ok_or(NO_PASSWORD)?;
-            Ok((SASL, user, password))
+    let (scheme, credentials) = line.split_once(':').unwrap_or_default();
+    match (scheme, credentials.split_once(':')) {
+        (SASL, Some((user, password))) => Ok((SASL, user, password)),
+        (SASL, None) => Err(NO_PASSWORD),
+        ("", _) | ("digest", None) => {
+            Err("an identity looks like digest:USER:PASSWORD or sasl:USER:PASSWORD")
         }
-        Some((scheme, credentials))
-            if !scheme.is_empty() && (scheme != "digest" || credentials.contains(':')) =>
-        {
-            Ok((scheme, credentials, ""))
-        }
-        _ => Err("an identity looks like digest:USER:PASSWORD or sasl:USER:PASSWORD"),
+        _ => Ok((scheme, credentials, "")),
     }
 }
 
@@ -233,7 +227,9 @@ pub(crate) fn listen(text: &str) -> Result<String, &'static str> {
     let (host, port) = text.rsplit_once(':').unwrap_or_default();
     let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
     if host.is_empty() || bare_ipv6 || port.parse::<u16>().is_err() {
-        return Err("an address looks like 127.0.0.1:2181, localhost:2181 or [::1]:2181");
+        return Err(
+            "an address looks like 127.0.0.1:2181, localhost:2181 or [::1]:2181, with a port of at most 65535",
+        );
     }
     Ok(text.to_owned())
 }

@@ -113,10 +113,7 @@ fn ignored_in(status: &str) -> u64 {
 
 /// Whether the set contains the signal. Bit n-1 stands for signal n.
 fn is_in(set: u64, signal: Signal) -> bool {
-    u32::try_from(signal.as_raw() - 1)
-        .ok()
-        .and_then(|bit| set.checked_shr(bit))
-        .is_some_and(|set| set & 1 == 1)
+    set & (1 << (signal.as_raw() - 1)) != 0
 }
 
 #[cfg(test)]

@@ -5,16 +5,26 @@ mod support;
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
 
-use lockkeeper::{Client, CreateMode};
+use lockkeeper::{
+    Client, CreateMode,
+    client::tls::rustls::version::{TLS12, TLS13},
+};
 use lockkeeper_server::{Cluster, Server};
-use lockkeeper_test_support::servers::{Members, ensemble};
+use lockkeeper_test_support::{
+    certificates::Authority,
+    gate::{Demands, Gate, server_tls_of},
+    servers::{Members, ensemble},
+};
 use serde_json::Value;
-use support::{Arm, Ended, LIMIT, Running, ended, lockkeeper, objects};
+use support::{Arm, Ended, Files, LIMIT, Running, ended, lockkeeper, objects};
 use tokio::runtime::Runtime;
 
 on_both_arms!(the_doctor_finds_nothing_wrong_with_a_healthy_server);
@@ -35,6 +45,7 @@ fn the_doctor_finds_nothing_wrong_with_a_healthy_server(arm: &Arm) {
     assert!(clock.abs() < 1000, "{report}");
     let version = server["version"].as_str().unwrap();
     assert!(version.starts_with("3."), "{report}");
+    assert_eq!(server["encryption"], Value::Null);
     assert_eq!(report["problems"], Value::Array(Vec::new()));
     assert!(!arm.said(&["ls"]).contains("doctor"), "its nodes are gone");
     let no_write = objects(&arm.said(&["doctor", "--json", "--no-write"]));
@@ -67,6 +78,31 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
         .shows("lockkeeper create --parents");
     ended(&mut arm.on(&["create", "--parents", "/missing"])).ends(0);
     doctor(&format!("{}/missing", arm.connect)).ends(0);
+}
+
+/// Only the log of the client said it.
+#[test]
+fn the_version_of_tls_is_told() {
+    let (authority, files) = (Authority::new("ours"), Files::new("tls"));
+    let ca = files.write("ca.pem", &authority.certificate);
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start()).unwrap();
+    for (version, name) in [(&TLS12, "TLSv1_2"), (&TLS13, "TLSv1_3")] {
+        let demands = Demands {
+            tls: Some(Arc::new(server_tls_of(
+                &authority.issue(&["127.0.0.1"]),
+                None,
+                &[version],
+            ))),
+            ..Demands::default()
+        };
+        let gate = runtime.block_on(Gate::new(&server, demands));
+        let servers = gate.address.to_string();
+        let mut doctor = lockkeeper(&["doctor", "--connect", &servers, "--tls-ca", &ca]);
+        let report = ended(&mut doctor).ends(0).stdout;
+        let told = |line: &str| line.split_whitespace().eq(["encryption", name]);
+        assert!(report.lines().any(told), "{name}: {report}");
+    }
 }
 
 /// A server that answers words, and closes the connections of clients. Returns its address.

@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     // The embedded server runs until the end of this function.
     let mut server = None;
     let (place, settings) = if let Some(servers) = &args.servers.connect {
-        (servers.to_string(), args.servers.settings_for(servers)?)
+        (servers.to_string(), args.servers.settings()?)
     } else {
         let own = server.insert(Server::builder().tick_time(TICK).start().await?);
         let place = format!("an embedded server at {}", own.local_addr());
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let settings = settings.server_timeout(CONNECT_TIMEOUT / 4);
     let counter = format!("/lockkeeper-demo-{:016x}", random(u64::MAX));
     let prepared = async {
-        let client = connect(settings.clone()).await?;
+        let client = connect(settings.clone(), CONNECT_TIMEOUT).await?;
         match client.create(&counter, "0", CreateMode::Container).await {
             Ok(_) => Ok(client),
             Err(error) if error.is_no_node() => Err(failure!(
@@ -134,14 +134,10 @@ struct Contender {
 }
 
 impl Contender {
-    fn story(&self) -> MutexGuard<'_, Story> {
-        locked(&self.story)
-    }
-
     async fn contend(&mut self, settings: Builder) {
         if let Err(error) = self.rounds(settings).await {
             let failure = Failure::lock(&lock(&self.counter), error);
-            let _ = self.story().lines.send(Err(failure));
+            let _ = locked(&self.story).lines.send(Err(failure));
         }
     }
 
@@ -150,7 +146,7 @@ impl Contender {
         let name = format!("client {} of a demo", self.number + 1);
         let mutex = lockkeeper::Mutex::new(&client, &lock(&self.counter))?.with_data(name);
         loop {
-            self.story().now[self.number] = WAITS;
+            locked(&self.story).now[self.number] = WAITS;
             let since = Instant::now();
             tokio::select! {
                 biased;
@@ -167,7 +163,7 @@ impl Contender {
     async fn hold(&self, since: Instant, guard: Guard) -> Result<(), LockError> {
         let (from, token) = (Instant::now(), guard.fencing_token().get());
         let lease = guard.valid_until().unwrap_or(from);
-        let is_paused = self.story().hold(self.number, token, lease);
+        let is_paused = locked(&self.story).hold(self.number, token, lease);
         let next = count(guard.client(), &self.counter).await? + 1;
         if is_paused {
             self.pause(&guard, lease, next).await;
@@ -176,7 +172,7 @@ impl Contender {
         sleep(Duration::from_millis(60 + random(160))).await;
         self.write(&guard, next).await?;
         let (waited, held) = (from - since, from.elapsed());
-        self.story().release(self.number, waited, held, token);
+        locked(&self.story).release(self.number, waited, held, token);
         guard.release().await
     }
 
@@ -186,9 +182,8 @@ impl Contender {
         // long garbage collection.
         thread::sleep(lease.saturating_duration_since(Instant::now()));
         let number = self.number + 1;
-        self.story()
-            .step(&format!("lease of client {number} has ended"));
-        while self.story().paused.is_some() && !*self.end.borrow() {
+        locked(&self.story).step(&format!("lease of client {number} has ended"));
+        while locked(&self.story).paused.is_some() && !*self.end.borrow() {
             thread::sleep(LOOK);
         }
         thread::sleep(LINGER);
@@ -204,7 +199,7 @@ impl Contender {
             }
         };
         let late = (is_valid, is_refused);
-        self.story().write_late(self.number, value, late);
+        locked(&self.story).write_late(self.number, value, late);
     }
 
     /// Writes the counter, unless the lock's node is gone.

@@ -5,7 +5,7 @@ use std::{io, iter::zip, process, str::FromStr, time::Duration};
 use futures::future::{join_all, try_join_all};
 use lockkeeper::{
     Client, CreateMode, Error, Version,
-    client::{Builder, Endpoint},
+    client::{Builder, Endpoint, tls::TlsConfig},
     error::{ErrorCode, ErrorKind},
     watch::AddWatchMode,
 };
@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::DoctorArgs;
-use crate::{refusal::plain, text};
+use crate::{client::open, refusal::plain, text};
 
 /// A session timeout that is longer than any server grants.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -53,6 +53,8 @@ pub(super) struct Answer {
     /// How many sessions only this server knows. From `mntr`; no word tells whether `localSessionsEnabled` is set.
     #[serde(skip)]
     pub(super) local_sessions: u64,
+    /// The version of TLS.
+    pub(super) encryption: Option<&'static str>,
     /// Why there was no session.
     pub(super) error: Option<String>,
     pub(super) round_trip_ms: Option<f64>,
@@ -111,40 +113,37 @@ pub(super) async fn server(
     number: usize,
     endpoint: &Endpoint,
     settings: Builder,
+    tls: Option<TlsConfig>,
     args: &DoctorArgs,
 ) -> (Answer, Option<Client>) {
     let say = async |word| {
-        if args.servers.is_encrypted() {
+        if tls.is_some() {
             return String::new();
         }
         said(endpoint, word, args.timeout).await
     };
-    let settings = settings
-        .connect_timeout(args.timeout)
-        .deadline(args.timeout)
-        .session_timeout(LONGEST);
+    let settings = settings.deadline(args.timeout).session_timeout(LONGEST);
     let mut answer = Answer {
         server: endpoint.to_string(),
         ..Answer::default()
     };
+    let mut client = None;
     let examined = async {
-        let client = settings.connect().await?;
-        let examined = examine(&mut answer, number, &client, args).await;
-        Ok((client, examined))
+        let client = client.insert(open(settings, args.timeout).await?);
+        examine(&mut answer, number, client, args).await
     };
     let (srvr, mntr, conf, examined) =
         tokio::join!(say("srvr"), say("mntr"), say("conf"), examined);
-    let (client, error) = match examined {
-        Ok((client, examined)) => (Some(client), examined.err()),
-        Err(error) => (None, Some(error)),
-    };
     let is_waiting = client.is_none() && srvr.contains(NOT_SERVING);
     let waiting = || format!("the server says that it is {NOT_SERVING}: it has no quorum");
     let waiting = is_waiting.then(waiting);
-    answer.error = error.map(|error| waiting.unwrap_or_else(|| why(&error)));
+    answer.error = examined
+        .err()
+        .map(|error| waiting.unwrap_or_else(|| why(&error)));
     let version = after(&srvr, "Zookeeper version: ");
     answer.version = version.and_then(|text| Some(text.split(',').next()?.to_owned()));
     answer.mode = after(&srvr, "Mode: ");
+    answer.encryption = tls.and_then(|it| it.version());
     answer.read_counters(&mntr);
     answer.max_client_connections = counter(&conf, "maxClientCnxns=");
     (answer, client)
@@ -157,12 +156,11 @@ pub(super) async fn compare(answers: &mut [Answer], clients: Vec<Option<Client>>
     let nodes: Vec<_> = answers.iter().filter_map(named).collect();
     let looks = answers.iter_mut().zip(&clients);
     join_all(looks.map(async |(answer, client)| {
-        let Some(client) = client.as_ref().filter(|_| answer.error.is_none()) else {
-            return;
-        };
-        match strangers(client, &nodes).await {
-            Ok(strangers) => answer.strangers = strangers,
-            Err(error) => answer.error = Some(why(&error)),
+        if let (Some(client), None) = (client, &answer.error) {
+            match strangers(client, &nodes).await {
+                Ok(strangers) => answer.strangers = strangers,
+                Err(error) => answer.error = Some(why(&error)),
+            }
         }
     }))
     .await;

@@ -19,12 +19,9 @@ pub(super) fn strangers<'a>(one: &Answer, all: &'a [Answer]) -> Vec<&'a str> {
 
 /// A server that runs alone is in no ensemble, and no ensemble has two leaders.
 fn modes_exclude(one: &Answer, other: &Answer) -> bool {
-    match (one.mode.as_deref(), other.mode.as_deref()) {
-        (Some(one), Some(other)) => {
-            one == "standalone" || other == "standalone" || (one == "leader" && other == "leader")
-        }
-        _ => false,
-    }
+    let modes = [one, other].map(|it| it.mode.as_deref());
+    let is_one_alone = modes.contains(&Some("standalone")) && !modes.contains(&None);
+    is_one_alone || modes == [Some("leader"); 2]
 }
 
 /// What to do about a server whose data may differ.

@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 #[derive(Args, Debug)]
 #[command(
     after_help = "For each server: whether it can be reached, its version and known flaws of that, \
-        the round trip, the session timeout that it grants, whether it knows containers and \
+        the version of TLS, the round trip, the session timeout that it grants, whether it knows containers and \
         persistent watches, and how far its clock is from the one of this machine. To learn this, \
         the command opens a session with each server, and creates a node below / that is gone at \
         its end. Servers that answer the words mntr and conf tell more.\n\n\
@@ -54,11 +54,11 @@ pub(crate) struct DoctorArgs {
     servers: ServerArgs,
 
     /// How long each server has for the connection, and for each of its replies
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_positive)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "5s", value_parser = duration::parse_positive)]
     timeout: Duration,
 
     /// Examine the servers again and again, until nothing is wrong or this time is over
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = duration::parse)]
     wait: Option<Duration>,
 
     /// Write nothing: leaves the clocks and the containers out, and compares only the modes
@@ -98,8 +98,9 @@ async fn examine(args: &DoctorArgs) -> Result<(Vec<Answer>, Vec<Problem>), Failu
     for (number, endpoint) in servers.endpoints().iter().enumerate() {
         let one = format!("{endpoint}{chroot}");
         let servers = one.parse().map_err(Failure::usage)?;
-        let settings = args.servers.settings_for(&servers)?;
-        asked.push(ask::server(number, endpoint, settings, args));
+        let tls = args.servers.tls()?;
+        let settings = args.servers.settings_for(&servers, tls.clone())?;
+        asked.push(ask::server(number, endpoint, settings, tls, args));
     }
     let (mut answers, clients): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().unzip();
     ask::compare(&mut answers, clients).await;
@@ -107,7 +108,7 @@ async fn examine(args: &DoctorArgs) -> Result<(Vec<Answer>, Vec<Problem>), Failu
         sleep(PAUSE).await;
         ask::count_again(&mut answers, servers.endpoints(), args.timeout).await;
     }
-    let problems = problems::of(&answers, args.servers.is_encrypted());
+    let problems = problems::of(&answers);
     Ok((answers, problems))
 }
 

@@ -19,15 +19,12 @@ const LONG_ROUND_TRIP_MS: f64 = 200.0;
 const FEW_CONNECTIONS: usize = 10;
 
 /// All that is wrong, in the order of the servers.
-pub(super) fn of(answers: &[Answer], is_encrypted: bool) -> Vec<Problem> {
+pub(super) fn of(answers: &[Answer]) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let versions: BTreeSet<_> = answers
-        .iter()
-        .filter_map(|it| it.version.as_deref())
-        .collect();
+    let versions: BTreeSet<_> = answers.iter().flat_map(|it| &it.version).collect();
     for answer in answers {
         let mut note = |what, cure| problems.push(Problem::new(answer, true, what, cure));
-        if !is_encrypted && answer.error.is_none() && !is_local(&answer.server) {
+        if answer.encryption.is_none() && answer.error.is_none() && !is_local(&answer.server) {
             let what = "the connection is not encrypted".to_owned();
             let cure = "give --tls-ca and a secure port, or be sure of the network";
             note(what, cure);
@@ -170,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_healthy_server_has_no_problem_and_each_fault_is_one() {
-        assert_eq!(of(&[healthy()], false), []);
+        assert_eq!(of(&[healthy()]), []);
         let faults: [(Fault, &str); 7] = [
             (
                 |it| it.digest_mismatches = Some(1),
@@ -204,7 +201,7 @@ mod tests {
         for (fault, text) in faults {
             let mut answer = healthy();
             fault(&mut answer);
-            let problems = of(&[answer], false);
+            let problems = of(&[answer]);
             assert_eq!(problems.len(), 1, "{problems:?}");
             assert!(problems[0].what.contains(text), "{problems:?}");
         }
@@ -212,10 +209,7 @@ mod tests {
             version: Some(version.to_owned()),
             ..healthy()
         };
-        assert_eq!(
-            of(&[of_version("3.8.4"), of_version("3.9.3")], false).len(),
-            2
-        );
+        assert_eq!(of(&[of_version("3.8.4"), of_version("3.9.3")]).len(), 2);
         for (version, flaw) in [
             (
                 "3.4.14-4c25d480e66aadd371de8bd2fd8da255ac140bcf",
@@ -228,7 +222,7 @@ mod tests {
             ),
             ("3.9.1", "ZOOKEEPER-4785"),
         ] {
-            let notes = of(&[of_version(version)], false);
+            let notes = of(&[of_version(version)]);
             assert!(
                 notes[0].is_note && notes[0].what.contains(flaw),
                 "{notes:?}"
@@ -242,7 +236,7 @@ mod tests {
             "3.8",
             "x",
         ] {
-            assert_eq!(of(&[of_version(version)], false), []);
+            assert_eq!(of(&[of_version(version)]), []);
         }
     }
 

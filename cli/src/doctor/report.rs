@@ -33,10 +33,9 @@ impl Problem {
 /// A block for each server, and the problems.
 pub(super) fn text(answers: &[Answer], problems: &[Problem]) -> String {
     let block = |answer: &Answer| {
-        let Value::Object(facts) = json!(answer) else {
-            return String::new();
-        };
-        let rows: Vec<_> = facts.iter().filter_map(row).collect();
+        let facts = json!(answer);
+        let facts = facts.as_object().into_iter().flatten();
+        let rows: Vec<_> = facts.filter_map(row).collect();
         format!("{}\n{}\n", answer.server, text::table(&rows))
     };
     let list = |heading: &str, all: &[&Problem]| {

@@ -2,12 +2,12 @@
 //!
 //! Not here: options about servers (`client`, `servers`).
 
-use std::{ffi::OsString, num::NonZero, time::Duration};
+use std::{ffi::OsString, time::Duration};
 
 use clap::{Args, Subcommand};
 use lockkeeper::Client;
 
-use crate::{client::ClientArgs, duration, exit::Failure, paths};
+use crate::{args::number, client::ClientArgs, duration, exit::Failure, paths};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
@@ -32,7 +32,7 @@ pub(crate) struct OnServers<T: Args> {
 
 impl<T: Args> OnServers<T> {
     /// Does the work of the command with a client.
-    pub(super) async fn with(
+    pub(crate) async fn with(
         &self,
         work: impl AsyncFnOnce(&T, &Client) -> Result<(), Failure>,
     ) -> Result<u8, Failure> {
@@ -66,7 +66,7 @@ pub(crate) struct LsArgs {
 #[command(after_help = "Example:\n  lockkeeper tree --depth 2 /locks")]
 pub(crate) struct TreeArgs {
     /// The number of levels to show below the node [default: all]
-    #[arg(long, value_name = "LEVELS")]
+    #[arg(long, value_name = "LEVELS", allow_hyphen_values = true, value_parser = number(0_usize..))]
     pub(super) depth: Option<usize>,
 
     #[arg(default_value = "/", value_parser = paths::node)]
@@ -102,7 +102,7 @@ pub(crate) struct StatArgs {
 #[command(after_help = "Example:\n  lockkeeper set --version 3 /app/config - < config.json")]
 pub(crate) struct SetArgs {
     /// Only if the data have this version; stat shows it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = number(0_i32..))]
     pub(super) version: Option<i32>,
 
     #[arg(value_parser = paths::node)]
@@ -130,7 +130,7 @@ pub(crate) struct CreateArgs {
     pub(super) container: bool,
 
     /// Let the servers delete the node when it has no children and was not changed for this time
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = duration::parse_positive)]
     pub(super) ttl: Option<Duration>,
 
     /// Also create missing parents
@@ -158,7 +158,7 @@ pub(crate) struct RmArgs {
     pub(super) force: bool,
 
     /// Only if the data have this version; stat shows it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = number(0_i32..))]
     pub(super) version: Option<i32>,
 
     #[arg(value_parser = paths::node)]
@@ -182,8 +182,8 @@ pub(crate) struct WatchArgs {
     pub(super) recursive: bool,
 
     /// End after N lines
-    #[arg(long, value_name = "N")]
-    pub(super) count: Option<NonZero<usize>>,
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = number(1_usize..))]
+    pub(super) count: Option<usize>,
 
     /// Print JSON: an object in one line for each event
     #[arg(long)]

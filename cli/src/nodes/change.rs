@@ -4,7 +4,9 @@ use std::{ffi::OsStr, future::ready, os::unix::ffi::OsStrExt as _};
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use lockkeeper::{Client, CreateMode, Error, Version, node::Stat, proto::ErrorCode};
+use lockkeeper::{
+    Client, CreateMode, Error, Version, error::ErrorKind, node::Stat, proto::ErrorCode,
+};
 use tokio::io::AsyncReadExt as _;
 
 use super::{
@@ -20,19 +22,26 @@ pub(super) async fn set(args: &SetArgs, client: &Client) -> Result<(), Failure> 
     let data = data(&args.data).await?;
     let version = args.version.map_or(Version::ANY, Version);
     let set = client.set_data(&args.path, data, version).await;
-    explained(client, &args.path, version, set.map(drop)).await
+    explained(client, &args.path, version, set).await.map(drop)
 }
 
-/// Adds the present version to the error for a version conflict.
-async fn explained(
+/// Adds the path to the error for too many bytes, and the present version to that for a version conflict.
+async fn explained<T>(
     client: &Client,
     path: &str,
     expected: Version,
-    done: Result<(), Error>,
-) -> Result<(), Failure> {
-    let Err(error) = done else {
-        return Ok(());
+    done: Result<T, Error>,
+) -> Result<T, Failure> {
+    let error = match done {
+        Ok(done) => return Ok(done),
+        Err(error) => error,
     };
+    if let ErrorKind::TooLarge { length, limit } = error.kind() {
+        return Err(failure!(
+            USAGE,
+            "{path}: the request has {length} bytes, and servers take at most {limit} (jute.maxbuffer)"
+        ));
+    }
     if error.code() == Some(ErrorCode::BAD_VERSION)
         && let Ok(Some(Stat { version, .. })) = client.exists(path).await
     {
@@ -67,7 +76,7 @@ pub(super) async fn create(args: &CreateArgs, client: &Client) -> Result<(), Fai
     } else {
         client.create(path, data, mode).await
     };
-    let created = created?;
+    let created = explained(client, path, Version::ANY, created).await?;
     text::print(format!("{}\n", text::name(&created.path)))
 }
 

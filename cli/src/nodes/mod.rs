@@ -12,7 +12,7 @@ mod change;
 mod show;
 mod walk;
 
-pub(crate) use args::NodeCommand;
+pub(crate) use args::{NodeCommand, OnServers};
 
 use crate::exit::Failure;
 

@@ -1,6 +1,6 @@
 //! `lockkeeper ls`, `tree`, `get`, `stat` and `watch`: show nodes, and what happens to them.
 
-use std::{num::NonZero, pin::pin};
+use std::pin::pin;
 
 use futures::{StreamExt as _, stream};
 use lockkeeper::{
@@ -22,13 +22,8 @@ pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
     let (found, mut refused) = walk(client, &args.path, depth).await?;
     let mut paths: Vec<_> = found.into_iter().skip(1).collect();
     paths.sort_unstable();
-    let shown = |path: &str| {
-        if args.recursive {
-            text::name(path)
-        } else {
-            text::name(path::name(path))
-        }
-    };
+    let is_whole = args.recursive;
+    let shown = |path| text::name(if is_whole { path } else { path::name(path) });
     if !args.long && !args.json {
         let lines: String = paths.iter().map(|path| shown(path) + "\n").collect();
         text::print(lines)?;
@@ -87,10 +82,9 @@ pub(super) async fn stat(args: &StatArgs, client: &Client) -> Result<(), Failure
     if args.json {
         return text::print(line(path, &stat));
     }
-    let Value::Object(facts) = facts(path, &stat) else {
-        return Ok(());
-    };
-    let rows = facts.into_iter().map(|(name, value)| {
+    let facts = facts(path, &stat);
+    let facts = facts.as_object().into_iter().flatten();
+    let rows = facts.map(|(name, value)| {
         let value = match name.as_str() {
             "path" => text::name(path),
             "created_ms" => text::moment(stat.created()).to_string(),
@@ -148,8 +142,7 @@ pub(super) async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failu
     };
     let mut watcher = client.add_watch(path, mode).await?;
     let mut closed = pin!(text::closed());
-    let mut left = args.count.map(NonZero::get);
-    while left != Some(0) {
+    for _ in 0..args.count.unwrap_or(usize::MAX) {
         let notice = tokio::select! {
             biased;
             notice = watcher.next() => notice,
@@ -169,7 +162,6 @@ pub(super) async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failu
         } else {
             format!("{}  {what:<8}  {}\n", text::moment(now), text::name(&node))
         })?;
-        left = left.map(|left| left - 1);
     }
     Ok(())
 }

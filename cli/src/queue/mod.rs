@@ -18,7 +18,7 @@ use lockkeeper::{
     watch::AddWatchMode,
 };
 
-use crate::{client::ClientArgs, exit::Failure, outage, paths, text};
+use crate::{exit::Failure, outage, paths, text};
 
 /// How many events may share a listing.
 const AT_ONCE: usize = 1024;
@@ -39,9 +39,6 @@ const AT_ONCE: usize = 1024;
         Example:\n  lockkeeper queue --follow /locks/backup"
 )]
 pub(crate) struct QueueArgs {
-    #[command(flatten)]
-    client: ClientArgs,
-
     /// Continue, with a line for each contender that enters the queue, gets the lock, or leaves
     #[arg(long, short)]
     follow: bool,
@@ -59,12 +56,7 @@ pub(crate) struct QueueArgs {
     path: String,
 }
 
-pub(crate) async fn run(args: QueueArgs) -> Result<u8, Failure> {
-    let show = async |client: &Client| show(&args, client).await;
-    args.client.with_client(show).await
-}
-
-async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failure> {
+pub(crate) async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failure> {
     let mut seen = None;
     if !args.follow {
         return print(args, client, &mut seen).await;

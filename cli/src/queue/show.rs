@@ -37,10 +37,7 @@ pub(super) fn table(
 
 /// The lines of a text, cut to the width of the terminal.
 pub(super) fn fitted(text: &str, width: Option<usize>) -> String {
-    let line = |line| match width {
-        Some(width) => text::cut(line, width) + "\n",
-        None => format!("{line}\n"),
-    };
+    let line = |line| text::cut(line, width.unwrap_or(usize::MAX)) + "\n";
     text.lines().map(line).collect()
 }
 

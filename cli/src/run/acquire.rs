@@ -38,17 +38,15 @@ const TRY: Duration = Duration::from_secs(1);
 /// that comes before or behind the wait for the lock has as much time as is left, and a second at least: the grant may come in the
 /// last moment.
 pub(super) async fn client(settings: Builder, args: &RunArgs) -> Result<Client, Failure> {
-    let settings = settings.session_timeout(args.session_timeout);
-    let settings = match args.acl {
-        Access::World => settings,
-        Access::Creator => settings.default_acl(Acl::CREATOR_ALL),
-    };
-    let settings = match args.limit() {
-        Some(limit) => settings.deadline(limit.max(TRY)),
-        None => settings,
-    };
+    let mut settings = settings.session_timeout(args.session_timeout);
+    if args.acl == Access::Creator {
+        settings = settings.default_acl(Acl::CREATOR_ALL);
+    }
+    if let Some(limit) = args.limit() {
+        settings = settings.deadline(limit.max(TRY));
+    }
     if args.is_try() {
-        client::connect(settings.connect_timeout(TRY)).await
+        client::connect(settings, TRY).await
     } else {
         Ok(settings.connect_lazy())
     }
@@ -113,13 +111,7 @@ impl Run {
                 not_acquired(path, what)
             }
             _ if self.grants_none().await => not_acquired(path, refusal::TOO_EARLY),
-            _ if is_try => {
-                failure!(
-                    UNAVAILABLE,
-                    "{path}: no server has answered in {}",
-                    Human(TRY)
-                )
-            }
+            _ if is_try => failure!(UNAVAILABLE, "{path}: no server has answered in a second"),
             _ => {
                 let standing = self.standing().await;
                 let what = format_args!("lock not acquired in {waited}{standing}");
@@ -133,7 +125,7 @@ impl Run {
         let (client, args, path) = (&self.client, &self.args, &self.args.path);
         let (who, waits) = (self.who(), !self.args.is_try());
         if let Some(holders) = args.holders {
-            let semaphore = Semaphore::new(client, path, holders.get())?.with_data(who);
+            let semaphore = Semaphore::new(client, path, holders)?.with_data(who);
             return if waits {
                 semaphore.acquire().await.map(Some)
             } else {
@@ -203,10 +195,7 @@ impl Run {
     async fn grants_none(&self) -> bool {
         let node = path::join(&self.args.path, "no-such-node/probe");
         let probe = self.client.create(&node, "", CreateMode::Ephemeral);
-        let created = timeout(TRY, probe).await;
-        created.is_ok_and(|created| {
-            created.is_err_and(|error| error.code() == Some(ErrorCode::THROTTLED_OP))
-        })
+        matches!(timeout(TRY, probe).await, Ok(Err(error)) if error.code() == Some(ErrorCode::THROTTLED_OP))
     }
 
     /// Our place in the queue, and a holder, as far as they are known soon.

@@ -1,10 +1,10 @@
 //! The arguments of `lockkeeper run`, and its help texts.
 
-use std::{ffi::OsString, num::NonZero, time::Duration};
+use std::{ffi::OsString, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use crate::{duration, exit, paths, servers::ServerArgs};
+use crate::{args::number, duration, exit, paths, servers::ServerArgs};
 
 /// Run a command while holding a lock
 #[derive(Args, Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct RunArgs {
     pub(crate) servers: ServerArgs,
 
     /// How long the servers keep the lock when they hear nothing from lockkeeper
-    #[arg(long, env = "LOCKKEEPER_SESSION_TIMEOUT", value_name = "DURATION", default_value = "10s", value_parser = duration::parse_positive)]
+    #[arg(long, env = "LOCKKEEPER_SESSION_TIMEOUT", value_name = "DURATION", allow_hyphen_values = true, default_value = "10s", value_parser = duration::parse_positive)]
     pub(crate) session_timeout: Duration,
 
     /// Share the lock with other runs that use --shared; a run without --shared excludes them
@@ -26,11 +26,11 @@ pub(crate) struct RunArgs {
     pub(crate) shared: bool,
 
     /// Let up to N commands hold the lock at once; all users of a path must give --holders and the same N
-    #[arg(long, value_name = "N")]
-    pub(crate) holders: Option<NonZero<usize>>,
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = number(1_usize..))]
+    pub(crate) holders: Option<usize>,
 
     /// The longest wait for a server and the lock together [default: no limit]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
 
     /// Do not wait; if the lock is taken, the attempt costs the servers one read. A server must answer within a
@@ -40,7 +40,7 @@ pub(crate) struct RunArgs {
 
     /// How long the command has from TERM to KILL. By default it has an eighth of the session timeout, at most 5s, after
     /// the lock is lost; and for ever after lockkeeper itself gets TERM
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
 
     /// Release the lock when the command itself ends, although processes that it has started, such as a daemon, run on
@@ -49,7 +49,7 @@ pub(crate) struct RunArgs {
 
     /// Run the command once in each period, by the clock of the servers: 15m begins at :00, :15, :30 and :45 UTC. A
     /// command that fails has run, too. The node PATH.once has the time of the last start
-    #[arg(long, value_name = "PERIOD", value_parser = duration::parse_positive, conflicts_with_all = ["shared", "holders"])]
+    #[arg(long, value_name = "PERIOD", allow_hyphen_values = true, value_parser = duration::parse_positive, conflicts_with_all = ["shared", "holders"])]
     pub(crate) once_per: Option<Duration>,
 
     /// Who may use what this run creates, missing nodes above the lock included: everyone, or only identities of this
@@ -58,7 +58,7 @@ pub(crate) struct RunArgs {
     pub(crate) acl: Access,
 
     /// The exit status when the lock is not acquired in time, instead of 75
-    #[arg(long, short = 'E', value_name = "N", default_value_t = exit::NOT_ACQUIRED, hide_default_value = true)]
+    #[arg(long, short = 'E', value_name = "N", default_value_t = exit::NOT_ACQUIRED, hide_default_value = true, allow_hyphen_values = true, value_parser = number(0_u8..=255))]
     pub(crate) conflict_exit_code: u8,
 
     /// Exit with 74 also when no server has confirmed the release

@@ -17,7 +17,7 @@ use tokio::{
 use super::{
     message::Word,
     tree::{self, Ends, Handle, LOOK, Process, Signaller},
-    watchdog::{self, Watchdog},
+    watchdog::Watchdog,
 };
 use crate::{
     exit::{self, Failure},
@@ -99,14 +99,12 @@ impl Child {
         prepare: impl FnOnce(&mut Command),
     ) -> io::Result<Self> {
         let shared_group = is_in_foreground().then(tree::own_group);
-        let mut start = watchdog::command(command, shared_group)?;
-        prepare(&mut start);
         let strangers = tree::below(getpid(), None, |_| false)?;
         Ok(Self {
             program: command.first().cloned().unwrap_or_default(),
             shared_group,
             children,
-            watchdog: Watchdog::start(start)?,
+            watchdog: Watchdog::start(command, shared_group, prepare)?,
             pid: None,
             was_killed: false,
             strangers,

@@ -84,18 +84,15 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     let status = run.under_lock(&mut signals, children).await;
     run.notify.say("STOPPING=1");
     let _ = timeout(GOODBYE, run.client.close()).await;
-    match status {
-        Err(failure) if failure.status == exit::NOT_ACQUIRED => {
-            exit::report(&failure);
-            Ok(run.args.conflict_exit_code)
-        }
-        // The status of a refusal elsewhere, 1, may be that of the command.
-        Err(failure) if failure.status == exit::REFUSED => {
-            exit::report(&failure);
-            Ok(exit::UNAVAILABLE)
-        }
-        status => status,
-    }
+    status.or_else(|failure| {
+        exit::report(&failure);
+        Ok(match failure.status {
+            exit::NOT_ACQUIRED => run.args.conflict_exit_code,
+            // The status of a refusal elsewhere, 1, may be that of the command.
+            exit::REFUSED => exit::UNAVAILABLE,
+            status => status,
+        })
+    })
 }
 
 /// A run with a session.
@@ -169,7 +166,8 @@ impl Run {
     /// What comes before the wait for the lock.
     async fn prepare_lock(&self) -> Result<(), Failure> {
         let (client, path) = (&self.client, &self.args.path);
-        connected(client).await?;
+        let connected = connected(client).await;
+        connected.map_err(|error| Failure::connect(&error))?;
         if self.is_inside().await? {
             return Err(failure!(
                 USAGE,
@@ -348,11 +346,8 @@ impl Run {
                 if let Some(script) = &args.on_loss {
                     let mut shell = Command::new("sh");
                     self.prepare(&mut shell, &guard);
-                    shell
-                        .arg("-c")
-                        .arg(script)
-                        .stdin(Stdio::null())
-                        .env("LOCKKEEPER_LOSS", loss);
+                    shell.arg("-c").arg(script).stdin(Stdio::null());
+                    shell.env("LOCKKEEPER_LOSS", loss);
                     if let Err(error) = child.start_beside(&mut shell) {
                         say!("the script of --on-loss did not start: {error}");
                     }

@@ -87,20 +87,21 @@ fn this_program() -> io::Result<Command> {
     Ok(program)
 }
 
-/// The watchdog of a command, which it starts in this group, or in a group of its own. The command has the same environment.
-pub(super) fn command(command: &[OsString], shared_group: Option<i32>) -> io::Result<Command> {
-    let mut watchdog = this_program()?;
-    watchdog.args([NAME, &shared_group.unwrap_or(0).to_string()]);
-    // In a group of its own: no signal of the terminal reaches it.
-    watchdog.args(command).process_group(0);
-    Ok(watchdog)
-}
-
 impl Watchdog {
-    /// Starts the process. The command does not begin before [`begin`](Self::begin).
-    pub(super) fn start(mut command: Command) -> io::Result<Self> {
+    /// Starts the process, in an environment that `prepare` changes. The command does not begin before [`begin`](Self::begin), in this
+    /// group, or in a group of its own.
+    pub(super) fn start(
+        command: &[OsString],
+        shared_group: Option<i32>,
+        prepare: impl FnOnce(&mut Command),
+    ) -> io::Result<Self> {
+        let mut watchdog = this_program()?;
+        watchdog.args([NAME, &shared_group.unwrap_or(0).to_string()]);
+        // In a group of its own: no signal of the terminal reaches it.
+        watchdog.args(command).process_group(0);
+        prepare(&mut watchdog);
         let (ours, its) = net::UnixStream::pair()?;
-        let process = command.stdin(OwnedFd::from(its)).spawn()?;
+        let process = watchdog.stdin(OwnedFd::from(its)).spawn()?;
         ours.set_nonblocking(true)?;
         Ok(Self {
             process: Handle::open(Pid::from_child(&process)),

@@ -21,7 +21,7 @@ use tokio::{
 
 use crate::{
     exit::{self, Failure},
-    servers::listen,
+    servers::{bad, listen},
     signals::{ENDING, Signals},
 };
 use conversation::{Conversation, Side};
@@ -95,17 +95,16 @@ fn decode(args: &DecodeArgs) -> Result<u8, Failure> {
     let is_stdin = args.file == Path::new("-");
     let file = Some(Path::new("/dev/stdin")).filter(|_| is_stdin);
     let file = file.unwrap_or(&args.file);
-    let recording = fs::read(file).map_err(|error| Failure::file(file, &error))?;
+    let what = format!("read {}", file.display());
+    let recording = fs::read(file).map_err(Failure::system(what))?;
     let mut conversation = Conversation::new(args.json, false, 1);
     for (number, line) in (1..).zip(String::from_utf8_lossy(&recording).lines()) {
         let line = line.trim();
         if line == CLOSED {
             conversation.end()?;
         } else if !line.is_empty() && !line.starts_with('#') {
-            let (side, bytes) = spoken(line).ok_or_else(|| {
-                let what = "neither C> nor S> with hexadecimal digits, nor a comment";
-                failure!(USAGE, "{}, line {number}: {what}", file.display())
-            })?;
+            let what = "neither C> nor S> with hexadecimal digits, nor a comment";
+            let (side, bytes) = spoken(line).ok_or_else(|| bad(&file.display(), number, what))?;
             conversation.hear(side, &bytes)?;
         }
     }

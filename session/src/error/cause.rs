@@ -149,7 +149,11 @@ impl fmt::Display for Cause {
                 write!(f, "connection not accepted within {} ms", after.as_millis())
             }
             Self::HandshakeTimeout(after) => {
-                write!(f, "handshake not answered within {} ms", after.as_millis())
+                let ms = after.as_millis();
+                write!(
+                    f,
+                    "handshake not answered within {ms} ms (is it ZooKeeper?)"
+                )
             }
             Self::SessionRefused => f.write_str("the server refused a new session"),
             Self::ShortSession { granted, margin } => write!(

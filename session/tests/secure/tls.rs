@@ -102,10 +102,12 @@ async fn a_client_with_a_certificate_is_accepted_over_tls_1_2_and_1_3() {
         let tls = server_tls_of(&server_side, Some(&authority), &[version]);
         let (_server, gate) = gate_of(tls).await;
         let config = with_identity(trusting(&authority), &client_side);
+        let told = config.clone();
+        assert_eq!(told.version(), None);
         let client = builder(&gate, config).connect().await.unwrap();
         assert_works(&client).await;
         client.close().await;
-        assert_eq!(gate.entered(), 1);
+        assert_eq!((gate.entered(), told.version()), (1, Some(name)));
         let told = format!("version=\"{name}\"");
         assert!(log.take().contains(&told), "{told}");
     }

@@ -72,6 +72,7 @@ pub struct TlsConfig {
     identity: Option<(PathBuf, PathBuf)>,
     /// What was in the files.
     read: Vec<Vec<u8>>,
+    version: Arc<Mutex<Option<&'static str>>>,
 }
 
 impl TlsConfig {
@@ -106,6 +107,7 @@ impl TlsConfig {
             ca: None,
             identity: None,
             read: Vec::new(),
+            version: Arc::default(),
         }
     }
 
@@ -171,6 +173,7 @@ impl TlsConfig {
             config = config.identity_files(certificate, key)?;
         }
         config.server_name.clone_from(&self.server_name);
+        config.version.clone_from(&self.version);
         Ok(Some(config))
     }
 
@@ -234,6 +237,13 @@ impl TlsConfig {
         })?;
         self.server_name = Some(name);
         Ok(self)
+    }
+
+    /// Returns the version of TLS on the newest connection that was made with this configuration or
+    /// a clone of it, such as `TLSv1_3`; `None` before the first one.
+    #[must_use]
+    pub fn version(&self) -> Option<&'static str> {
+        *lock(&self.version)
     }
 }
 
@@ -317,6 +327,7 @@ impl Connector {
                 let stream = tls.await.map_err(|error| explain(error, has_identity))?;
                 let version = stream.get_ref().1.protocol_version();
                 let version = version.and_then(|it| it.as_str());
+                *lock(&config.version) = version;
                 tracing::debug!(server = %endpoint, version, "connection encrypted");
                 let stream = Encrypted {
                     stream,
