@@ -135,17 +135,15 @@ impl MultiResponse {
     /// "runtime inconsistency".
     #[must_use]
     pub fn failure(&self) -> Option<(usize, ErrorCode)> {
-        let failed = |code: ErrorCode| {
-            move |(index, result): (usize, &Result<_, ErrorCode>)| match result {
-                Err(own) if *own != code && !own.is_ok() => Some((index, *own)),
-                _ => None,
-            }
+        let failed = |ignored: ErrorCode| {
+            let is_reason = |code: &&ErrorCode| **code != ignored && !code.is_ok();
+            let mut results = self.results.iter().enumerate();
+            results.find_map(|(index, result)| {
+                let code = result.as_ref().err().filter(is_reason)?;
+                Some((index, *code))
+            })
         };
-        let mut results = self.results.iter().enumerate();
-        results
-            .clone()
-            .find_map(failed(ErrorCode::RUNTIME_INCONSISTENCY))
-            .or_else(|| results.find_map(failed(ErrorCode::OK)))
+        failed(ErrorCode::RUNTIME_INCONSISTENCY).or_else(|| failed(ErrorCode::OK))
     }
 }
 

@@ -25,16 +25,12 @@ pub const SEQUENCE_DIGITS: usize = 10;
 /// assert_eq!(error.to_string(), r#"bad path "/locks//orders": empty name at byte 7"#);
 /// ```
 pub fn check(path: &str) -> Result<(), PathError> {
-    let problem = match characters(path) {
-        Err(problem) => problem,
-        Ok("") => return Ok(()),
-        Ok(names) if names.ends_with('/') => String::from("it must not end with /"),
-        Ok(names) => match check_names(names) {
-            Err(problem) => problem,
-            Ok(()) => return Ok(()),
-        },
-    };
-    Err(PathError::new(path, problem))
+    let checked = characters(path).and_then(|names| match names {
+        "" => Ok(()),
+        names if names.ends_with('/') => Err(String::from("it must not end with /")),
+        names => check_names(names),
+    });
+    checked.map_err(|problem| PathError::new(path, problem))
 }
 
 /// Checks a path to which the server will append a sequence number. It may end in a slash or a dot.

@@ -50,11 +50,7 @@ use sha1::{Digest as _, Sha1};
 /// ```
 #[must_use]
 pub fn id(user: &str, password: &str) -> String {
-    let hash = Sha1::new()
-        .chain_update(user)
-        .chain_update(":")
-        .chain_update(password)
-        .finalize();
+    let hash = Sha1::digest(format!("{user}:{password}"));
     let user = user.split(':').next().unwrap_or_default();
     format!("{user}:{}", STANDARD.encode(hash))
 }

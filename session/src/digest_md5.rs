@@ -13,10 +13,7 @@
 use std::{
     fmt::{self, Write as _},
     hash::{BuildHasher, RandomState},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -58,9 +55,6 @@ pub struct DigestMd5(Arc<Credentials>);
 struct Credentials {
     user: Arc<str>,
     password: Box<str>,
-    /// Makes unpredictable numbers; its key comes from the system's randomness.
-    nonces: RandomState,
-    nonces_made: AtomicU64,
 }
 
 impl DigestMd5 {
@@ -70,16 +64,14 @@ impl DigestMd5 {
         Self(Arc::new(Credentials {
             user: user.into(),
             password: password.into(),
-            nonces: RandomState::new(),
-            nonces_made: AtomicU64::new(0),
         }))
     }
 
-    /// Returns 128 bits that no server can predict and no other exchange repeats.
-    fn nonce(&self) -> String {
-        let number = self.0.nonces_made.fetch_add(1, Ordering::Relaxed);
-        let half = |which: u8| self.0.nonces.hash_one((number, which));
-        format!("{:016x}{:016x}", half(0), half(1))
+    /// Returns 128 bits that no server can predict and no other exchange repeats: their key comes
+    /// from the system's randomness.
+    fn nonce() -> String {
+        let source = RandomState::new();
+        format!("{:016x}{:016x}", source.hash_one(0), source.hash_one(1))
     }
 
     fn conversation(&self, uri: &'static str, cnonce: String) -> Conversation {
@@ -107,7 +99,7 @@ impl Authenticator for DigestMd5 {
     }
 
     fn begin(&self) -> Box<dyn Exchange> {
-        Box::new(self.conversation(DIGEST_URI, self.nonce()))
+        Box::new(self.conversation(DIGEST_URI, Self::nonce()))
     }
 }
 
@@ -145,23 +137,16 @@ impl Conversation {
             return Err(bad("it accepts only ISO 8859-1"));
         }
         let realm = challenge.realm.as_deref().unwrap_or_default();
-        let secret = Md5::new()
-            .chain_update(hashed(user))
-            .chain_update(":")
-            .chain_update(hashed(realm))
-            .chain_update(":")
-            .chain_update(hashed(password))
-            .finalize();
+        let secret = [user, realm, password].map(hashed).join(&b':');
         let session_key = Md5::new()
-            .chain_update(secret)
+            .chain_update(Md5::digest(secret))
             .chain_update(format!(":{}:{}", challenge.nonce, self.cnonce))
             .finalize();
         let proof = |who: &str| {
-            let what = hex(&Md5::digest(format!("{who}:{}", self.uri)));
-            let (key, nonce, cnonce) = (hex(&session_key), &challenge.nonce, &self.cnonce);
-            hex(&Md5::digest(format!(
-                "{key}:{nonce}:{NONCE_COUNT}:{cnonce}:auth:{what}"
-            )))
+            let what = Md5::digest(format!("{who}:{}", self.uri));
+            let (nonce, cnonce) = (&challenge.nonce, &self.cnonce);
+            let proof = format!("{session_key:x}:{nonce}:{NONCE_COUNT}:{cnonce}:auth:{what:x}");
+            format!("{:x}", Md5::digest(proof))
         };
         let (ours, theirs) = (proof("AUTHENTICATE"), proof(""));
 
@@ -169,16 +154,16 @@ impl Conversation {
         if challenge.utf8 {
             response.push_str("charset=utf-8,");
         }
-        let _ = write!(response, "username={}", Quoted(user));
+        let _ = write!(response, "username={}", quoted(user));
         if let Some(realm) = &challenge.realm {
-            let _ = write!(response, ",realm={}", Quoted(realm));
+            let _ = write!(response, ",realm={}", quoted(realm));
         }
         let _ = write!(
             response,
             ",nonce={},nc={NONCE_COUNT},cnonce={},digest-uri={},response={ours},qop=auth",
-            Quoted(&challenge.nonce),
-            Quoted(&self.cnonce),
-            Quoted(self.uri),
+            quoted(&challenge.nonce),
+            quoted(&self.cnonce),
+            quoted(self.uri),
         );
         self.rspauth = Some(theirs);
         let response = match latin1(&response) {
@@ -277,20 +262,10 @@ fn take_value(text: &str) -> Result<(String, &str), AuthFailure> {
     }
 }
 
-/// A value in quotation marks.
-struct Quoted<'a>(&'a str);
-
-impl fmt::Display for Quoted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_char('"')?;
-        for c in self.0.chars() {
-            if matches!(c, '"' | '\\') {
-                f.write_char('\\')?;
-            }
-            f.write_char(c)?;
-        }
-        f.write_char('"')
-    }
+/// Puts a value in quotation marks.
+fn quoted(text: &str) -> String {
+    let escaped = text.replace('\\', r"\\").replace('"', r#"\""#);
+    format!("\"{escaped}\"")
 }
 
 /// Encodes text for hashing: in ISO 8859-1 if it has all of the characters, else in UTF-8. Source:
@@ -302,13 +277,6 @@ fn hashed(text: &str) -> Vec<u8> {
 /// Encodes text in ISO 8859-1, which has the first 256 characters. `None` if the text has others.
 fn latin1(text: &str) -> Option<Vec<u8>> {
     text.chars().map(|c| u8::try_from(c).ok()).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]
@@ -434,9 +402,7 @@ mod tests {
 
     #[test]
     fn nonces_never_repeat() {
-        let user = DigestMd5::new("a", "b");
-        let (clone, other) = (user.clone(), DigestMd5::new("a", "b"));
-        let mut nonces = vec![user.nonce(), clone.nonce(), user.nonce(), other.nonce()];
+        let mut nonces = [(); 4].map(|()| DigestMd5::nonce()).to_vec();
         assert!(nonces.iter().all(|nonce| nonce.len() == 32));
         nonces.sort();
         nonces.dedup();

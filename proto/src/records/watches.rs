@@ -22,6 +22,7 @@ record! {
 
     /// As [`SetWatches`], and also for persistent watches. The server sends no catch-up events for
     /// persistent watches.
+    #[derive(Default)]
     pub struct SetWatches2 {
         /// The last transaction that the client has seen.
         pub relative_zxid: Zxid,

@@ -39,7 +39,8 @@ pub struct Builder {
     connect_timeout: Option<Duration>,
     deadline: Option<Duration>,
     clock: Clock,
-    random: Random,
+    /// Of the random numbers, if they are to be repeatable.
+    seed: Option<u64>,
     own_thread: bool,
 }
 
@@ -55,7 +56,7 @@ impl Builder {
             connect_timeout: None,
             deadline: None,
             clock: Clock::system(),
-            random: Random::system(),
+            seed: None,
             own_thread: false,
         }
     }
@@ -210,7 +211,7 @@ impl Builder {
     /// retry at the same moments.
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.seed = seed;
-        self.random = Random::seeded(seed);
+        self.seed = Some(seed);
         self
     }
 
@@ -305,7 +306,7 @@ impl Builder {
         spawn: impl FnOnce(BoxFuture<'static, ()>) -> Started,
     ) -> (Client, Option<Error>) {
         let (config, chroot, acl) = (self.config, self.chroot, self.default_acl);
-        let shared = Shared::new(config, self.clock, chroot, acl, self.random);
+        let shared = Shared::new(config, self.clock, chroot, acl, Random::new(self.seed));
         let task = Task::boxed(shared.clone(), self.connector, self.frame_limit);
         let (thread, error) = match spawn(task) {
             Ok(thread) => (thread, None),

@@ -15,28 +15,14 @@ use super::{
     capacity_queue::Waiting,
     shared::{Core, Shared},
     sleep::Sleep,
-    sync::{BoxFuture, os::MutexGuard},
+    sync::{BoxFuture, os::MutexGuard, select::Either},
 };
 use crate::machine::RequestOptions;
 
 /// What `act` has returned; or it waits for capacity. Waiting is in a box and behind a pointer to
 /// code, so the futures of callers stay small and know nothing of requests: how to drop one is not
 /// repeated in each program that uses them.
-pub(crate) enum WhenCapacity<'a, R> {
-    Done(Ready<R>),
-    Waiting(BoxFuture<'a, R>),
-}
-
-impl<R> Future for WhenCapacity<'_, R> {
-    type Output = R;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
-        match self.get_mut() {
-            Self::Done(done) => Pin::new(done).poll(cx),
-            Self::Waiting(attempt) => attempt.as_mut().poll(cx),
-        }
-    }
-}
+type WhenCapacity<'a, R> = Either<Ready<R>, BoxFuture<'a, R>>;
 
 /// The turn of a caller: it comes when there is capacity for this many bytes of requests. It knows
 /// nothing of what the caller does then, so it is compiled once and not for each caller.
@@ -190,12 +176,12 @@ impl Client {
             until: None,
         };
         if let Some(begun) = turn.begin(None) {
-            return WhenCapacity::Done(ready(begun.act(act)));
+            return Either::Left(ready(begun.act(act)));
         }
         let deadline = turn.options.and_then(|options| options.deadline);
         turn.until = deadline.map(|deadline| Sleep::until(&self.shared, deadline));
         // The turn lasts until `act` has returned: its timer takes the lock when it is dropped.
-        WhenCapacity::Waiting(Box::pin(async move { (&mut turn).await.act(act) }))
+        Either::Right(Box::pin(async move { (&mut turn).await.act(act) }))
     }
 }
 

@@ -46,10 +46,7 @@ impl Clock {
 
     /// The current time, including the time slept.
     pub(crate) fn now(&self) -> Instant {
-        match &self.0 {
-            Source::System => look().now,
-            Source::Given(now) => now(),
-        }
+        self.look().now
     }
 
     /// The current time without the time slept, like [`Instant::now`]: the clock that callers

@@ -43,7 +43,17 @@ impl Client {
     /// written nothing for a while, unless it holds a lock or is the next to get one.
     #[must_use]
     pub fn lease(&self) -> Lease {
-        self.shared.lock().lease()
+        let core = self.shared.lock();
+        // Other contenders may get the locks of this session as soon as it is given up.
+        let deadline = (!core.is_closing()).then(|| core.machine.lease_deadline());
+        let deadline = deadline.flatten();
+        let time = core.clock.look();
+        Lease {
+            session_id: core.machine.link().session_id(),
+            state: core.machine.link().state(),
+            valid_until: deadline.map(|deadline| time.running(deadline)),
+            is_valid: deadline.is_some_and(|deadline| time.now < deadline),
+        }
     }
 }
 
@@ -54,19 +64,6 @@ impl Core {
         let is_own = self.machine.link().session_id() == session_id && !self.is_closing();
         let now = self.clock.now();
         is_own && self.machine.is_lease_good(now, since.unwrap_or(now))
-    }
-
-    fn lease(&self) -> Lease {
-        // Other contenders may get the locks of this session as soon as it is given up.
-        let deadline = (!self.is_closing()).then(|| self.machine.lease_deadline());
-        let deadline = deadline.flatten();
-        let time = self.clock.look();
-        Lease {
-            session_id: self.machine.link().session_id(),
-            state: self.machine.link().state(),
-            valid_until: deadline.map(|deadline| time.running(deadline)),
-            is_valid: deadline.is_some_and(|deadline| time.now < deadline),
-        }
     }
 }
 

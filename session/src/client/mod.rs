@@ -341,11 +341,7 @@ impl Client {
         node: &str,
         request: impl Into<Encoded>,
     ) -> impl Future<Output = Result<Response, Error>> + Send {
-        let request = request.into();
-        self.makes(request.op());
-        let submitted = self.when_capacity(None, request.len(), |core, now, options| {
-            core.submit(None, now, request, options)
-        });
+        let submitted = self.raw().submit_one(request.into());
         async move {
             let reply = submitted.await;
             reply.await.map_err(|error| error.on(node))

@@ -19,7 +19,7 @@ use std::{
     time::Instant,
 };
 
-use lockkeeper_proto::{Acls, CreateMode, OpCode, Response, SessionId, path};
+use lockkeeper_proto::{Acls, OpCode, Response, SessionId, path};
 
 use super::{
     capacity_queue::CapacityQueue,
@@ -44,7 +44,6 @@ use crate::{
 pub(crate) type ReplySender = oneshot::Sender<Result<Response, Error>>;
 pub(crate) type ReplyReceiver = oneshot::Receiver<Result<Response, Error>>;
 pub(crate) type EventReceiver = oneshot::Receiver<Result<Event, Error>>;
-type EventSender = oneshot::Sender<Result<Event, Error>>;
 
 /// The pending reply to a request of [`Raw::submit`](super::Raw::submit).
 ///
@@ -109,9 +108,9 @@ pub(crate) struct Core {
 }
 
 /// The receiver of a watch's events.
-enum Listener {
+pub(crate) enum Listener {
     /// Gets one event, or the error that ends the watch.
-    Once(EventSender),
+    Once(oneshot::Sender<Result<Event, Error>>),
     /// Gets every event, and the error that ends the watch.
     Always(Arc<EventQueue>),
     /// Gets one event, behind those of other watches.
@@ -265,15 +264,6 @@ impl Shared {
         }
     }
 
-    /// As `server_path`, for a node to create. To the path of a sequential node the server appends
-    /// a number, so the root keeps its slash.
-    pub(crate) fn path_to_create(&self, path: &str, mode: CreateMode) -> String {
-        match self.chroot.as_deref() {
-            Some(chroot) if mode.is_sequential() => format!("{chroot}{path}"),
-            _ => self.server_path(path),
-        }
-    }
-
     pub(crate) fn name_as_client(&self, path: &mut String) {
         *path = self.client_path(mem::take(path));
     }
@@ -281,11 +271,10 @@ impl Shared {
     /// Converts a server's path to a path of this client. A path outside the chroot does not
     /// change.
     pub(crate) fn client_path(&self, path: String) -> String {
-        match self.chroot.as_deref() {
-            Some(chroot) if path == chroot => path::ROOT.to_owned(),
-            Some(chroot) if path::is_within(&path, chroot) => {
-                path.strip_prefix(chroot).map(str::to_owned).unwrap_or(path)
-            }
+        let chroot = self.chroot.as_deref();
+        match chroot.and_then(|chroot| path.strip_prefix(chroot)) {
+            Some("") => path::ROOT.to_owned(),
+            Some(below) if below.starts_with('/') => below.to_owned(),
             _ => path,
         }
     }
@@ -317,7 +306,7 @@ impl Core {
 
     /// Like `submit`, for a request that leaves a watch. Its id is `None` when the machine refused
     /// the request.
-    fn submit_watching(
+    pub(crate) fn submit_watching(
         &mut self,
         now: Instant,
         request: Encoded,
@@ -329,32 +318,6 @@ impl Core {
         let id = self.machine.submit(now, sender, request, options);
         self.listeners.extend(id.map(|id| (id, listener)));
         (PendingReply { op, receiver }, id)
-    }
-
-    /// Submits a request that leaves a one-shot watch.
-    pub(crate) fn reply_and_watch(
-        &mut self,
-        now: Instant,
-        request: Encoded,
-        options: RequestOptions,
-    ) -> (PendingReply, Option<(WatchId, EventReceiver)>) {
-        let (sender, receiver) = oneshot::channel();
-        let (reply, id) = self.submit_watching(now, request, options, Listener::Once(sender));
-        (reply, id.map(|id| (id, receiver)))
-    }
-
-    /// Submits a request that leaves a persistent watch.
-    pub(crate) fn add_watch(
-        &mut self,
-        now: Instant,
-        request: Encoded,
-        options: RequestOptions,
-        capacity: usize,
-    ) -> (PendingReply, Option<(WatchId, Arc<EventQueue>)>) {
-        let queue = Arc::new(EventQueue::new(capacity));
-        let listener = Listener::Always(queue.clone());
-        let (reply, id) = self.submit_watching(now, request, options, listener);
-        (reply, id.map(|id| (id, queue)))
     }
 
     /// Watches nodes with one request. The events of all of them go to one queue.

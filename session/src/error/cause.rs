@@ -174,20 +174,12 @@ impl fmt::Display for Cause {
             }
             Self::Frame(error) => error.fmt(f),
             Self::Decode(error) => write!(f, "a frame cannot be decoded: {error}"),
-            Self::UnexpectedReply {
-                expected: Some(expected),
-                got,
-            } => {
-                write!(
-                    f,
-                    "reply to request {got}, expected the reply to {expected}"
-                )
-            }
-            Self::UnexpectedReply {
-                expected: None,
-                got,
-            } => {
-                write!(f, "reply to request {got}, but no request was pending")
+            Self::UnexpectedReply { expected, got } => {
+                write!(f, "reply to request {got}, ")?;
+                match expected {
+                    Some(expected) => write!(f, "expected the reply to {expected}"),
+                    None => f.write_str("but no request was pending"),
+                }
             }
             Self::WatchesRefused(code) => {
                 write!(f, "the server did not restore the watches: {code}")

@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc};
 
 use bytes::BytesMut;
 use lockkeeper_proto::{
-    CreateMode, OpCode, Request, Response, Stat, Version, Xid, Zxid,
+    CreateMode, OpCode, Request, Response, Version, Xid, Zxid,
     frame::{self, PREFIX_LEN},
     header::RequestHeader,
     jute::{Decode, DecodeError, DecodeErrorKind, Encode, Writer},
@@ -243,31 +243,34 @@ impl Asked {
     /// # Errors
     /// The field that belongs to another node or transaction.
     pub fn check(&self, zxid: Zxid, response: &Response) -> Result<(), DecodeError> {
-        match (self, response) {
-            (Self::Node { .. }, Response::Create(reply)) => self.names(&reply.path, None, zxid),
+        let (path, is_sequential) = match (self, response) {
             (
-                Self::Node { .. },
-                Response::Create2(reply)
-                | Response::CreateContainer(reply)
-                | Response::CreateTtl(reply),
-            ) => self.names(&reply.path, Some(&reply.stat), zxid),
+                Self::Node {
+                    path,
+                    is_sequential,
+                },
+                _,
+            ) => (path, *is_sequential),
             (Self::Each(asked), Response::Multi(reply)) if reply.failure().is_none() => {
                 let mut results = reply.results.iter();
-                asked
+                return asked
                     .iter()
                     .try_for_each(|asked| match (asked, results.next()) {
                         (Self::Nothing, _) => Ok(()),
                         (asked, Some(Ok(result))) => asked.check(zxid, result),
                         _ => Err(unasked("MultiResponse.results")),
-                    })
+                    });
             }
-            (Self::Node { .. }, _) => Err(unasked("MultiResponse.results")),
-            _ => Ok(()),
-        }
-    }
-
-    fn names(&self, path: &str, stat: Option<&Stat>, zxid: Zxid) -> Result<(), DecodeError> {
-        if !self.is(path) {
+            _ => return Ok(()),
+        };
+        let (named, stat) = match response {
+            Response::Create(reply) => (&reply.path, None),
+            Response::Create2(reply)
+            | Response::CreateContainer(reply)
+            | Response::CreateTtl(reply) => (&reply.path, Some(&reply.stat)),
+            _ => return Err(unasked("MultiResponse.results")),
+        };
+        if !is_named(path, is_sequential, named) {
             return Err(unasked("CreateResponse.path"));
         }
         match stat {
@@ -275,29 +278,22 @@ impl Asked {
             _ => Ok(()),
         }
     }
+}
 
-    /// Whether the server may give this path to the node: the one that was asked for, and the
-    /// number of a sequential node.
-    ///
-    /// Source: `PrepRequestProcessor.java`, `%010d` of a number of any sign. It has at least ten
-    /// characters. The first one may be a minus sign.
-    fn is(&self, path: &str) -> bool {
-        let Self::Node {
-            path: asked,
-            is_sequential,
-        } = self
-        else {
-            return false;
-        };
-        let Some(number) = path.strip_prefix(asked.as_str()) else {
-            return false;
-        };
-        if !is_sequential {
-            return number.is_empty();
-        }
-        let digits = number.strip_prefix('-').unwrap_or(number);
-        number.len() >= SEQUENCE_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit())
+/// Whether the server may give this path to the node: the one that was asked for, and the number of
+/// a sequential node.
+///
+/// Source: `PrepRequestProcessor.java`, `%010d` of a number of any sign. It has at least ten
+/// characters. The first one may be a minus sign.
+fn is_named(asked: &str, is_sequential: bool, path: &str) -> bool {
+    let Some(number) = path.strip_prefix(asked) else {
+        return false;
+    };
+    if !is_sequential {
+        return number.is_empty();
     }
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    number.len() >= SEQUENCE_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn unasked(field: &'static str) -> DecodeError {

@@ -138,7 +138,7 @@ impl<T> Machine<T> {
         self.link.transmit(out);
         while out.len() - before < BURST && self.send_next(now, out) {}
         if out.len() > before {
-            self.out.metrics_mut().bytes_sent += metrics::bytes(out.len() - before);
+            self.out.metrics.bytes_sent += metrics::bytes(out.len() - before);
         }
     }
 
@@ -316,7 +316,7 @@ impl<T> Machine<T> {
     /// shows what its leader does not have.
     pub fn leave_server(&mut self, now: Instant) {
         if self.link.leave(now) {
-            self.out.metrics_mut().servers_left += 1;
+            self.out.metrics.servers_left += 1;
             self.move_if_idle(now);
             self.hear();
         }
@@ -361,7 +361,7 @@ impl<T> Machine<T> {
             queued: self.requests.queued(),
             queued_bytes: self.requests.queued_bytes(),
             watches: self.watches.len(),
-            ..self.out.metrics().clone()
+            ..self.out.metrics.clone()
         }
     }
 

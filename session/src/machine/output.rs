@@ -173,7 +173,7 @@ impl RequestOptions {
 pub(crate) struct Outbox<T> {
     pub(super) queue: VecDeque<Output<T>>,
     /// The counters. A snapshot fills in what other parts know.
-    metrics: Metrics,
+    pub(super) metrics: Metrics,
 }
 
 impl<T> Outbox<T> {
@@ -200,15 +200,6 @@ impl<T> Outbox<T> {
         self.push(Output::Completed(token, result));
     }
 
-    pub(crate) fn metrics(&self) -> &Metrics {
-        &self.metrics
-    }
-
-    pub(crate) fn metrics_mut(&mut self) -> &mut Metrics {
-        &mut self.metrics
-    }
-
-    /// Frees the room that a burst has left.
     pub(crate) fn give_back_room(&mut self) {
         give_back(&mut self.queue);
     }

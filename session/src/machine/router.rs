@@ -77,7 +77,7 @@ impl<T> Machine<T> {
         while let Some(change) = self.link.poll_change() {
             match change {
                 Change::Connect(endpoint) => {
-                    self.out.metrics_mut().attempts += 1;
+                    self.out.metrics.attempts += 1;
                     self.out.push(Output::Connect(endpoint));
                 }
                 Change::Disconnect => self.out.push(Output::Disconnect),
@@ -90,7 +90,7 @@ impl<T> Machine<T> {
                 Change::Closed(error) => self.closed(&error),
                 Change::SessionOver(error) => {
                     if error.is_session_expired() {
-                        self.out.metrics_mut().expired_sessions += 1;
+                        self.out.metrics.expired_sessions += 1;
                     }
                     self.lease.end();
                     for (op, reply_to) in self.requests.take_all() {
@@ -152,7 +152,7 @@ impl<T> Machine<T> {
 
     /// A whole message has arrived.
     pub(super) fn frame(&mut self, now: Instant, frame: Bytes) {
-        self.out.metrics_mut().bytes_received += metrics::bytes(PREFIX_LEN + frame.len());
+        self.out.metrics.bytes_received += metrics::bytes(PREFIX_LEN + frame.len());
         if let Some(frame) = self.link.frame(now, frame) {
             if let Err(cause) = self.reply(now, frame) {
                 self.link.give_up(now, cause);
@@ -173,7 +173,7 @@ impl<T> Machine<T> {
             let WatcherEvent {
                 event_type, path, ..
             } = WatcherEvent::decode(&mut body).map_err(Cause::Decode)?;
-            self.out.metrics_mut().events += 1;
+            self.out.metrics.events += 1;
             let (watches, mut voice) = self.watches();
             let told = watches.event(Event { event_type, path }, &mut voice);
             return told.map_err(|limit| Cause::TooManyEvents { limit });
@@ -233,7 +233,7 @@ impl<T> Machine<T> {
                 self.settle_watch(watch, result.is_ok().then_some(code));
                 let malformed = result.as_ref().err().copied();
                 if let Some(token) = token {
-                    self.out.metrics_mut().round_trips.record(latency);
+                    self.out.metrics.round_trips.record(latency);
                     let result = self.result(op, code, result);
                     self.out.complete(op, token, result);
                 }

@@ -158,16 +158,11 @@ fn in_turn(addresses: Vec<SocketAddr>, turn: usize) -> Vec<SocketAddr> {
             sorted.insert(place, address);
         }
     }
-    begin_with(&mut sorted, turn);
-    sorted
-}
-
-/// Rotates the list so that it begins with this index, and cuts it.
-fn begin_with<A>(addresses: &mut Vec<A>, turn: usize) {
-    if let Some(first) = turn.checked_rem(addresses.len()) {
-        addresses.rotate_left(first);
+    if let Some(first) = turn.checked_rem(sorted.len()) {
+        sorted.rotate_left(first);
     }
-    addresses.truncate(MOST_ADDRESSES);
+    sorted.truncate(MOST_ADDRESSES);
+    sorted
 }
 
 /// Returns the first connection that is accepted. An address is tried when the address before it

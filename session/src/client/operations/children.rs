@@ -156,14 +156,9 @@ impl Client {
     /// ```
     pub async fn get_ephemerals(&self, prefix: &str) -> Result<Vec<String>, Error> {
         path::check_sequential(prefix)?;
-        let chroot = self.shared.server_path(path::ROOT);
-        let wanted = if chroot == path::ROOT {
-            prefix.to_owned()
-        } else {
-            format!("{chroot}{prefix}")
-        };
+        let chroot = self.shared.chroot.as_deref().unwrap_or_default();
         let request = GetEphemeralsRequest {
-            prefix_path: Some(wanted),
+            prefix_path: Some(format!("{chroot}{prefix}")),
         };
         let reply = self.ask(prefix, Request::GetEphemerals(request)).await?;
         let found = record_of!(reply, GetEphemerals)?.ephemerals;

@@ -7,11 +7,7 @@ use lockkeeper_proto::{CreateMode, Request, Response, path, records::Create2Resp
 
 use crate::{
     Error,
-    client::{
-        Client,
-        operations::nodes::{check_to_create, create_request},
-        operations::reply::record_of,
-    },
+    client::{Client, operations::nodes::create_request, operations::reply::record_of},
 };
 
 /// How often the missing parents are created. More than one attempt is needed only if another
@@ -66,17 +62,15 @@ impl Client {
         data: impl Into<Bytes>,
         mode: CreateMode,
     ) -> Result<Create2Response, Error> {
-        check_to_create(path, mode)?;
-        let (server_path, data) = (self.shared.path_to_create(path, mode), data.into());
         let acl = self.shared.default_acl.clone();
-        let node = create_request(server_path.clone(), data, mode, acl);
+        let node = self.request_to_create(path, data.into(), mode, acl)?;
         let mut created = self.ask(path, node.clone()).await;
         for _ in 0..ATTEMPTS {
             match created {
                 Err(error) if error.is_no_node() => {}
                 created => return self.created(created?),
             }
-            created = self.create_below(&server_path, path, &node).await?;
+            created = self.create_below(path, &node).await?;
         }
         self.created(created?)
     }
@@ -85,13 +79,11 @@ impl Client {
     /// be created. The result is that of the node.
     async fn create_below(
         &self,
-        server_path: &str,
         path: &str,
         node: &Request,
     ) -> Result<Result<Response, Error>, Error> {
-        let parent = server_path
-            .rsplit_once('/')
-            .map_or("", |(parent, _)| parent);
+        let above = node.path().and_then(|path| path.rsplit_once('/'));
+        let parent = above.map_or("", |(parent, _)| parent);
         let mut levels: Vec<_> = path::levels(parent)
             .filter(|level| !level.is_empty())
             .collect();

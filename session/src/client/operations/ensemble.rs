@@ -101,9 +101,8 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn get_config_and_watch(&self) -> Result<(GetDataResponse, Watcher), Error> {
-        let (reply, watcher) = self.submit_watching(get_config(true)).await;
-        let read = reply.await.map_err(|error| error.on(CONFIG_NODE))?;
-        Ok((record_of!(read, GetData)?, watcher?))
+        let (reply, watcher) = self.ask_and_watch(CONFIG_NODE, get_config(true)).await;
+        Ok((record_of!(reply?, GetData)?, watcher?))
     }
 
     /// Adds and removes servers of the ensemble, and returns the new configuration.
@@ -154,14 +153,8 @@ impl Client {
         leaving: &str,
         from_config: Option<i64>,
     ) -> Result<GetDataResponse, Error> {
-        let given = |servers: &str| (!servers.is_empty()).then(|| servers.to_owned());
-        self.ask_to_reconfigure(ReconfigRequest {
-            joining_servers: given(joining),
-            leaving_servers: given(leaving),
-            new_members: None,
-            cur_config_id: from_config.unwrap_or(ANY_CONFIG),
-        })
-        .await
+        self.ask_to_reconfigure([joining, leaving, ""], from_config)
+            .await
     }
 
     /// Replaces the whole list of servers, and returns the new configuration.
@@ -191,23 +184,27 @@ impl Client {
         members: &str,
         from_config: Option<i64>,
     ) -> Result<GetDataResponse, Error> {
-        self.ask_to_reconfigure(ReconfigRequest {
-            joining_servers: None,
-            leaving_servers: None,
-            new_members: Some(members.to_owned()),
-            cur_config_id: from_config.unwrap_or(ANY_CONFIG),
-        })
-        .await
+        self.ask_to_reconfigure(["", "", members], from_config)
+            .await
     }
 
-    async fn ask_to_reconfigure(&self, request: ReconfigRequest) -> Result<GetDataResponse, Error> {
+    async fn ask_to_reconfigure(
+        &self,
+        [joining, leaving, members]: [&str; 3],
+        from_config: Option<i64>,
+    ) -> Result<GetDataResponse, Error> {
+        let given = |servers: &str| (!servers.is_empty()).then(|| servers.to_owned());
+        let request = ReconfigRequest {
+            joining_servers: given(joining),
+            leaving_servers: given(leaving),
+            new_members: given(members),
+            // -1 stands for any version.
+            cur_config_id: from_config.unwrap_or(-1),
+        };
         let reply = self.ask("", Request::Reconfig(request)).await?;
         record_of!(reply, Reconfig)
     }
 }
-
-/// Matches every configuration. Source: `ZooKeeperAdmin.reconfigure`.
-const ANY_CONFIG: i64 = -1;
 
 fn get_config(watch: bool) -> Request {
     let path = CONFIG_NODE.to_owned();

@@ -114,13 +114,7 @@ impl Client {
         mode: CreateMode,
         acl: impl Into<Acls>,
     ) -> Result<Create2Response, Error> {
-        check_to_create(path, mode)?;
-        let request = create_request(
-            self.shared.path_to_create(path, mode),
-            data.into(),
-            mode,
-            acl.into(),
-        );
+        let request = self.request_to_create(path, data.into(), mode, acl.into())?;
         let created = self.ask(path, request).await?;
         self.created(created)
     }
@@ -159,14 +153,8 @@ impl Client {
         data: impl Into<Bytes>,
         mode: CreateMode,
     ) -> Result<String, Error> {
-        check_to_create(path, mode)?;
         let acl = self.shared.default_acl.clone();
-        let request = match create_request(
-            self.shared.path_to_create(path, mode),
-            data.into(),
-            mode,
-            acl,
-        ) {
+        let request = match self.request_to_create(path, data.into(), mode, acl)? {
             Request::Create2(create) => Request::Create(create),
             other => other,
         };
@@ -319,39 +307,46 @@ impl Client {
         };
         record_of!(self.ask(path, Request::SetData(request)).await?, SetData).map(|set| set.stat)
     }
-}
 
-/// Checks the path of a node to create.
-pub(crate) fn check_to_create(path: &str, mode: CreateMode) -> Result<(), path::PathError> {
-    if mode.is_sequential() {
-        path::check_sequential(path)
-    } else {
-        path::check(path)
+    /// The request that creates a node of this client. To the path of a sequential node the server
+    /// appends a number, so its last name is not checked, and the root of a chroot keeps its slash.
+    pub(crate) fn request_to_create(
+        &self,
+        path: &str,
+        data: Bytes,
+        mode: CreateMode,
+        acl: Acls,
+    ) -> Result<Request, Error> {
+        let path = if mode.is_sequential() {
+            path::check_sequential(path)?;
+            [self.shared.chroot.as_deref().unwrap_or_default(), path].concat()
+        } else {
+            self.resolve(path)?
+        };
+        Ok(create_request(path, data, mode, acl))
     }
 }
 
 /// The request that creates a node in this mode, at a path of the server.
-pub(crate) fn create_request(path: String, data: Bytes, mode: CreateMode, acl: Acls) -> Request {
+pub(super) fn create_request(path: String, data: Bytes, mode: CreateMode, acl: Acls) -> Request {
     let (data, acl, flags) = (Some(data), Some(acl), mode.flags());
-    match mode.ttl_ms() {
-        Some(ttl_ms) => Request::CreateTtl(CreateTtlRequest {
+    if let Some(ttl_ms) = mode.ttl_ms() {
+        return Request::CreateTtl(CreateTtlRequest {
             path,
             data,
             acl,
             flags,
             ttl_ms,
-        }),
-        None if mode == CreateMode::Container => Request::CreateContainer(CreateRequest {
-            path,
-            data,
-            acl,
-            flags,
-        }),
-        None => Request::Create2(CreateRequest {
-            path,
-            data,
-            acl,
-            flags,
-        }),
+        });
+    }
+    let create = CreateRequest {
+        path,
+        data,
+        acl,
+        flags,
+    };
+    match mode {
+        CreateMode::Container => Request::CreateContainer(create),
+        _ => Request::Create2(create),
     }
 }

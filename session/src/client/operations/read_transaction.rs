@@ -3,7 +3,6 @@
 use lockkeeper_proto::{
     OpCode, Request, Response,
     multi::MultiReadRequest,
-    path,
     records::{GetChildrenRequest, GetDataRequest, GetDataResponse},
 };
 
@@ -21,7 +20,7 @@ pub struct ReadTransaction {
     request: MultiReadRequest,
     /// The paths of the nodes, as the caller gave them.
     paths: Vec<String>,
-    bad_path: Option<path::PathError>,
+    bad_path: Option<Error>,
 }
 
 /// The result of one read.
@@ -66,21 +65,19 @@ impl Client {
 
 impl ReadTransaction {
     /// Reads a node's data and metadata.
-    pub fn get_data(mut self, path: &str) -> Self {
+    pub fn get_data(self, path: &str) -> Self {
         let watch = false;
-        let node = self.resolve(path);
-        let read = Request::GetData(GetDataRequest { path: node, watch });
-        self.request.ops.push(read);
-        self
+        self.push(path, |path| {
+            Request::GetData(GetDataRequest { path, watch })
+        })
     }
 
     /// Lists the names of a node's children.
-    pub fn get_children(mut self, path: &str) -> Self {
+    pub fn get_children(self, path: &str) -> Self {
         let watch = false;
-        let node = self.resolve(path);
-        let read = Request::GetChildren(GetChildrenRequest { path: node, watch });
-        self.request.ops.push(read);
-        self
+        self.push(path, |path| {
+            Request::GetChildren(GetChildrenRequest { path, watch })
+        })
     }
 
     /// Sends the reads and waits for their results: one result for each read, in order.
@@ -98,7 +95,7 @@ impl ReadTransaction {
     /// Same as [`Client::exists`].
     pub async fn commit(self) -> Result<Vec<Result<ReadResult, Error>>, Error> {
         if let Some(error) = self.bad_path {
-            return Err(error.into());
+            return Err(error);
         }
         let ops: Vec<_> = self.request.ops.iter().map(Request::op).collect();
         let before = self.client.snapshot().connections;
@@ -126,12 +123,15 @@ impl ReadTransaction {
             .collect()
     }
 
-    /// Converts a path to the server's path, and keeps the first invalid path for `commit`.
-    fn resolve(&mut self, path: &str) -> String {
-        if let (Err(error), None) = (path::check(path), &self.bad_path) {
-            self.bad_path = Some(error);
+    /// Keeps the first invalid path for `commit`.
+    fn push(mut self, path: &str, read: impl FnOnce(String) -> Request) -> Self {
+        match self.client.resolve(path) {
+            Ok(node) => {
+                self.paths.push(path.to_owned());
+                self.request.ops.push(read(node));
+            }
+            Err(error) => _ = self.bad_path.get_or_insert(error),
         }
-        self.paths.push(path.to_owned());
-        self.client.shared.server_path(path)
+        self
     }
 }

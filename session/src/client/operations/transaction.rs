@@ -4,14 +4,12 @@ use bytes::Bytes;
 use lockkeeper_proto::{
     Acls, CreateMode, OpCode, Request, Response, SessionId, Stat, Version,
     multi::MultiRequest,
-    path,
     records::{CheckVersionRequest, DeleteRequest, SetDataRequest},
 };
 
 use crate::Error;
 use crate::client::{
     Client,
-    operations::nodes::{check_to_create, create_request},
     operations::reply::{record_of, unexpected},
 };
 
@@ -27,7 +25,7 @@ pub struct Transaction {
     request: MultiRequest,
     /// The only session in which the transaction may be applied.
     within: Option<SessionId>,
-    bad_path: Option<path::PathError>,
+    bad_path: Option<Error>,
 }
 
 /// The result of one operation of a transaction.
@@ -98,9 +96,9 @@ impl Transaction {
 
     /// Requires that the node exists and that its data have this version. [`Version::ANY`] matches
     /// every version.
-    pub fn check(mut self, path: &str, version: Version) -> Self {
-        let path = self.resolve(path);
-        self.push(Request::Check(CheckVersionRequest { path, version }))
+    pub fn check(self, path: &str, version: Version) -> Self {
+        let path = self.client.resolve(path);
+        self.push(path.map(|path| Request::Check(CheckVersionRequest { path, version })))
     }
 
     /// Creates a node with the client's [default ACL](crate::Builder::default_acl).
@@ -111,32 +109,33 @@ impl Transaction {
 
     /// Creates a node with an access control list.
     pub fn create_with_acl(
-        mut self,
+        self,
         path: &str,
         data: impl Into<Bytes>,
         mode: CreateMode,
         acl: impl Into<Acls>,
     ) -> Self {
-        self.note(check_to_create(path, mode));
-        let path = self.client.shared.path_to_create(path, mode);
-        self.push(create_request(path, data.into(), mode, acl.into()))
+        let create = (self.client).request_to_create(path, data.into(), mode, acl.into());
+        self.push(create)
     }
 
     /// Sets a node's data, if they have this version. [`Version::ANY`] matches every version.
-    pub fn set_data(mut self, path: &str, data: impl Into<Bytes>, version: Version) -> Self {
-        let path = self.resolve(path);
-        self.push(Request::SetData(SetDataRequest {
-            path,
-            data: Some(data.into()),
-            version,
+    pub fn set_data(self, path: &str, data: impl Into<Bytes>, version: Version) -> Self {
+        let (path, data) = (self.client.resolve(path), Some(data.into()));
+        self.push(path.map(|path| {
+            Request::SetData(SetDataRequest {
+                path,
+                data,
+                version,
+            })
         }))
     }
 
     /// Deletes a node that has no children, if its data have this version. [`Version::ANY`] matches
     /// every version.
-    pub fn delete(mut self, path: &str, version: Version) -> Self {
-        let path = self.resolve(path);
-        self.push(Request::Delete(DeleteRequest { path, version }))
+    pub fn delete(self, path: &str, version: Version) -> Self {
+        let path = self.client.resolve(path);
+        self.push(path.map(|path| Request::Delete(DeleteRequest { path, version })))
     }
 
     /// Sends the operations and waits for their results: one result for each operation, in order.
@@ -166,7 +165,7 @@ impl Transaction {
         is_allowed: impl FnOnce() -> bool + Send + Unpin,
     ) -> Result<Option<Vec<OpResult>>, Error> {
         if let Some(error) = self.bad_path {
-            return Err(error.into());
+            return Err(error);
         }
         let asked = self.request.ops.len();
         let requests = [Request::Multi(self.request).into()];
@@ -188,22 +187,13 @@ impl Transaction {
         results.collect::<Result<_, _>>().map(Some)
     }
 
-    fn push(mut self, op: Request) -> Self {
-        self.request.ops.push(op);
-        self
-    }
-
-    /// Converts a path to the server's path.
-    fn resolve(&mut self, path: &str) -> String {
-        self.note(path::check(path));
-        self.client.shared.server_path(path)
-    }
-
     /// Keeps the first invalid path for `commit`.
-    fn note(&mut self, checked: Result<(), path::PathError>) {
-        if let (Err(error), None) = (checked, &self.bad_path) {
-            self.bad_path = Some(error);
+    fn push(mut self, op: Result<Request, Error>) -> Self {
+        match op {
+            Ok(op) => self.request.ops.push(op),
+            Err(error) => _ = self.bad_path.get_or_insert(error),
         }
+        self
     }
 }
 

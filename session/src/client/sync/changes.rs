@@ -16,7 +16,7 @@ pub struct Teller<T>(Arc<Told<T>>);
 ///
 /// A slow receiver sees the newest value, not every one. Receivers are woken in the order in which
 /// they began to wait.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Changes<T> {
     told: Arc<Told<T>>,
     /// How many changes this receiver has seen.
@@ -140,15 +140,6 @@ impl<T: Clone> Changes<T> {
                 }
             }
             changed.await;
-        }
-    }
-}
-
-impl<T> Clone for Changes<T> {
-    fn clone(&self) -> Self {
-        Self {
-            told: self.told.clone(),
-            seen: self.seen,
         }
     }
 }

@@ -150,7 +150,7 @@ fn client() -> (Client, thread::JoinHandle<()>) {
         Box::pin(std::future::ready(Ok(near)))
     });
     let config = Config::new(&"memory:1".parse().unwrap(), 1);
-    let (clock, random) = (Clock::new(move || start), Random::seeded(1));
+    let (clock, random) = (Clock::new(move || start), Random::new(Some(1)));
     let acl = Acls::Borrowed(Acl::OPEN_UNSAFE);
     let shared = Shared::new(config, clock, None, acl, random);
     let mut driver = Driver::new(shared.clone(), connector, frame::SERVER_LIMIT);

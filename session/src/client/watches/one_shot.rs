@@ -1,7 +1,6 @@
 //! Reads that leave a one-shot watch, and the future of its event.
 
 use std::{
-    fmt,
     future::Future,
     pin::Pin,
     sync::Arc,
@@ -9,14 +8,15 @@ use std::{
 };
 
 use lockkeeper_proto::{
-    Request, Stat,
+    Request, Response, Stat,
     records::{ExistsRequest, GetChildrenRequest, GetDataRequest, GetDataResponse},
 };
 
 use crate::client::{
     Client, PendingReply,
     operations::reply::{record_of, stat_if_there},
-    shared::{Core, EventReceiver, Shared, driver_gone},
+    shared::{EventReceiver, Listener, Shared, driver_gone},
+    sync::oneshot,
 };
 use crate::{
     Error,
@@ -62,9 +62,8 @@ impl Client {
             path: self.resolve(path)?,
             watch: true,
         };
-        let (reply, watcher) = self.submit_watching(Request::Exists(request)).await;
-        let stat = stat_if_there(reply.await.map_err(|error| error.on(path)))?;
-        Ok((stat, watcher?))
+        let (reply, watcher) = self.ask_and_watch(path, Request::Exists(request)).await;
+        Ok((stat_if_there(reply)?, watcher?))
     }
 
     /// Like [`get_data`](Self::get_data), and watches for the next change of the node's data or its
@@ -102,9 +101,8 @@ impl Client {
             path: self.resolve(path)?,
             watch: true,
         };
-        let (reply, watcher) = self.submit_watching(Request::GetData(request)).await;
-        let data = record_of!(reply.await.map_err(|error| error.on(path))?, GetData)?;
-        Ok((data, watcher?))
+        let (reply, watcher) = self.ask_and_watch(path, Request::GetData(request)).await;
+        Ok((record_of!(reply?, GetData)?, watcher?))
     }
 
     /// Like [`get_children`](Self::get_children), and watches the list of children.
@@ -145,25 +143,42 @@ impl Client {
             path: self.resolve(path)?,
             watch: true,
         };
-        let (reply, watcher) = self.submit_watching(Request::GetChildren(request)).await;
-        let list = record_of!(reply.await.map_err(|error| error.on(path))?, GetChildren)?;
+        let (reply, watcher) = self
+            .ask_and_watch(path, Request::GetChildren(request))
+            .await;
+        let list = record_of!(reply?, GetChildren)?;
         Ok((list.children.into(), watcher?))
     }
 
-    /// Sends a request that leaves a watch. The watcher is an error only when the request was
-    /// refused before it was sent.
-    pub(crate) async fn submit_watching(
+    /// Sends a request that leaves a watch, and waits for its reply. The watcher is an error only
+    /// when the request was refused before it was sent.
+    pub(crate) async fn ask_and_watch(
         &self,
-        request: impl Into<Encoded>,
-    ) -> (PendingReply, Result<Watcher, Error>) {
-        let request = request.into();
+        node: &str,
+        request: Request,
+    ) -> (Result<Response, Error>, Result<Watcher, Error>) {
+        let (sender, receiver) = oneshot::channel();
+        let (reply, id) = self.submit_watching(request, Listener::Once(sender)).await;
+        let (shared, events) = (self.shared.clone(), Some(receiver));
+        // Made before the reply is awaited, so that dropping this future also drops the watcher.
+        let watcher = id.map(|id| Watcher { shared, id, events });
+        let reply = reply.await.map_err(|error| error.on(node));
+        (reply, watcher.ok_or_else(driver_gone))
+    }
+
+    /// Submits a request that leaves a watch, when there is capacity for it. The watch has no id
+    /// when the request was refused.
+    pub(super) async fn submit_watching(
+        &self,
+        request: Request,
+        listener: Listener,
+    ) -> (PendingReply, Option<WatchId>) {
+        let request = Encoded::from(request);
         let bytes = self.makes_all([&request]);
-        let submit = |core: &mut Core, now, options| core.reply_and_watch(now, request, options);
-        let (reply, watch) = self.when_capacity(None, bytes, submit).await;
-        let watcher = watch
-            .map(|(id, events)| Watcher::new(self.shared.clone(), id, events))
-            .ok_or_else(driver_gone);
-        (reply, watcher)
+        self.when_capacity(None, bytes, |core, now, options| {
+            core.submit_watching(now, request, options, listener)
+        })
+        .await
     }
 }
 
@@ -186,21 +201,12 @@ impl Client {
 /// # Cancel safety
 /// Dropping the watcher ends the watch. With the last watch on a node, the client also removes the
 /// watch from the server.
+#[derive(Debug)]
 #[must_use = "dropping it gives up the watch"]
 pub struct Watcher {
     shared: Arc<Shared>,
     id: WatchId,
     events: Option<EventReceiver>,
-}
-
-impl Watcher {
-    pub(crate) fn new(shared: Arc<Shared>, id: WatchId, events: EventReceiver) -> Self {
-        Self {
-            shared,
-            id,
-            events: Some(events),
-        }
-    }
 }
 
 impl Future for Watcher {
@@ -224,13 +230,5 @@ impl Drop for Watcher {
         if self.events.is_some() {
             self.shared.act(|core| core.cancel(self.id));
         }
-    }
-}
-
-impl fmt::Debug for Watcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watcher")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
     }
 }

@@ -3,11 +3,12 @@
 //! Not here: the queue for a slow listener (`event_queue`), one-shot watches (`one_shot`).
 
 use std::{
-    fmt,
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
 
+use futures::{Stream, StreamExt};
 use lockkeeper_proto::{
     AddWatchMode, ErrorCode, Request, WatcherType,
     records::{AddWatchRequest, CheckWatchesRequest},
@@ -16,13 +17,10 @@ use lockkeeper_proto::{
 use crate::client::{
     Client,
     operations::reply::record_of,
-    shared::{Core, Shared, driver_gone},
+    shared::{Listener, Shared, driver_gone},
     watches::event_queue::{EventQueue, WatchNotice},
 };
-use crate::{
-    Error,
-    machine::{Encoded, WatchId},
-};
+use crate::{Error, machine::WatchId};
 
 impl Client {
     /// Watches a node until the watcher is dropped. Servers from 3.6.0.
@@ -124,16 +122,23 @@ impl Client {
         mode: AddWatchMode,
         events: usize,
     ) -> Result<PersistentWatcher, Error> {
-        let request = Encoded::from(Request::AddWatch(AddWatchRequest {
+        let request = AddWatchRequest {
             path: self.resolve(path)?,
             mode,
-        }));
-        let bytes = self.makes_all([&request]);
-        let add = |core: &mut Core, now, options| core.add_watch(now, request, options, events);
-        let (reply, listener) = self.when_capacity(None, bytes, add).await;
+        };
+        let queue = Arc::new(EventQueue::new(events));
+        let listener = Listener::Always(queue.clone());
+        let (reply, id) = self
+            .submit_watching(Request::AddWatch(request), listener)
+            .await;
         // Made before the reply is awaited, so that dropping this future also drops the watcher.
-        let watcher = listener
-            .map(|(id, queue)| PersistentWatcher::new(self.shared.clone(), id, queue, path, mode));
+        let watcher = id.map(|id| PersistentWatcher {
+            shared: self.shared.clone(),
+            id,
+            path: path.to_owned(),
+            mode,
+            queue,
+        });
         let answered = reply.await;
         record_of!(answered.map_err(|error| error.on(path))?, AddWatch)?;
         watcher.ok_or_else(driver_gone)
@@ -253,6 +258,7 @@ impl Client {
 /// # Cancel safety
 /// Dropping the stream ends the watch. With the last watch of its mode on a node, the client also
 /// removes the watch from the server.
+#[derive(Debug)]
 #[must_use = "dropping it ends the watch"]
 pub struct PersistentWatcher {
     shared: Arc<Shared>,
@@ -265,22 +271,6 @@ pub struct PersistentWatcher {
 impl PersistentWatcher {
     /// The default number of events in the queue.
     pub const QUEUED_EVENTS: usize = 1024;
-
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        id: WatchId,
-        queue: Arc<EventQueue>,
-        path: &str,
-        mode: AddWatchMode,
-    ) -> Self {
-        Self {
-            shared,
-            id,
-            path: path.to_owned(),
-            mode,
-            queue,
-        }
-    }
 
     /// The watched node.
     #[must_use]
@@ -302,10 +292,14 @@ impl PersistentWatcher {
     /// # Cancel safety
     /// Safe: a notice that was not returned stays in the queue.
     pub async fn next(&mut self) -> Option<Result<WatchNotice, Error>> {
-        std::future::poll_fn(|cx| self.poll_queue(cx)).await
+        StreamExt::next(self).await
     }
+}
 
-    fn poll_queue(&self, cx: &Context<'_>) -> Poll<Option<Result<WatchNotice, Error>>> {
+impl Stream for PersistentWatcher {
+    type Item = Result<WatchNotice, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.queue.poll(cx).map(|mut item| {
             if let Some(Ok(WatchNotice::Event(event))) = &mut item {
                 self.shared.name_as_client(&mut event.path);
@@ -315,27 +309,10 @@ impl PersistentWatcher {
     }
 }
 
-impl futures::Stream for PersistentWatcher {
-    type Item = Result<WatchNotice, Error>;
-
-    fn poll_next(self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll_queue(cx)
-    }
-}
-
 impl Drop for PersistentWatcher {
     fn drop(&mut self) {
         if !self.queue.has_ended() {
             self.shared.act(|core| core.cancel(self.id));
         }
-    }
-}
-
-impl fmt::Debug for PersistentWatcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PersistentWatcher")
-            .field("path", &self.path)
-            .field("mode", &self.mode)
-            .finish_non_exhaustive()
     }
 }

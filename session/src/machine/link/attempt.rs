@@ -3,7 +3,7 @@
 //! SASL comes after the answer to the handshake, and before identities, watches and requests. The
 //! session exists already, but the machine reports nothing before the exchange is done.
 
-use std::{fmt, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
@@ -29,7 +29,6 @@ pub(super) struct Attempt {
 }
 
 /// How far an attempt is.
-#[derive(Debug)]
 pub(super) enum Progress {
     /// The transport is being connected.
     Connecting,
@@ -49,7 +48,6 @@ pub(super) struct SaslExchange {
 }
 
 /// Why an exchange fails.
-#[derive(Debug)]
 pub(super) enum Trouble {
     /// The server does not speak the protocol: it costs the connection.
     Broken(Cause),
@@ -190,23 +188,5 @@ impl SaslExchange {
 
     pub(super) fn is_of_new_session(&self) -> bool {
         self.is_of_new_session
-    }
-}
-
-/// Prints no bytes: they have the password of the session, and tokens.
-impl fmt::Debug for Attempt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attempt")
-            .field("endpoint", &self.endpoint)
-            .field("progress", &self.progress)
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for SaslExchange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SaslExchange")
-            .field("xid", &self.xid)
-            .finish_non_exhaustive()
     }
 }

@@ -15,7 +15,6 @@ use super::{
     Change, Link, Stage, State,
     attempt::{Attempt, Progress, Trouble},
     connection::Connection,
-    session::Granted,
 };
 use crate::{Cause, machine::config::SHORTEST_TIMEOUT};
 
@@ -112,12 +111,8 @@ impl Link {
         if margin >= granted {
             return self.give_up(now, Cause::ShortSession { granted, margin });
         }
-        let granted = Granted {
-            id: response.session_id,
-            password: Bytes::copy_from_slice(&password),
-            timeout,
-        };
-        let is_new = self.session.grant(now, &self.config, granted);
+        let session = (response.session_id, Bytes::copy_from_slice(&password));
+        let is_new = self.session.grant(now, &self.config, session, timeout);
         let (deadline, authenticator) = (self.server_deadline(now), self.config.sasl.clone());
         let Some(authenticator) = authenticator else {
             return self.established(now, is_new);

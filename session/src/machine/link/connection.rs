@@ -11,7 +11,6 @@ use std::{
 use crate::Endpoint;
 
 /// An established connection.
-#[derive(Debug)]
 pub(super) struct Connection {
     endpoint: Arc<Endpoint>,
     since: Instant,
@@ -26,7 +25,7 @@ pub(super) struct Connection {
     leaving: Leaving,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Ping {
     sent: Instant,
     /// When the last request ahead of it was answered, or else `sent`: since when it could have
@@ -37,7 +36,7 @@ struct Ping {
 }
 
 /// Whether to leave the connection as soon as all requests are answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Leaving {
     No,
     /// For another server. No request fails by a move: nothing new is sent meanwhile.

@@ -487,16 +487,8 @@ pub(crate) fn earlier(deadline: Instant, other: Option<Instant>) -> Instant {
 /// Prints no passwords and no credentials.
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stage: &dyn fmt::Debug = match &self.stage {
-            Stage::Paused { .. } => &"Paused",
-            Stage::Trying(attempt) => attempt,
-            Stage::Open(open) => open,
-            Stage::Ended(error) => error,
-        };
         f.debug_struct("Link")
-            .field("state", &self.state)
-            .field("session", &self.session)
-            .field("stage", stage)
+            .field("snapshot", &self.snapshot())
             .finish_non_exhaustive()
     }
 }

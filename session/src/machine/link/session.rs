@@ -1,10 +1,7 @@
 //! What is known of the session: what the client needs to resume it, and the durations that follow
 //! from its timeout.
 
-use std::{
-    fmt,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lockkeeper_proto::{
@@ -24,13 +21,6 @@ pub(super) struct Session {
     last_zxid: Zxid,
     /// When the client last heard of a server in this session; `None` before the first connection.
     heard: Option<Instant>,
-}
-
-/// What a server grants.
-pub(super) struct Granted {
-    pub(super) id: SessionId,
-    pub(super) password: Bytes,
-    pub(super) timeout: Duration,
 }
 
 impl Session {
@@ -84,47 +74,37 @@ impl Session {
 
     /// The request that begins a session, or resumes this one.
     pub(super) fn request(&self, config: &Config) -> ConnectRequest {
-        let (session_id, password) = if self.is_resumable() {
-            (self.id, self.password.clone())
-        } else {
-            (SessionId::NONE, Bytes::from_static(&[0; PASSWORD_LEN]))
-        };
         ConnectRequest {
             protocol_version: 0,
             last_zxid_seen: self.last_zxid,
             timeout_ms: config.session_timeout_ms(),
-            session_id,
-            password: Some(password),
+            session_id: self.id,
+            password: Some(self.password.clone()),
             read_only: Some(false),
         }
     }
 
     /// A server has begun this session, or resumed it. Returns whether it is a new one.
-    pub(super) fn grant(&mut self, now: Instant, config: &Config, granted: Granted) -> bool {
-        let is_new = !self.is_resumable() || granted.id != self.id;
-        if is_new {
-            self.timeout = granted.timeout;
+    pub(super) fn grant(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        (id, password): (SessionId, Bytes),
+        timeout: Duration,
+    ) -> bool {
+        let is_new = !self.is_resumable() || id != self.id;
+        // A longer one counts only as long as the leader lives: the next leader gives the session
+        // the timeout with which it was made. Source: `SessionTrackerImpl.java`,
+        // `sessionsWithTimeout`.
+        self.timeout = if is_new {
+            timeout
         } else {
-            // A longer one counts only as long as the leader lives: the next leader gives the
-            // session the timeout with which it was made. Source: `SessionTrackerImpl.java`,
-            // `sessionsWithTimeout`.
-            self.timeout = granted.timeout.min(self.timeout);
-        }
-        self.id = granted.id;
-        self.password = granted.password;
+            timeout.min(self.timeout)
+        };
+        self.id = id;
+        self.password = password;
         self.timing = Timing::new(config, self.timeout);
         self.heard = Some(now);
         is_new
-    }
-}
-
-/// Prints no password: the password is all that it takes to steal the session.
-impl fmt::Debug for Session {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session")
-            .field("id", &self.id)
-            .field("timeout", &self.timeout)
-            .field("last_zxid", &self.last_zxid)
-            .finish_non_exhaustive()
     }
 }

@@ -45,7 +45,10 @@ impl Batches {
     pub(super) fn add(&mut self, kind: Kinds, path: String) {
         let bytes = BEFORE_PATH + path.len();
         if self.room < bytes {
-            self.requests.push(nothing(self.since));
+            self.requests.push(SetWatches2 {
+                relative_zxid: self.since,
+                ..SetWatches2::default()
+            });
             self.room = self.longest;
         }
         self.room = self.room.saturating_sub(bytes);
@@ -56,17 +59,6 @@ impl Batches {
 
     pub(super) fn finish(self) -> impl ExactSizeIterator<Item = Encoded> {
         self.requests.into_iter().map(narrow)
-    }
-}
-
-fn nothing(relative_zxid: Zxid) -> SetWatches2 {
-    SetWatches2 {
-        relative_zxid,
-        data_watches: Vec::new(),
-        exist_watches: Vec::new(),
-        child_watches: Vec::new(),
-        persistent_watches: Vec::new(),
-        persistent_recursive_watches: Vec::new(),
     }
 }
 
