@@ -79,10 +79,9 @@ impl Look {
     fn begin(self: &Arc<Self>, identity: &NodeIdentity, within: Option<SessionId>) {
         let barrier = identity.barrier_request();
         let list = identity.directory.list_request();
-        let (maker, client) = (Maker(self.clone()), identity.client().clone());
+        let (maker, directory) = (Maker(self.clone()), identity.directory.clone());
         identity.client().raw().run_in_background(async move {
-            let raw = client.raw();
-            let raw = within.map_or(raw, |session_id| raw.within(session_id));
+            let raw = directory.within(within);
             let [barrier, list] = raw.submit_with_backpressure([barrier, list]).await;
             let names = async {
                 match barrier.await {

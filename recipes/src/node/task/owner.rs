@@ -8,7 +8,7 @@ use bytes::Bytes;
 use lockkeeper_proto::{ErrorCode, Response, SessionId, Stat, Version, path};
 use lockkeeper_session::{Client, PendingReply};
 
-use super::{NodeTask, Pending, bound_to};
+use super::{NodeTask, Pending};
 use crate::{
     backoff::Backoff,
     error::{LockError, Loss},
@@ -29,7 +29,7 @@ impl NodeTask {
     }
 
     /// The same, for who needs it.
-    pub(in crate::node) fn own(&self) -> Result<&OwnNode, LockError> {
+    pub(crate) fn own(&self) -> Result<&OwnNode, LockError> {
         self.node().ok_or(LockError::lost(Loss::Deleted))
     }
 
@@ -108,7 +108,7 @@ impl NodeTask {
     /// Reads the data and the metadata of the node.
     pub(crate) async fn read(&self) -> Result<(Option<Bytes>, Stat), LockError> {
         let node = self.own()?;
-        let raw = bound_to(&self.identity, Some(node.tag.session_id));
+        let raw = self.directory().within(Some(node.tag.session_id));
         let request = self.identity.check_request(&node.name);
         let read = raw.submit_one(request).await;
         match read.await {
@@ -128,7 +128,7 @@ impl NodeTask {
         is_held: impl Fn() -> bool + Sync,
     ) -> Result<(), LockError> {
         let node = self.own()?;
-        let raw = bound_to(&self.identity, Some(node.tag.session_id));
+        let raw = self.directory().within(Some(node.tag.session_id));
         let (mut backoff, mut conflicts) = (Backoff::default(), 0);
         loop {
             let version = if self.identity.is_fixed() {
@@ -258,7 +258,7 @@ impl NodeTask {
             return;
         }
         if let Next::Send(Ask::Delete(node)) = self.life.next() {
-            let raw = bound_to(&self.identity, Some(node.tag.session_id));
+            let raw = self.directory().within(Some(node.tag.session_id));
             let [reply] = raw.submit([self.identity.directory.delete_request(&node.name)]);
             self.pending = Pending::Reply(reply);
             self.life.sent();
@@ -268,12 +268,10 @@ impl NodeTask {
     /// What is left to do, without the owner.
     pub(in crate::node) fn rest(&mut self) -> impl Future<Output = ()> + Send + use<> {
         let settled = NodeLife::new(self.identity.is_fixed());
-        let life = mem::replace(&mut self.life, settled);
+        let settled = Self::new(self.identity.clone(), settled);
         let rest = Self {
-            pending: mem::take(&mut self.pending),
-            trouble: self.trouble.take(),
-            counts_clean_up: self.counts_clean_up,
-            ..Self::new(self.identity.clone(), life)
+            listing: None,
+            ..mem::replace(self, settled)
         };
         rest.clean_up()
     }
