@@ -19,7 +19,7 @@ use lockkeeper_session::{
 use super::{
     other_kinds,
     patience::{Patience, Role},
-    turn::{Listed, Next, Out, Turn},
+    turn::{Next, Out, Turn},
 };
 use crate::{
     backoff::{Backoff, Rounds},
@@ -137,32 +137,13 @@ impl Waiter {
 
     /// Waits for the next event; `None` if there is a reason to list the queue without one.
     async fn event_or_doubt(&mut self) -> Option<Result<GroupEvent, SessionError>> {
-        loop {
-            let heard = {
-                let pause = pin!(self.patience.pause(self.node.client()));
-                select(pin!(self.node.event()), pause).await
-            };
-            if let Either::Left(event) = heard {
-                return Some(event);
-            }
-            match self.event_or_answer().await {
-                Either::Left(event) => return Some(event),
-                Either::Right(true) => return None,
-                Either::Right(false) => {}
-            }
+        let (node, nearest) = (&self.node, self.turn.nearest().map(AsRef::as_ref));
+        let role = Role::InQueue(node.name());
+        let doubt = (self.patience).ends(node.directory(), role, nearest.as_slice());
+        match select(pin!(node.event()), pin!(doubt)).await {
+            Either::Left(event) => Some(event),
+            Either::Right(()) => None,
         }
-    }
-
-    /// Waits for the next event, or for the answer to the question whether there is a reason to list
-    /// the queue. In a box, as it is rare.
-    fn event_or_answer(&mut self) -> BoxFuture<'_, Either<Result<GroupEvent, SessionError>, bool>> {
-        Box::pin(async move {
-            let (node, nearest) = (&self.node, self.turn.nearest().map(AsRef::as_ref));
-            let role = Role::Numbered(name::number(node.name()).unwrap_or(0));
-            let ahead = nearest.as_slice();
-            let asks = (self.patience).asks(node.directory(), role, ahead);
-            select(node.event(), asks).await
-        })
     }
 
     /// Watches our own node, unless it is watched.
@@ -219,15 +200,19 @@ impl Waiter {
             Ok(children) => children,
             failed => self.list_again(failed).await?,
         };
-        let listed = self.understood(&children)?;
+        let Some(own) = self.own() else {
+            return Err(self.node.gone());
+        };
+        let shows = |node: &str| children.iter().any(|child| child == node);
+        self.patience.listed(shows);
+        let listed = self.turn.listed(children.iter(), &own);
+        let listed = listed.map_err(|out| self.out(out))?;
         if !listed.suspects.is_empty() {
             let suspects = listed.suspects.iter().map(|name| &**name);
             other_kinds::refuse(self.node.directory(), self.kind, suspects).await?;
         }
-        if let Some(own) = self.own() {
-            self.ahead = listed.ahead;
-            self.watch(listed.missing, &own);
-        }
+        self.ahead = listed.ahead;
+        self.watch(listed.missing, &own);
         if let Some(member) = self.node.member() {
             member.listed(self.kind, self.turn.connection(), &children);
         }
@@ -257,17 +242,6 @@ impl Waiter {
                 reply = self.list().await;
             }
         })
-    }
-
-    /// What a listing means.
-    fn understood(&mut self, children: &Names) -> Result<Listed<Arc<str>>, LockError> {
-        let Some(own) = self.own() else {
-            return Err(self.node.gone());
-        };
-        let shows = |node: &str| children.iter().any(|child| child == node);
-        self.patience.listed(shows);
-        let listed = self.turn.listed(children.iter(), &own);
-        listed.map_err(|out| self.out(out))
     }
 
     /// The number of the present connection, if there is one.
