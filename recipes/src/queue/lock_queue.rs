@@ -115,7 +115,7 @@ impl LockQueue {
         // Only a listing says whether somebody is ahead: members of the crowd may have lost their
         // nodes.
         let waiter = Waiter::enter(&self.client, &self.directory, self.kind, None).await?;
-        if waiter.ahead() > 0 {
+        if waiter.ahead > 0 {
             return Ok(None);
         }
         waiter.turn(&mut None).await.map(Some)
@@ -124,7 +124,7 @@ impl LockQueue {
     async fn enter(&self, attempt: &Attempt) -> Result<Waiter, LockError> {
         let crowd = self.crowd.as_ref();
         let waiter = Waiter::enter(&self.client, &self.directory, self.kind, crowd).await?;
-        if waiter.ahead() > 0 {
+        if waiter.ahead > 0 {
             attempt.contended();
         }
         Ok(waiter)
@@ -165,7 +165,7 @@ impl<G> Ticket<G> {
     /// the next free lease.
     #[must_use]
     pub fn position(&self) -> usize {
-        self.waiter.ahead()
+        self.waiter.ahead
     }
 
     /// The path of our node in the queue.
