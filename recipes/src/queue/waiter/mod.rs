@@ -19,7 +19,7 @@ use lockkeeper_session::{
 use super::{
     other_kinds,
     patience::{Patience, Role},
-    turn::{Next, Out, Turn},
+    turn::{Listed, Next, Out, Turn},
 };
 use crate::{
     backoff::{Backoff, Rounds},
@@ -195,19 +195,15 @@ impl Waiter {
             Ok(children) => children,
             failed => self.list_again(failed).await?,
         };
-        let Some(own) = self.own() else {
-            return Err(self.node.gone());
-        };
-        let shows = |node: &str| children.iter().any(|child| child == node);
-        self.patience.listed(shows);
-        let listed = self.turn.listed(children.iter(), &own);
-        let listed = listed.map_err(|out| self.out(out))?;
+        let listed = self.understood(&children)?;
         if !listed.suspects.is_empty() {
             let suspects = listed.suspects.iter().map(|name| &**name);
             other_kinds::refuse(self.node.directory(), self.kind, suspects).await?;
         }
-        self.ahead = listed.ahead;
-        self.watch(listed.missing, &own);
+        if let Some(own) = self.own() {
+            self.ahead = listed.ahead;
+            self.watch(listed.missing, &own);
+        }
         if let Some(member) = self.node.member() {
             member.listed(self.kind, self.turn.connection(), &children);
         }
@@ -237,6 +233,17 @@ impl Waiter {
                 reply = self.list().await;
             }
         })
+    }
+
+    /// What a listing means.
+    fn understood(&mut self, children: &Names) -> Result<Listed<Arc<str>>, LockError> {
+        let Some(own) = self.own() else {
+            return Err(self.node.gone());
+        };
+        let shows = |node: &str| children.iter().any(|child| child == node);
+        self.patience.listed(shows);
+        let listed = self.turn.listed(children.iter(), &own);
+        listed.map_err(|out| self.out(out))
     }
 
     /// The number of the present connection, if there is one.
