@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lockkeeper_proto::{ErrorCode, path};
 use lockkeeper_session::{Client, Sleep};
 
-use crate::{common::Common, error::Obstacle, node::identity::Directory, order::name};
+use crate::{common::Common, error::Obstacle, node::identity::Directory};
 
 /// What the contenders of a client know that have waited for long in one queue.
 #[derive(Debug, Default)]
@@ -45,9 +45,9 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 
 /// How a contender waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role<'a> {
-    /// With the node of this name in a queue, for the node just ahead.
-    InQueue(&'a str),
+pub(crate) enum Role {
+    /// With this number in a queue, for the node just ahead.
+    Numbered(i32),
     /// For a node, without a number.
     Watching,
     /// For a change of the directory, without a number: whether it may read the nodes is nothing to
@@ -93,40 +93,49 @@ impl Patience {
     /// `ahead` are the names of the nodes that the contender waits for.
     ///
     /// # Cancel safety
-    /// The rest of the pause comes with the next call.
-    pub(crate) async fn ends(
-        &mut self,
-        directory: &Arc<Directory>,
-        role: Role<'_>,
-        ahead: &[&str],
-    ) {
+    /// The future may be dropped, and the method called again.
+    pub(crate) async fn ends(&mut self, directory: &Arc<Directory>, role: Role, ahead: &[&str]) {
         loop {
-            let pause = self.pause.get_or_insert_with(|| {
-                let client = &directory.client;
-                let session_timeout = client.snapshot().session_timeout;
-                Box::new(client.raw().sleep(session_timeout))
-            });
-            pause.await;
-            // In a box, as it is rare. If it is dropped, it is still time to ask.
-            let has_reason = Box::pin(self.has_reason(directory, role, ahead)).await;
-            self.pause = None;
-            if has_reason {
+            self.pause(&directory.client).await;
+            // In a box, as it is rare.
+            if Box::pin(self.asks(directory, role, ahead)).await {
                 return;
             }
         }
     }
 
+    /// Waits until it is time to ask.
+    ///
+    /// # Cancel safety
+    /// The rest of the pause comes with the next call.
+    pub(crate) async fn pause(&mut self, client: &Client) {
+        let pause = self.pause.get_or_insert_with(|| {
+            let session_timeout = client.snapshot().session_timeout;
+            Box::new(client.raw().sleep(session_timeout))
+        });
+        pause.await;
+    }
+
     /// Asks now. Returns whether there is a reason to look at the queue again.
-    async fn has_reason(
+    ///
+    /// # Cancel safety
+    /// The future may be dropped. Then it is still time to ask.
+    pub(crate) async fn asks(
         &mut self,
         directory: &Arc<Directory>,
-        role: Role<'_>,
+        role: Role,
         ahead: &[&str],
     ) -> bool {
+        let has_reason = self.has_reason(directory, role, ahead).await;
+        self.pause = None;
+        has_reason
+    }
+
+    async fn has_reason(&mut self, directory: &Arc<Directory>, role: Role, ahead: &[&str]) -> bool {
         let client = &directory.client;
         let place = self.place.get_or_insert_with(|| {
             let number = match role {
-                Role::InQueue(own) => u64::from(name::number(own).unwrap_or(0).unsigned_abs()),
+                Role::Numbered(number) => u64::from(number.unsigned_abs()),
                 Role::Watching | Role::Counting => client.raw().random_u64(),
             };
             let queue = Common::at(client, LONG_WAITS, &directory.server_path);

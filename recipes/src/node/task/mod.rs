@@ -23,8 +23,9 @@ use crate::{
 };
 
 /// What a node's life waits for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Pending {
+    #[default]
     Nothing,
     Reply(PendingReply),
     Look(Arc<Look>),

@@ -268,10 +268,12 @@ impl NodeTask {
     /// What is left to do, without the owner.
     pub(in crate::node) fn rest(&mut self) -> impl Future<Output = ()> + Send + use<> {
         let settled = NodeLife::new(self.identity.is_fixed());
-        let settled = Self::new(self.identity.clone(), settled);
+        let life = mem::replace(&mut self.life, settled);
         let rest = Self {
-            listing: None,
-            ..mem::replace(self, settled)
+            pending: mem::take(&mut self.pending),
+            trouble: self.trouble.take(),
+            counts_clean_up: self.counts_clean_up,
+            ..Self::new(self.identity.clone(), life)
         };
         rest.clean_up()
     }

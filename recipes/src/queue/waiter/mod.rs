@@ -132,13 +132,32 @@ impl Waiter {
 
     /// Waits for the next event; `None` if there is a reason to list the queue without one.
     async fn event_or_doubt(&mut self) -> Option<Result<GroupEvent, SessionError>> {
-        let (node, nearest) = (&self.node, self.turn.nearest().map(AsRef::as_ref));
-        let role = Role::InQueue(node.name());
-        let doubt = (self.patience).ends(node.directory(), role, nearest.as_slice());
-        match select(pin!(node.event()), pin!(doubt)).await {
-            Either::Left(event) => Some(event),
-            Either::Right(()) => None,
+        loop {
+            let heard = {
+                let pause = pin!(self.patience.pause(self.node.client()));
+                select(pin!(self.node.event()), pause).await
+            };
+            if let Either::Left(event) = heard {
+                return Some(event);
+            }
+            match self.event_or_answer().await {
+                Either::Left(event) => return Some(event),
+                Either::Right(true) => return None,
+                Either::Right(false) => {}
+            }
         }
+    }
+
+    /// Waits for the next event, or for the answer to the question whether there is a reason to list
+    /// the queue. In a box, as it is rare.
+    fn event_or_answer(&mut self) -> BoxFuture<'_, Either<Result<GroupEvent, SessionError>, bool>> {
+        Box::pin(async move {
+            let (node, nearest) = (&self.node, self.turn.nearest().map(AsRef::as_ref));
+            let role = Role::Numbered(name::number(node.name()).unwrap_or(0));
+            let ahead = nearest.as_slice();
+            let asks = (self.patience).asks(node.directory(), role, ahead);
+            select(node.event(), asks).await
+        })
     }
 
     /// Watches our own node, unless it is watched.
