@@ -20,7 +20,7 @@ use lockkeeper_proto::{
     records::{CreateRequest, DeleteRequest, GetDataResponse, SetDataRequest},
 };
 use lockkeeper_session::{
-    Client, Clock, Effect, Error as SessionError, ErrorKind, Raw, machine::Encoded, sync::BoxFuture,
+    Client, Clock, Effect, Error as SessionError, ErrorKind, machine::Encoded, sync::BoxFuture,
 };
 
 use super::life::{Failure, Node, Seen};
@@ -109,13 +109,6 @@ impl Directory {
         }
     }
 
-    /// The way to requests that go out only within this session, if there is one. In a later session
-    /// its node is gone already, and a fixed name may belong to another contender by then.
-    pub(crate) fn within(&self, session: Option<SessionId>) -> Raw<'_> {
-        let raw = self.client.raw();
-        session.map_or(raw, |session| raw.within(session))
-    }
-
     /// The server's path of a node here, in pieces.
     pub(crate) fn in_pieces<'a>(&'a self, name: &'a str) -> [&'a str; 3] {
         let directory = &self.server_path;
@@ -157,7 +150,9 @@ impl Directory {
     ) -> BoxFuture<'a, Result<(), SessionError>> {
         let check = Encoded::check(path::join(&self.server_path, name));
         Box::pin(async move {
-            let checked = self.within(within).submit_one(check).await;
+            let raw = self.client.raw();
+            let raw = within.map_or(raw, |session| raw.within(session));
+            let checked = raw.submit_one(check).await;
             checked.await.map(drop)
         })
     }

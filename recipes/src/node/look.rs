@@ -79,9 +79,10 @@ impl Look {
     fn begin(self: &Arc<Self>, identity: &NodeIdentity, within: Option<SessionId>) {
         let barrier = identity.barrier_request();
         let list = identity.directory.list_request();
-        let (maker, directory) = (Maker(self.clone()), identity.directory.clone());
+        let (maker, client) = (Maker(self.clone()), identity.client().clone());
         identity.client().raw().run_in_background(async move {
-            let raw = directory.within(within);
+            let raw = client.raw();
+            let raw = within.map_or(raw, |session_id| raw.within(session_id));
             let [barrier, list] = raw.submit_with_backpressure([barrier, list]).await;
             let names = async {
                 match barrier.await {

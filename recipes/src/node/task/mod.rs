@@ -8,8 +8,8 @@ pub(super) mod owner;
 
 use std::{mem, sync::Arc};
 
-use lockkeeper_proto::{Response, path};
-use lockkeeper_session::{Error as SessionError, ErrorKind, PendingReply, sync::BoxFuture};
+use lockkeeper_proto::{Response, SessionId, path};
+use lockkeeper_session::{Error as SessionError, ErrorKind, PendingReply, Raw, sync::BoxFuture};
 
 use super::{
     identity::{Directory, NodeIdentity, Tag, created_node},
@@ -172,7 +172,7 @@ impl NodeTask {
                 return self.life.sent();
             }
         };
-        let raw = identity.directory.within(within);
+        let raw = bound_to(identity, within);
         let (reply, listing) = if let Some(list) = list {
             // In one write: the listing shows the new node.
             let [reply, list] = raw.submit_with_backpressure([request, list]).await;
@@ -298,6 +298,14 @@ impl NodeTask {
         let path = node.map(|node| path::join(directory, &node.name));
         error.on(path.as_deref().unwrap_or(directory)).into()
     }
+}
+
+/// Some requests go out only within the session of their node: deletes, and looks for a known node.
+/// In a later session the node is gone already, and a fixed name may belong to another contender by
+/// then.
+fn bound_to(identity: &NodeIdentity, session: Option<SessionId>) -> Raw<'_> {
+    let raw = identity.client().raw();
+    session.map_or(raw, |session| raw.within(session))
 }
 
 #[cfg(test)]

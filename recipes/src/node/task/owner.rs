@@ -8,7 +8,7 @@ use bytes::Bytes;
 use lockkeeper_proto::{ErrorCode, Response, SessionId, Stat, Version, path};
 use lockkeeper_session::{Client, PendingReply};
 
-use super::{NodeTask, Pending};
+use super::{NodeTask, Pending, bound_to};
 use crate::{
     backoff::Backoff,
     error::{LockError, Loss},
@@ -108,7 +108,7 @@ impl NodeTask {
     /// Reads the data and the metadata of the node.
     pub(crate) async fn read(&self) -> Result<(Option<Bytes>, Stat), LockError> {
         let node = self.own()?;
-        let raw = self.directory().within(Some(node.tag.session_id));
+        let raw = bound_to(&self.identity, Some(node.tag.session_id));
         let request = self.identity.check_request(&node.name);
         let read = raw.submit_one(request).await;
         match read.await {
@@ -128,7 +128,7 @@ impl NodeTask {
         is_held: impl Fn() -> bool + Sync,
     ) -> Result<(), LockError> {
         let node = self.own()?;
-        let raw = self.directory().within(Some(node.tag.session_id));
+        let raw = bound_to(&self.identity, Some(node.tag.session_id));
         let (mut backoff, mut conflicts) = (Backoff::default(), 0);
         loop {
             let version = if self.identity.is_fixed() {
@@ -258,7 +258,7 @@ impl NodeTask {
             return;
         }
         if let Next::Send(Ask::Delete(node)) = self.life.next() {
-            let raw = self.directory().within(Some(node.tag.session_id));
+            let raw = bound_to(&self.identity, Some(node.tag.session_id));
             let [reply] = raw.submit([self.identity.directory.delete_request(&node.name)]);
             self.pending = Pending::Reply(reply);
             self.life.sent();
