@@ -177,7 +177,7 @@ lock_metrics! {
 #[derive(Clone, Debug)]
 pub struct LockMeter {
     name: Arc<str>,
-    counters: Arc<Counters>,
+    pub(crate) counters: Arc<Counters>,
 }
 
 impl LockMeter {
@@ -200,10 +200,6 @@ impl LockMeter {
     #[must_use]
     pub fn metrics(&self) -> LockMetrics {
         self.counters.snapshot()
-    }
-
-    pub(crate) fn counters(&self) -> Arc<Counters> {
-        self.counters.clone()
     }
 }
 

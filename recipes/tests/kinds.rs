@@ -44,10 +44,10 @@ async fn a_downgrade_whose_reply_is_lost_happens_once() {
         let writer = lock.write().await.unwrap();
         let when = When::op(OpCode::MULTI);
         if lose {
-            server.faults().lose_reply(when)
+            server.faults().lose_reply(when);
         } else {
-            server.faults().cut_before(when)
-        };
+            server.faults().cut_before(when);
+        }
         let reader = soon(writer.downgrade()).await.unwrap();
         assert_eq!(below(&server, "/rw"), 1);
         reader.release().await.unwrap();

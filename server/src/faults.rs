@@ -5,7 +5,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use crate::{
-    engine::{Effect, RuleId, When},
+    engine::{Effect, When},
     net::Port,
     shared::Shared,
 };
@@ -73,24 +73,24 @@ impl Faults {
     /// The client cannot know whether the request was applied.
     ///
     /// Earlier replies still arrive. Requests that the client sent after it are not executed.
-    pub fn lose_reply(&self, when: When) -> RuleId {
-        self.rule(when, Effect::LoseReply)
+    pub fn lose_reply(&self, when: When) {
+        self.rule(when, Effect::LoseReply);
     }
 
     /// The server will close the connection of a matching request, and not execute the request.
-    pub fn cut_before(&self, when: When) -> RuleId {
-        self.rule(when, Effect::CutBefore)
+    pub fn cut_before(&self, when: When) {
+        self.rule(when, Effect::CutBefore);
     }
 
     /// The server will execute a matching request at once and send its reply later by `delay`.
     /// Other connections are not delayed.
-    pub fn delay_reply(&self, when: When, delay: Duration) -> RuleId {
-        self.rule(when, Effect::Delay(delay))
+    pub fn delay_reply(&self, when: When, delay: Duration) {
+        self.rule(when, Effect::Delay(delay));
     }
 
     /// The server will answer a matching request with an error, and not execute the request.
-    pub fn refuse(&self, when: When, error: ErrorCode) -> RuleId {
-        self.rule(when, Effect::Refuse(error))
+    pub fn refuse(&self, when: When, error: ErrorCode) {
+        self.rule(when, Effect::Refuse(error));
     }
 
     /// The server will lose the next event about this path or one below it: nobody is told.
@@ -99,14 +99,8 @@ impl Faults {
         self.shared.with(|engine, _| engine.lose_event(within));
     }
 
-    /// Removes a rule: the fault of [`lose_reply`](Self::lose_reply),
-    /// [`cut_before`](Self::cut_before), [`delay_reply`](Self::delay_reply) or
-    /// [`refuse`](Self::refuse). Returns whether the rule was still waiting for its request.
-    pub fn take_back(&self, rule: RuleId) -> bool {
-        self.shared.with(|engine, _| engine.rules().remove(rule))
-    }
-
-    /// How many rules (see [`take_back`](Self::take_back)) still wait for their request.
+    /// How many faults of [`lose_reply`](Self::lose_reply), [`cut_before`](Self::cut_before),
+    /// [`delay_reply`](Self::delay_reply) and [`refuse`](Self::refuse) still wait for their request.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.shared.with(|engine, _| engine.rules().pending())
@@ -206,9 +200,9 @@ impl Faults {
         opened.into_iter().collect()
     }
 
-    fn rule(&self, when: When, effect: Effect) -> RuleId {
+    fn rule(&self, when: When, effect: Effect) {
         self.shared
-            .with(|engine, _| engine.rules().add(when, effect))
+            .with(|engine, _| engine.rules().add(when, effect));
     }
 
     fn set_stalled(&self, session: Option<SessionId>, is_stalled: bool) {

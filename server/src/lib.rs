@@ -83,7 +83,7 @@ mod shared;
 
 pub use builder::Builder;
 pub use cluster::Cluster;
-pub use engine::{Counters, Report, RuleId, ServerId, SessionReport, When};
+pub use engine::{Counters, Report, ServerId, SessionReport, When};
 pub use faults::Faults;
 pub use lockkeeper_proto as proto;
 pub use server::Server;

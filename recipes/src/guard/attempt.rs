@@ -42,7 +42,7 @@ impl Attempt {
     }
 
     /// The lock is granted, with this fencing token.
-    fn granted(mut self, token: FencingToken) -> Hold {
+    pub(super) fn granted(mut self, token: FencingToken) -> Hold {
         self.is_settled = true;
         let since = self.directory.clock.running();
         let waited = since.saturating_duration_since(self.since);
@@ -57,7 +57,7 @@ impl Attempt {
 
     /// The guard of a node whose turn has come.
     pub(crate) fn guard(self, node: BoxedNode) -> Result<Guard, LockError> {
-        Guard::new(node, |token| self.granted(token))
+        Guard::new(node, self)
     }
 
     /// The result of this attempt. Without a node it was a try, and another contender has the lock.
@@ -65,16 +65,14 @@ impl Attempt {
         self,
         node: Result<Option<BoxedNode>, LockError>,
     ) -> Result<Option<Guard>, LockError> {
-        let directory = self.directory.clone();
-        let guard = match node {
+        match node {
             Ok(Some(node)) => self.guard(node).map(Some),
             Ok(None) => {
                 self.refused();
                 Ok(None)
             }
-            Err(error) => Err(error),
-        };
-        guard.map_err(|error| error.at(&directory.path))
+            Err(error) => Err(error.at(&self.directory.path)),
+        }
     }
 
     pub(crate) fn refused(mut self) {

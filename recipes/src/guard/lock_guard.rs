@@ -24,13 +24,14 @@ use lockkeeper_session::{
 };
 
 use super::{
+    attempt::Attempt,
     lost::{LockState, lost},
     token::FencingToken,
 };
 use crate::{
     error::{LockError, Loss},
     node::{
-        identity::Directory,
+        identity::{Directory, Tag},
         lock_node::{BoxedNode, HeldNode, LockNode},
     },
     order::{name, rank},
@@ -187,26 +188,21 @@ impl Hold {
 /// to the resource that the lock protects, or write through [`transaction`](Self::transaction).
 #[must_use = "dropping the guard releases the lock, also by `let _ =`: keep it, as in `let _guard =`"]
 pub struct Guard {
-    hold: Arc<Hold>,
+    pub(super) hold: Arc<Hold>,
     node: HeldNode,
-    session_id: SessionId,
+    pub(super) session_id: SessionId,
 }
 
 impl Guard {
     /// The guard of a contender that was granted the lock.
-    pub(super) fn new(
-        mut node: BoxedNode,
-        granted: impl FnOnce(FencingToken) -> Hold,
-    ) -> Result<Self, LockError> {
+    pub(super) fn new(mut node: BoxedNode, attempt: Attempt) -> Result<Self, LockError> {
         node.keep_lease();
-        let Some(tag) = node.node().map(|node| node.tag) else {
-            return Err(LockError::lost(Loss::Deleted));
-        };
-        let token = FencingToken::of(tag.czxid);
+        let own = node.own().map(|own| own.tag);
+        let Tag { czxid, session_id } = own.map_err(|error| error.at(&node.directory().path))?;
         let guard = Self {
-            session_id: tag.session_id,
-            hold: Arc::new(granted(token)),
+            hold: Arc::new(attempt.granted(FencingToken::of(czxid))),
             node,
+            session_id,
         };
         let headroom = guard.headroom();
         if headroom < SCARCE {
@@ -318,7 +314,7 @@ impl Guard {
     /// The result of a request about the lock node.
     pub(super) fn of_own_node<T>(&self, result: Result<T, LockError>) -> Result<T, LockError> {
         result.map_err(|error| {
-            let loss = self.failed(&error);
+            let loss = error.loss().map(|loss| self.hold.lost(loss));
             self.named(loss.map_or(error, LockError::lost))
         })
     }
@@ -519,18 +515,8 @@ impl Guard {
         (*self.node).borrow()
     }
 
-    fn node_mut(&mut self) -> &mut LockNode {
+    pub(super) fn node_mut(&mut self) -> &mut LockNode {
         (*self.node).borrow_mut()
-    }
-
-    /// The session that holds the lock.
-    pub(crate) fn session_id(&self) -> SessionId {
-        self.session_id
-    }
-
-    /// A transaction has deleted the lock node: there is nothing left to release.
-    pub(crate) fn released(&mut self) {
-        self.node_mut().forget();
     }
 
     /// How the lock was lost, if it was.
@@ -544,21 +530,6 @@ impl Guard {
             self.hold.lost(Loss::Deleted);
         }
         self.hold.loss()
-    }
-
-    /// Notes that an operation under the lock has failed, perhaps because the lock is lost. Returns
-    /// how it was lost.
-    pub(super) fn failed(&self, error: &LockError) -> Option<Loss> {
-        error.loss().map(|loss| self.hold.lost(loss))
-    }
-
-    pub(super) fn hold(&self) -> &Hold {
-        &self.hold
-    }
-
-    /// The reply to a transaction that releases the lock was lost.
-    pub(super) fn may_be_released(&mut self) {
-        self.node_mut().may_be_deleted();
     }
 }
 

@@ -24,8 +24,7 @@ use crate::{
 pub struct GuardedTransaction<'a> {
     /// `None` when no transaction can check all the locks: see [`LockError::SeveralSessions`].
     inner: Option<Transaction>,
-    /// How many operations come before the user's: one for each lock node.
-    checks: usize,
+    /// The operations begin with one check for each of them.
     guards: &'a [Guard],
 }
 
@@ -33,17 +32,13 @@ impl<'a> GuardedTransaction<'a> {
     /// A transaction that begins with a check of each lock node. It is sent only in the session
     /// that holds the locks.
     pub(crate) fn under(guards: &'a [Guard]) -> Self {
-        let start = |first: &Guard| first.client().transaction().within(first.session_id());
+        let start = |first: &Guard| first.client().transaction().within(first.session_id);
         let inner = holder(guards).map(|first| {
             let check =
                 |inner: Transaction, guard: &Guard| inner.check(&guard.path(), Version::ANY);
             guards.iter().fold(start(first), check)
         });
-        Self {
-            inner,
-            checks: guards.len(),
-            guards,
-        }
+        Self { inner, guards }
     }
 
     /// Requires that the node exists and that its data have this version.
@@ -101,44 +96,35 @@ impl<'a> GuardedTransaction<'a> {
         self,
         may_send: impl Fn(&Hold) -> bool + Sync,
     ) -> Result<Vec<OpResult>, LockError> {
-        let Some(inner) = self.inner else {
+        let (Some(inner), Some(first)) = (self.inner, self.guards.first()) else {
             return Err(LockError::SeveralSessions);
         };
-        let ended = |guard: &Guard| Err(guard.lost_by(guard.hold().why()));
+        let ended = |guard: &Guard| Err(guard.lost_by(guard.hold.why()));
         // After a loss, a node with the same fixed name may belong to another contender.
         if let Some(guard) = self.guards.iter().find(|it| it.known_loss().is_some()) {
             return ended(guard);
         }
-        let refuses = |guard: &&Guard| !may_send(guard.hold());
+        let refuses = |guard: &&Guard| !may_send(&guard.hold);
+        let checks = self.guards.len();
         // The limit of a hold may begin its delete meanwhile: nothing is queued behind that.
         let committed = inner.commit_if(|| !self.guards.iter().any(|it| refuses(&it)));
         match committed.await {
-            Ok(Some(mut results)) => Ok(results.split_off(self.checks.min(results.len()))),
-            Ok(None) => match self.guards.iter().find(refuses) {
-                Some(guard) => ended(guard),
-                None => Ok(Vec::new()),
-            },
+            Ok(Some(mut results)) => Ok(results.split_off(checks.min(results.len()))),
+            Ok(None) => ended(self.guards.iter().find(refuses).unwrap_or(first)),
             Err(error) => match *error.kind() {
-                ErrorKind::TransactionRefused { index, code }
-                    if index < self.checks && code == ErrorCode::NO_NODE =>
-                {
+                ErrorKind::TransactionRefused { index, code } => match self.guards.get(index) {
                     // The limit of the hold may have deleted the node. Then the loss is `Overdue`.
-                    let deleted = LockError::lost(Loss::Deleted);
-                    match self.guards.get(index) {
-                        Some(guard) => guard.of_own_node(Err(deleted)),
-                        None => Err(deleted),
+                    Some(guard) if code == ErrorCode::NO_NODE => {
+                        guard.of_own_node(Err(LockError::lost(Loss::Deleted)))
                     }
-                }
-                ErrorKind::TransactionRefused { index, code } => {
-                    let index = index.saturating_sub(self.checks);
-                    let kind = ErrorKind::TransactionRefused { index, code };
-                    Err(SessionError::new(kind, error.peer().clone(), error.effect()).into())
-                }
+                    _ => {
+                        let index = index.saturating_sub(checks);
+                        let kind = ErrorKind::TransactionRefused { index, code };
+                        Err(SessionError::new(kind, error.peer().clone(), error.effect()).into())
+                    }
+                },
                 // The locks belong to one session, which is lost with the first of them.
-                _ => Err(match self.guards.first() {
-                    Some(first) => first.named(error.into()),
-                    None => error.into(),
-                }),
+                _ => Err(first.named(error.into())),
             },
         }
     }
@@ -222,7 +208,7 @@ impl Guard {
     /// ```
     pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<(), LockError> {
         self.refuse_if_lost()?;
-        let is_held = || self.hold().is_held();
+        let is_held = || self.hold.is_held();
         let set = self.node().set_data(data.into(), is_held).await;
         self.of_own_node(set)
     }
@@ -249,12 +235,17 @@ pub(crate) async fn release_with(
     match transaction.send(|_| true).await {
         Ok(mut results) => {
             results.truncate(results.len().saturating_sub(guards.len()));
-            guards.iter_mut().for_each(Guard::released);
+            // The transaction has deleted the nodes.
+            for guard in guards {
+                guard.node_mut().forget();
+            }
             Ok(results)
         }
         Err(error) => {
             if matches!(&error, LockError::Session(error) if error.effect() == Effect::Unknown) {
-                guards.iter_mut().for_each(Guard::may_be_released);
+                for guard in guards {
+                    guard.node_mut().may_be_deleted();
+                }
             }
             Err(error)
         }

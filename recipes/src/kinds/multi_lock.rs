@@ -10,7 +10,7 @@ use std::{
 };
 
 use lockkeeper_session::{
-    Client, OpResult,
+    OpResult,
     sync::{
         BoxFuture,
         select::{Either, select},
@@ -25,6 +25,7 @@ use crate::{
         Guard, LockState,
         transaction::{GuardedTransaction, release_with},
     },
+    node::identity::Directory,
     queue::lock_queue::LockQueue,
 };
 
@@ -57,21 +58,17 @@ impl Member {
         Self(Lock::Queue(lock.writers.clone()))
     }
 
-    fn client_and_path(&self) -> (&Client, &str) {
+    fn directory(&self) -> &Directory {
         match &self.0 {
-            Lock::Queue(queue) => (&queue.client, &queue.directory.path),
-            Lock::Plain(lock) => (&lock.client, lock.path()),
-            Lock::Semaphore(lock) => (lock.client(), lock.path()),
+            Lock::Queue(queue) => &queue.directory,
+            Lock::Plain(lock) => &lock.directory,
+            Lock::Semaphore(lock) => &lock.leases,
         }
-    }
-
-    fn path(&self) -> &str {
-        self.client_and_path().1
     }
 
     /// The path on the servers, chroot included.
     fn server_path(&self) -> String {
-        let (client, path) = self.client_and_path();
+        let Directory { client, path, .. } = self.directory();
         client.raw().server_path(path)
     }
 
@@ -134,7 +131,7 @@ impl MultiLock {
             if let [one, other] = pair
                 && one.server_path() == other.server_path()
             {
-                let path = one.path().to_owned();
+                let path = one.directory().path.to_string();
                 return Err(LockError::SelfDeadlock { path });
             }
         }
@@ -168,10 +165,10 @@ impl MultiLock {
         let Some(first) = self.members.first() else {
             return self.lock().await;
         };
-        let (client, mut held) = (first.client_and_path().0, 0);
+        let (client, mut held) = (&first.directory().client, 0);
         let all = timeout(client, "", wait, Box::pin(self.all(&mut held))).await;
         let waiting_for = self.members.get(held).unwrap_or(first);
-        all.map_err(|error| error.at(waiting_for.path()))
+        all.map_err(|error| error.at(&waiting_for.directory().path))
     }
 
     /// Takes all the locks if each of them is free; otherwise returns `None`.
@@ -192,7 +189,7 @@ impl MultiLock {
             match (self.acquired(count, true).await, self.members.first()) {
                 (Ok(Some(held)), _) => return Ok(held),
                 (Err(error), Some(first)) => {
-                    rounds.again(first.client_and_path().0, error).await?;
+                    rounds.again(&first.directory().client, error).await?;
                 }
                 // Who waits is not refused.
                 (refused, _) => drop(refused?),

@@ -105,13 +105,8 @@ impl ReentrantMutex {
         owner: &str,
         wait: Duration,
     ) -> Result<ReentrantGuard, LockError> {
-        timeout(
-            &self.mutex.queue.client,
-            self.path(),
-            wait,
-            Box::pin(self.lock(owner)),
-        )
-        .await
+        let (client, lock) = (&self.mutex.queue.client, Box::pin(self.lock(owner)));
+        timeout(client, self.path(), wait, lock).await
     }
 
     /// Takes the lock if the owner holds it, or if no contender holds it or waits for it; otherwise

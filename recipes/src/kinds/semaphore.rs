@@ -203,10 +203,8 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        Ok(self
-            .try_acquire_many(1)
-            .await?
-            .and_then(|mut leases| leases.pop()))
+        let leases = self.try_acquire_many(1).await?;
+        Ok(leases.and_then(|mut leases| leases.pop()))
     }
 
     /// Takes several leases if all of them are free and no contender waits; otherwise returns

@@ -83,7 +83,7 @@ impl Directory {
 
     /// From now on, this meter counts.
     pub(crate) fn set_meter(&mut self, meter: &LockMeter) {
-        let counters = meter.counters();
+        let counters = meter.counters.clone();
         self.counters = Some(counters.clone());
         self.client = self.client.raw().observed(move |op| {
             counters.requests.add();

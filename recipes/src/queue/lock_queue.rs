@@ -85,38 +85,16 @@ impl LockQueue {
     /// Waits for the lock, over outages too, and notes how many contenders are ahead.
     async fn granted(&self, ahead: &mut Option<usize>) -> Result<Guard, LockError> {
         let attempt = Attempt::new(&self.directory);
-        // The outcome does not outlive this statement: a future of a waiter is to be small.
-        let again = match self.turn(&attempt, ahead).await {
-            Ok(node) => return self.guard(node, attempt),
-            Err(error) => self.granted_after(error, attempt, ahead),
-        };
-        again.await
-    }
-
-    /// The same, after an attempt that has failed. In a box, as it is rare.
-    fn granted_after<'a>(
-        &'a self,
-        mut error: LockError,
-        attempt: Attempt,
-        ahead: &'a mut Option<usize>,
-    ) -> BoxFuture<'a, Result<Guard, LockError>> {
-        Box::pin(async move {
-            let mut rounds = Rounds::default();
-            loop {
-                let again = rounds.again(&self.client, error).await;
-                again.map_err(|error| error.at(&self.directory.path))?;
-                match self.turn(&attempt, ahead).await {
-                    Ok(node) => return self.guard(node, attempt),
-                    Err(next) => error = next,
-                }
-            }
-        })
-    }
-
-    fn guard(&self, node: BoxedNode, attempt: Attempt) -> Result<Guard, LockError> {
-        attempt
-            .guard(node)
-            .map_err(|error| error.at(&self.directory.path))
+        let mut rounds = Rounds::default();
+        loop {
+            // The outcome does not outlive this statement: a future of a waiter is to be small.
+            let again = match self.turn(&attempt, ahead).await {
+                Ok(node) => return attempt.guard(node),
+                Err(error) => rounds.again(&self.client, error),
+            };
+            let again = again.await;
+            again.map_err(|error| error.at(&self.directory.path))?;
+        }
     }
 
     /// Waits for the turn of an attempt, and returns its node.
@@ -137,7 +115,7 @@ impl LockQueue {
         // Only a listing says whether somebody is ahead: members of the crowd may have lost their
         // nodes.
         let waiter = Waiter::enter(&self.client, &self.directory, self.kind, None).await?;
-        if waiter.ahead() > 0 {
+        if waiter.ahead > 0 {
             return Ok(None);
         }
         waiter.turn(&mut None).await.map(Some)
@@ -146,7 +124,7 @@ impl LockQueue {
     async fn enter(&self, attempt: &Attempt) -> Result<Waiter, LockError> {
         let crowd = self.crowd.as_ref();
         let waiter = Waiter::enter(&self.client, &self.directory, self.kind, crowd).await?;
-        if waiter.ahead() > 0 {
+        if waiter.ahead > 0 {
             attempt.contended();
         }
         Ok(waiter)
@@ -187,7 +165,7 @@ impl<G> Ticket<G> {
     /// the next free lease.
     #[must_use]
     pub fn position(&self) -> usize {
-        self.waiter.ahead()
+        self.waiter.ahead
     }
 
     /// The path of our node in the queue.

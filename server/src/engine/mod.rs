@@ -370,7 +370,7 @@ impl Engine {
         }
         self.connections.end_handshake(id);
         for view in self.state.views_mut() {
-            view.watches.forget(id);
+            view.watches.hand_over(id, None);
         }
     }
 }

@@ -151,11 +151,9 @@ impl Rules {
         id
     }
 
-    /// Removes a rule. Returns whether it was still waiting for its request.
-    pub fn remove(&mut self, id: RuleId) -> bool {
-        let before = self.waiting.len();
+    /// Removes a rule, if it still waits for its request.
+    pub fn remove(&mut self, id: RuleId) {
         self.waiting.retain(|rule| rule.id != id);
-        self.waiting.len() < before
     }
 
     /// How many rules wait for their request.

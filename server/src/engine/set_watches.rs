@@ -14,7 +14,7 @@
 
 use lockkeeper_proto::{EventType, Request, Zxid};
 
-use super::{basics::ConnId, view::View, watches::Modes};
+use super::{basics::ConnId, tree::Node, view::View, watches::Modes};
 
 /// The last transaction that the client has seen, and the lists of such a request: data, exist,
 /// child, persistent, recursive; `None` for any other request.
@@ -50,35 +50,26 @@ pub(super) fn apply<'a>(
     };
     let View { tree, watches, .. } = view;
     let mut missed = Vec::new();
-    for path in data {
-        match tree.get(path) {
-            None => missed.push((EventType::NODE_DELETED, &**path)),
-            Some(node) if node.meta.mzxid > since => {
-                missed.push((EventType::NODE_DATA_CHANGED, path));
+    let mut set = |paths: &'a [String], modes, missed_by: &dyn Fn(Option<&Node>) -> Option<_>| {
+        for path in paths {
+            match missed_by(tree.get(path)) {
+                Some(event) => missed.push((event, &**path)),
+                None => watches.add(connection, path, modes),
             }
-            Some(_) => watches.add(connection, path, Modes::DATA),
         }
-    }
-    for path in exist {
-        match tree.get(path) {
-            None => watches.add(connection, path, Modes::DATA),
-            Some(_) => missed.push((EventType::NODE_CREATED, path)),
-        }
-    }
-    for path in child {
-        match tree.get(path) {
-            None => missed.push((EventType::NODE_DELETED, path)),
-            Some(node) if node.meta.pzxid > since => {
-                missed.push((EventType::NODE_CHILDREN_CHANGED, path));
-            }
-            Some(_) => watches.add(connection, path, Modes::CHILD),
-        }
-    }
-    for path in persistent {
-        watches.add(connection, path, Modes::PERSISTENT);
-    }
-    for path in recursive {
-        watches.add(connection, path, Modes::RECURSIVE);
-    }
+    };
+    set(data, Modes::DATA, &|node| match node {
+        None => Some(EventType::NODE_DELETED),
+        Some(node) => (node.meta.mzxid > since).then_some(EventType::NODE_DATA_CHANGED),
+    });
+    set(exist, Modes::DATA, &|node| {
+        node.map(|_| EventType::NODE_CREATED)
+    });
+    set(child, Modes::CHILD, &|node| match node {
+        None => Some(EventType::NODE_DELETED),
+        Some(node) => (node.meta.pzxid > since).then_some(EventType::NODE_CHILDREN_CHANGED),
+    });
+    set(persistent, Modes::PERSISTENT, &|_| None);
+    set(recursive, Modes::RECURSIVE, &|_| None);
     missed
 }

@@ -136,12 +136,7 @@ impl Watches {
         before.has(modes)
     }
 
-    /// Removes all watches of a connection.
-    pub(crate) fn forget(&mut self, connection: ConnId) {
-        self.hand_over(connection, None);
-    }
-
-    /// Removes all watches of a connection, and adds them to others.
+    /// Removes all watches of a connection, and adds them to others, if there are some.
     pub(crate) fn hand_over(&mut self, connection: ConnId, mut to: Option<&mut Self>) {
         for path in self.paths_of.get(&connection).cloned().unwrap_or_default() {
             let modes = self.modes(connection, &path);

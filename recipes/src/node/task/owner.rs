@@ -29,7 +29,7 @@ impl NodeTask {
     }
 
     /// The same, for who needs it.
-    pub(in crate::node) fn own(&self) -> Result<&OwnNode, LockError> {
+    pub(crate) fn own(&self) -> Result<&OwnNode, LockError> {
         self.node().ok_or(LockError::lost(Loss::Deleted))
     }
 

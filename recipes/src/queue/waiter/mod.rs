@@ -41,7 +41,7 @@ pub(crate) struct Waiter {
     turn: Turn<Arc<str>>,
     kind: Kind,
     /// How many contenders were ahead in the last listing; 0 when the lock is granted.
-    ahead: usize,
+    pub(crate) ahead: usize,
     /// When the watch on the node just ahead last fired.
     nearest_fired: Option<Instant>,
     /// The lowest and the highest number of the nodes just ahead that have left.
@@ -98,11 +98,6 @@ impl Waiter {
             self.node.keep_lease();
         }
         self.node.watch(missing, |name| turn.watches(name, own));
-    }
-
-    /// How many contenders were ahead in the last listing.
-    pub(crate) fn ahead(&self) -> usize {
-        self.ahead
     }
 
     /// Waits for its turn, and notes how many contenders are ahead whenever it knows.
