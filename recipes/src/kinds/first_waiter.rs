@@ -125,7 +125,9 @@ impl Semaphore {
         let children = children.iter().map(String::as_str);
         other_kinds::refuse(&self.leases, Kind::Semaphore, children).await?;
         let is_own = |lease: &str| own.iter().any(|node| node.name() == lease);
-        self.limit.agree(&self.leases, is_own).await?;
+        let agreed = self.limit.agree(&self.leases, is_own);
+        let written = agreed.await?;
+        let directory = written.map_or(directory, |written| written.0);
         self.looked_at.store(directory, Ordering::Relaxed);
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! Not here: counting the leases (`lease_turn`).
 
 use bytes::Bytes;
-use lockkeeper_proto::{CreateMode, ErrorCode, Version};
+use lockkeeper_proto::{CreateMode, ErrorCode, Version, Zxid};
 use lockkeeper_session::{Client, Error as SessionError, Watcher};
 
 use crate::{backoff::Backoff, error::LockError, node::identity::Directory, order::name::Kind};
@@ -46,20 +46,22 @@ impl Limit {
     }
 
     /// Refuses a fixed limit if others hold leases with another one. Who makes the directory of the
-    /// leases writes the limit into its data, and so does who finds no lease of others there. Data that are not ours say nothing, and stay.
+    /// leases writes the limit into its data, and so does who finds no lease of others there: the result
+    /// is that transaction. Data that are not ours say nothing, and stay.
     pub(super) async fn agree(
         &self,
         leases: &Directory,
         is_own: impl Fn(&str) -> bool,
-    ) -> Result<(), LockError> {
+    ) -> Result<Option<Zxid>, LockError> {
         let Self::Fixed(limit) = *self else {
-            return Ok(());
+            return Ok(None);
         };
         let mut backoff = Backoff::default();
         loop {
             let error = match self.theirs(leases, &is_own).await {
-                Ok(None) => return Ok(()),
-                Ok(Some(theirs)) => {
+                Ok(Theirs::Same) => return Ok(None),
+                Ok(Theirs::Written(zxid)) => return Ok(Some(zxid)),
+                Ok(Theirs::Other(theirs)) => {
                     return Err(LockError::OtherLimit {
                         path: leases.path.to_string(),
                         limit,
@@ -76,34 +78,33 @@ impl Limit {
                 }
                 _ if error.is_transient() => backoff.after(&leases.client, &error).await,
                 // The directory is gone, or this client may not read or write its data.
-                Some(_) => return Ok(()),
+                Some(_) => return Ok(None),
                 None => return Err(error.into()),
             }
         }
     }
 
-    /// The limit of others who hold leases, if it is another one. If nobody else holds any, writes
-    /// ours.
+    /// The limit of others who hold leases.
     async fn theirs(
         &self,
         leases: &Directory,
         is_own: impl Fn(&str) -> bool,
-    ) -> Result<Option<usize>, SessionError> {
+    ) -> Result<Theirs, SessionError> {
         let (client, path, ours) = (&leases.client, &*leases.parent, self.text());
         let node = client.get_data(path).await?;
         let data = node.data.unwrap_or_default();
         let theirs = data.strip_prefix(PREFIX).map(String::from_utf8_lossy);
         let theirs = theirs.and_then(|text| text.parse().ok());
         if data == ours || theirs.is_none() && !data.is_empty() {
-            return Ok(None);
+            return Ok(Theirs::Same);
         }
         let names = client.get_children(path).await?;
         let is_other = |name: &String| Kind::Semaphore.contender(name).is_some() && !is_own(name);
         if names.iter().any(is_other) {
-            return Ok(theirs);
+            return Ok(theirs.map_or(Theirs::Same, Theirs::Other));
         }
-        client.set_data(path, ours, node.stat.version).await?;
-        Ok(None)
+        let set = client.set_data(path, ours, node.stat.version).await?;
+        Ok(Theirs::Written(set.mzxid))
     }
 
     /// The limit now, and a watcher of its next change. A fixed limit has no watcher.
@@ -131,6 +132,15 @@ impl Limit {
             }
         }
     }
+}
+
+/// What the data of the leases' directory say.
+enum Theirs {
+    /// Our limit, or nothing.
+    Same,
+    Other(usize),
+    /// Our limit since this transaction, as nobody else holds a lease.
+    Written(Zxid),
 }
 
 /// Sets the shared limit in this node. Makes the node, and those above it, if it is missing.
