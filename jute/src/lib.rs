@@ -83,7 +83,7 @@ pub use names::Names;
 pub use reader::Reader;
 #[cfg(feature = "trace")]
 pub use trace::{Traced, TracedValue};
-pub use writer::{Sink, Writer};
+pub use writer::Writer;
 
 #[doc(hidden)]
 pub use record::debug as __debug;

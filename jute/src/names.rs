@@ -10,7 +10,7 @@ use core::{fmt, iter, str};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::{Encode, Sink, Writer};
+use crate::{Encode, Writer};
 
 /// The bytes of a length or count.
 pub(crate) const LENGTH: usize = 4;
@@ -117,7 +117,7 @@ impl From<Names> for Vec<String> {
 }
 
 impl Encode for Names {
-    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
+    fn encode(&self, writer: &mut Writer<'_>) {
         writer.put_length(self.count);
         writer.put_slice(&self.encoded);
     }

@@ -36,7 +36,8 @@ macro_rules! record {
 
         impl $crate::Encode for $name {
             #[allow(unused_variables)]
-            fn encode<S: $crate::Sink>(&self, writer: &mut $crate::Writer<'_, S>) {
+            #[inline]
+            fn encode(&self, writer: &mut $crate::Writer<'_>) {
                 $($crate::Encode::encode(&self.$field, writer);)*
             }
         }

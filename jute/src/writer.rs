@@ -8,67 +8,18 @@ use bytes::BytesMut;
 
 use crate::EncodeError;
 
-/// What a [`Writer`] appends to: a buffer, or a count of bytes.
-pub trait Sink {
-    /// Appends these bytes.
-    fn append(&mut self, bytes: &[u8]);
-
-    /// The number of bytes so far.
-    fn position(&self) -> usize;
-
-    /// Removes the bytes behind the first `length`.
-    fn cut(&mut self, length: usize);
-}
-
-impl Sink for BytesMut {
-    #[inline]
-    fn append(&mut self, bytes: &[u8]) {
-        // Not `put_slice`, which is no inline function: four bytes would cost two calls.
-        self.extend_from_slice(bytes);
-    }
-
-    #[inline]
-    fn position(&self) -> usize {
-        self.len()
-    }
-
-    fn cut(&mut self, length: usize) {
-        self.truncate(length);
-    }
-}
-
-/// Keeps only the number of bytes.
-#[derive(Debug, Default)]
-pub(crate) struct Count(usize);
-
-impl Sink for Count {
-    #[inline]
-    fn append(&mut self, bytes: &[u8]) {
-        self.0 = self.0.saturating_add(bytes.len());
-    }
-
-    #[inline]
-    fn position(&self) -> usize {
-        self.0
-    }
-
-    fn cut(&mut self, length: usize) {
-        self.0 = length;
-    }
-}
-
 /// Appends jute values to the end of a buffer.
 #[derive(Debug)]
-pub struct Writer<'a, S = BytesMut> {
-    out: &'a mut S,
+pub struct Writer<'a> {
+    out: &'a mut BytesMut,
     start: usize,
     too_long: Option<usize>,
 }
 
-impl<'a, S: Sink> Writer<'a, S> {
+impl<'a> Writer<'a> {
     /// Creates a writer that appends to `out`. The bytes that are already in `out` stay.
-    pub fn new(out: &'a mut S) -> Self {
-        let start = out.position();
+    pub fn new(out: &'a mut BytesMut) -> Self {
+        let start = out.len();
         Self {
             out,
             start,
@@ -77,19 +28,24 @@ impl<'a, S: Sink> Writer<'a, S> {
     }
 
     /// Appends raw bytes.
+    #[inline]
     pub fn put_slice(&mut self, bytes: &[u8]) {
-        self.out.append(bytes);
+        // Not `put_slice`, which is no inline function: four bytes would cost two calls.
+        self.out.extend_from_slice(bytes);
     }
 
+    #[inline]
     pub(crate) fn put_i32(&mut self, value: i32) {
-        self.out.append(&value.to_be_bytes());
+        self.put_slice(&value.to_be_bytes());
     }
 
+    #[inline]
     pub(crate) fn put_i64(&mut self, value: i64) {
-        self.out.append(&value.to_be_bytes());
+        self.put_slice(&value.to_be_bytes());
     }
 
     /// Appends a length or count. A value above 2^31-1 makes [`finish`](Self::finish) fail.
+    #[inline]
     pub fn put_length(&mut self, length: usize) {
         let value = i32::try_from(length).unwrap_or_else(|_| {
             self.too_long = Some(length);
@@ -99,6 +55,7 @@ impl<'a, S: Sink> Writer<'a, S> {
     }
 
     /// Appends a `buffer` or `ustring`: its length, then its bytes.
+    #[inline]
     pub fn put_buffer(&mut self, bytes: &[u8]) {
         self.put_length(bytes.len());
         if self.too_long.is_none() {
@@ -116,11 +73,12 @@ impl<'a, S: Sink> Writer<'a, S> {
     /// # Errors
     /// [`EncodeError`] when a length did not fit. The buffer then holds only the bytes from before
     /// this writer.
+    #[inline]
     pub fn finish(self) -> Result<usize, EncodeError> {
         match self.too_long {
-            None => Ok(self.out.position().saturating_sub(self.start)),
+            None => Ok(self.out.len().saturating_sub(self.start)),
             Some(length) => {
-                self.out.cut(self.start);
+                self.out.truncate(self.start);
                 Err(EncodeError { length })
             }
         }

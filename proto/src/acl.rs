@@ -4,7 +4,7 @@
 
 use alloc::{borrow::Cow, string::String};
 
-use crate::jute::{Decode, DecodeError, Encode, Reader, Sink, Writer, record};
+use crate::jute::{Decode, DecodeError, Encode, Reader, Writer, record};
 
 /// An ACL list in a message. The well-known lists are static, so sending them allocates nothing.
 pub type Acls = Cow<'static, [Acl]>;
@@ -30,7 +30,7 @@ record! {
 }
 
 impl Encode for Id {
-    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
+    fn encode(&self, writer: &mut Writer<'_>) {
         self.scheme.encode(writer);
         self.id.encode(writer);
     }

@@ -11,7 +11,8 @@ macro_rules! wire_integer {
         pub struct $name(pub $inner);
 
         impl $crate::jute::Encode for $name {
-            fn encode<S: $crate::jute::Sink>(&self, writer: &mut $crate::jute::Writer<'_, S>) {
+            #[inline]
+            fn encode(&self, writer: &mut $crate::jute::Writer<'_>) {
                 self.0.encode(writer);
             }
         }

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use crate::{
     ErrorCode, OpCode, Request, Response,
-    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Sink, Writer, record},
+    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, record},
 };
 
 record! {
@@ -73,7 +73,7 @@ macro_rules! requests {
         }
 
         impl Encode for $name {
-            fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
+            fn encode(&self, writer: &mut Writer<'_>) {
                 for request in &self.ops {
                     MultiHeader::of_request(request.op()).encode(writer);
                     request.encode(writer);
@@ -148,7 +148,7 @@ impl MultiResponse {
 }
 
 impl Encode for MultiResponse {
-    fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
+    fn encode(&self, writer: &mut Writer<'_>) {
         let done = false;
         for result in &self.results {
             let (op, err) = match result {

@@ -12,7 +12,7 @@
 use crate::records::*;
 use crate::{
     ids::wire_enum,
-    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Sink, Writer},
+    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer},
     multi::{MultiReadRequest, MultiRequest, MultiResponse},
 };
 
@@ -160,7 +160,7 @@ macro_rules! operations {
         }
 
         impl Encode for $body {
-            fn encode<S: Sink>(&self, writer: &mut Writer<'_, S>) {
+            fn encode(&self, writer: &mut Writer<'_>) {
                 match self {
                     $(Self::$variant(record) => record.encode(writer),)*
                 }

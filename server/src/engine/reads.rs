@@ -5,9 +5,10 @@
 //!
 //! Source: `FinalRequestProcessor`.
 
+use bytes::BytesMut;
 use lockkeeper_proto::{
     AddWatchMode, ErrorCode, Id, Perms, Request, Response, SessionId, Stat, WatcherType,
-    jute::{Encode, Names},
+    jute::{Encode, Names, Writer},
     multi::{MultiReadRequest, MultiResponse},
     records::{
         AddWatchRequest, Empty, ErrorResponse, ExistsRequest, GetAclResponse,
@@ -131,10 +132,14 @@ impl Reader<'_> {
             _ => Err(ErrorCode::MARSHALLING_ERROR),
         };
         let mut results = Vec::with_capacity(request.ops.len());
-        let mut length = 0_usize;
+        let (mut length, mut encoded) = (0, BytesMut::new());
         for op in &request.ops {
             let result = one(op);
-            length = length.saturating_add(result.as_ref().map_or(0, Encode::encoded_len));
+            if let Ok(response) = &result {
+                response.encode(&mut Writer::new(&mut encoded));
+            }
+            length += encoded.len();
+            encoded.clear();
             if length > MULTI_READ_LIMIT {
                 return Err(ErrorCode::MARSHALLING_ERROR);
             }
