@@ -4,8 +4,6 @@
 
 use core::time::Duration;
 
-use crate::OpCode;
-
 /// The kind of node that a create makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -54,7 +52,8 @@ impl CreateMode {
         })
     }
 
-    /// The flags on the wire.
+    /// The flags on the wire. With an operation other than `createContainer`, 4 makes a plain
+    /// persistent node.
     #[must_use]
     pub fn flags(self) -> i32 {
         match self {
@@ -65,19 +64,6 @@ impl CreateMode {
             Self::Container => 4,
             Self::PersistentWithTtl(_) => 5,
             Self::PersistentSequentialWithTtl(_) => 6,
-        }
-    }
-
-    /// The operation that creates a node of this kind and returns its `Stat`.
-    ///
-    /// Any other operation with flag 4 creates a plain persistent node. A client with this mistake
-    /// leaves its lock directories behind.
-    #[must_use]
-    pub fn op_code(self) -> OpCode {
-        match self {
-            Self::Container => OpCode::CREATE_CONTAINER,
-            Self::PersistentWithTtl(_) | Self::PersistentSequentialWithTtl(_) => OpCode::CREATE_TTL,
-            _ => OpCode::CREATE2,
         }
     }
 

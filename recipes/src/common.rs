@@ -6,10 +6,10 @@
 use std::{
     any::Any,
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
 };
 
-use lockkeeper_session::Client;
+use lockkeeper_session::{Client, sync::os::lock};
 
 type Shared = dyn Any + Send + Sync;
 
@@ -18,10 +18,6 @@ type Shared = dyn Any + Send + Sync;
 pub(crate) struct Common(Mutex<HashMap<(&'static str, String), Weak<Shared>>>);
 
 impl Common {
-    fn lock(&self) -> MutexGuard<'_, HashMap<(&'static str, String), Weak<Shared>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What has this name at this path: made at the first call, and there as long as somebody has
     /// it. All with one name are of one type.
     pub(crate) fn at<T: Any + Default + Send + Sync>(
@@ -40,7 +36,7 @@ impl Common {
         server_path: &str,
         make: fn() -> Arc<Shared>,
     ) -> Arc<Shared> {
-        let mut common = self.lock();
+        let mut common = lock(&self.0);
         let key = (name, server_path.to_owned());
         if let Some(shared) = common.get(&key).and_then(Weak::upgrade) {
             return shared;
@@ -60,7 +56,7 @@ impl Common {
         server_path: &str,
     ) -> Vec<Arc<T>> {
         let common = client.raw().extension::<Self>();
-        let common = common.lock();
+        let common = lock(&common.0);
         let named = common.iter().filter(|((of, path), _)| {
             let below = path.strip_prefix(server_path);
             *of == name && below.is_some_and(|it| it.is_empty() || it.starts_with('/'))

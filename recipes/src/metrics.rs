@@ -6,13 +6,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use lockkeeper_session::DurationHistogram;
+use lockkeeper_session::{DurationHistogram, sync::os::lock};
 
 /// From one table: [`LockMetrics`], the counters behind it, and their names for exporters.
 macro_rules! lock_metrics {
@@ -96,7 +96,7 @@ macro_rules! lock_metrics {
                 LockMetrics {
                     $($counter: self.$counter.get(),)*
                     $($gauge: self.$gauge.get(),)*
-                    $($duration: self.$duration.lock().clone(),)*
+                    $($duration: lock(&self.$duration.histogram).clone(),)*
                 }
             }
         }
@@ -252,13 +252,8 @@ pub(crate) struct Durations {
 
 impl Durations {
     pub(crate) fn record(&self, duration: Duration) {
-        self.lock().record(duration);
+        lock(&self.histogram).record(duration);
         #[cfg(feature = "metrics")]
         self.facade.record(duration);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, DurationHistogram> {
-        let histogram = self.histogram.lock();
-        histogram.unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -49,7 +49,7 @@ async fn attempts_whose_creates_were_lost_together_look_for_their_nodes_together
         let entering = enter(&client, MANY);
         until!(below(&server, PATH) == 1 + round * MANY);
         let before = looks(&server);
-        server.faults().delay_none();
+        server.faults().delay_all(Duration::ZERO);
         server.faults().cut_all();
         for ticket in entering {
             tickets.push(soon(ticket).await.unwrap().unwrap());

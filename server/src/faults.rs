@@ -107,15 +107,10 @@ impl Faults {
     }
 
     /// Delays every reply from now on, and everything that follows it on its connection: a slow
-    /// network.
+    /// network. A delay of zero ends that; what is delayed already still comes late.
     pub fn delay_all(&self, delay: Duration) {
         self.shared
             .with(|engine, _| engine.rules().delay = Some(delay));
-    }
-
-    /// Ends [`delay_all`](Self::delay_all). What is delayed already still comes late.
-    pub fn delay_none(&self) {
-        self.shared.with(|engine, _| engine.rules().delay = None);
     }
 
     /// Sets whether the server closes each connection that asks for a session. Connections that

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use lockkeeper_recipes::rank::{Kind, Rank, SEQUENCE_LIMIT, is_contended, rank, within_limit};
+use lockkeeper_recipes::rank::{Kind, Rank, SEQUENCE_LIMIT, is_contended, rank};
 
 /// The most children of a listing. More of them show nothing new, and the time grows with the
 /// square of their number.
@@ -82,7 +82,6 @@ fn marker(kind: Kind) -> &'static str {
 pub fn ranks(input: &[u8]) {
     let names = names(input);
     let children: Vec<&str> = names.iter().map(String::as_str).collect();
-    let _ = within_limit(children.iter().copied(), 1);
     // The queue of latches, and the queue of all other kinds.
     queue(&children, &[Kind::Latch]);
     queue(&children, &[Kind::Mutex, Kind::Read, Kind::Write]);

@@ -13,7 +13,7 @@
     reason = "`tests/model` makes and matches all of it"
 )]
 
-use crate::{error::Loss, node::life::Facts, order::rank::within_limit};
+use crate::{error::Loss, node::life::Facts, order::rank};
 
 /// What the waiter does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl LeaseTurn {
             return Err(Out::OverLimit);
         }
         let is_watched = matches!(self, Self::Listed { is_watched: true });
-        *self = if within_limit(leases, limit) {
+        *self = if rank::leases(leases) <= limit {
             Self::Room
         } else {
             Self::Full { is_watched }

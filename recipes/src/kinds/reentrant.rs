@@ -8,12 +8,15 @@
 use std::{
     collections::HashMap,
     ops::Deref,
-    sync::{Arc, Mutex as StdMutex, MutexGuard as StdGuard, PoisonError, Weak},
+    sync::{Arc, Mutex as StdMutex, Weak},
     time::Duration,
 };
 
 use lockkeeper_proto::path::PathError;
-use lockkeeper_session::{Client, sync::AsyncMutex};
+use lockkeeper_session::{
+    Client,
+    sync::{AsyncMutex, os::lock},
+};
 
 use crate::{backoff::timeout, error::LockError, guard::Guard, kinds::mutex::Mutex};
 
@@ -40,13 +43,9 @@ struct Owner {
 }
 
 impl Owner {
-    fn hold(&self) -> StdGuard<'_, Weak<Guard>> {
-        self.hold.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Another guard of the hold, if there is one.
     fn again(self: &Arc<Self>) -> Option<Result<ReentrantGuard, LockError>> {
-        let hold = self.hold();
+        let hold = lock(&self.hold);
         let guard = hold.upgrade()?;
         if let Err(lost) = guard.check() {
             return Some(Err(lost));
@@ -58,7 +57,7 @@ impl Owner {
     /// The first guard of a new hold.
     fn begin(self: &Arc<Self>, guard: Guard) -> ReentrantGuard {
         let (guard, owner) = (Arc::new(guard), self.clone());
-        *self.hold() = Arc::downgrade(&guard);
+        *lock(&self.hold) = Arc::downgrade(&guard);
         ReentrantGuard { guard, owner }
     }
 }
@@ -136,7 +135,7 @@ impl ReentrantMutex {
 
     /// The owner's slot. Also removes the slots of owners that hold nothing and wait for nothing.
     fn slot(&self, owner: &str) -> Arc<Owner> {
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut owners = lock(&self.owners);
         owners.retain(|_, slot| Arc::strong_count(slot) > 1);
         owners.entry(owner.to_owned()).or_default().clone()
     }
@@ -154,7 +153,7 @@ impl ReentrantGuard {
     /// How many guards the owner has.
     #[must_use]
     pub fn holds(&self) -> usize {
-        let _unseen = self.owner.hold();
+        let _unseen = lock(&self.owner.hold);
         Arc::strong_count(&self.guard)
     }
 
@@ -169,7 +168,7 @@ impl ReentrantGuard {
     pub async fn release(self) -> Result<(), LockError> {
         let Self { guard, owner } = self;
         let last = {
-            let _unseen = owner.hold();
+            let _unseen = lock(&owner.hold);
             Arc::into_inner(guard)
         };
         match last {
@@ -208,7 +207,7 @@ mod tests {
         assert_eq!(last.lost().await, Loss::Overdue);
         let (owner, (looking, looked)) = (last.owner.clone(), mpsc::channel());
         let other = thread::spawn(move || {
-            let hold = owner.hold();
+            let hold = lock(&owner.hold);
             let guard = hold.upgrade();
             looking.send(()).unwrap();
             thread::sleep(Duration::from_millis(50));

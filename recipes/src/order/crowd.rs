@@ -11,13 +11,13 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
 use lockkeeper_proto::jute::Names;
-use lockkeeper_session::Client;
+use lockkeeper_session::{Client, sync::os::lock};
 
 use super::{
     listing::{Listed, Listing},
@@ -86,7 +86,7 @@ impl Crowd {
         if size <= PART {
             return (member, true);
         }
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.unlisted += 1;
         let lists = state.unlisted * PART >= size;
         if lists {
@@ -98,11 +98,6 @@ impl Crowd {
     /// Whether there are more than this many.
     fn is_above(&self, size: usize) -> bool {
         self.size.load(Ordering::Relaxed) > size
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic of another thread leaves at most a listing that proves nothing.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -135,7 +130,7 @@ impl Member {
         }
         let number = name::number(own).filter(|number| *number <= SEQUENCE_LIMIT)?;
         self.place = Place::Noted(number);
-        let mut state = self.crowd.lock();
+        let mut state = lock(&self.crowd.state);
         let index = state.index(number);
         state.entered.insert(index, (number, own.clone()));
         self.ahead(&state, index.checked_sub(1)?, number)
@@ -152,7 +147,7 @@ impl Member {
             return None;
         };
         self.crowd.is_above(PART).then_some(())?;
-        let state = self.crowd.lock();
+        let state = lock(&self.crowd.state);
         let last = state.last_ahead_of(own)?;
         if state
             .entered
@@ -174,7 +169,7 @@ impl Member {
     /// The queue was listed. The listing was asked for on this connection.
     pub(crate) fn listed(&self, kind: Kind, connection: u64, children: &Names) {
         if self.crowd.is_above(PART) {
-            let mut state = self.crowd.lock();
+            let mut state = lock(&self.crowd.state);
             state.unlisted = 0;
             let children = Listed::all(children, |name| state.noted(name));
             state.listed = Listing::new(kind, connection, children);
@@ -184,21 +179,21 @@ impl Member {
     /// A watch on this node has fired: the node was deleted, or its data were changed.
     pub(crate) fn event(&self, node: &str, is_deleted: bool) {
         if self.crowd.is_above(PART) {
-            self.crowd.lock().listed.event(node, is_deleted);
+            lock(&self.crowd.state).listed.event(node, is_deleted);
         }
     }
 
     /// Whether the newest listing proves that nobody is ahead of this contender, if it may use a
     /// listing that was asked for on that connection.
     pub(crate) fn is_first(&self, own: &str, may_use: impl Fn(u64) -> bool) -> bool {
-        let listed = &self.crowd.lock().listed;
+        let listed = &lock(&self.crowd.state).listed;
         may_use(listed.connection()) && listed.is_first(own)
     }
 
     /// The few that may be ahead of this contender, if the newest listing tells.
     pub(crate) fn few_ahead(&self, own: &str) -> Option<Vec<Arc<str>>> {
         let is_kept = self.crowd.is_above(PART);
-        let few = is_kept.then(|| self.crowd.lock().listed.few_ahead(own))??;
+        let few = is_kept.then(|| lock(&self.crowd.state).listed.few_ahead(own))??;
         Some(few.iter().map(|name| name.as_ref().into()).collect())
     }
 }
@@ -212,7 +207,7 @@ impl Drop for Member {
         let Place::Noted(number) = self.place else {
             return;
         };
-        let mut state = self.crowd.lock();
+        let mut state = lock(&self.crowd.state);
         let index = state.index(number);
         state.entered.remove(index);
         if state.entered.is_empty() {

@@ -134,21 +134,6 @@ pub fn is_contended<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>)
     contenders.any(|(other, _)| conflicts(kind, other == Kind::Read))
 }
 
-/// Whether the leases in a directory with these children are within the limit of their semaphore. A
-/// contender that has created its own lease before it looks, and sees it among these children, has
-/// been granted it.
-///
-/// ```
-/// # mod lockkeeper { pub mod locks { pub use lockkeeper_recipes::rank; } }
-/// use lockkeeper::locks::rank::within_limit;
-///
-/// let children = ["x-lease-0000000004", "y-lease-0000000007", "README"];
-/// assert!(within_limit(children, 2) && !within_limit(children, 1));
-/// ```
-pub fn within_limit<'a>(children: impl IntoIterator<Item = &'a str>, limit: usize) -> bool {
-    leases(children) <= limit
-}
-
 /// How many leases are among the children of their directory.
 pub(crate) fn leases<'a>(children: impl IntoIterator<Item = &'a str>) -> usize {
     let is_lease = |child: &&str| Kind::Semaphore.contender(child).is_some();

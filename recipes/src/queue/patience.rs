@@ -13,10 +13,10 @@
 //!
 //! Not here: what a contender does then (`waiter`, `kinds`).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use lockkeeper_proto::{ErrorCode, path};
-use lockkeeper_session::{Client, Sleep};
+use lockkeeper_session::{Client, Sleep, sync::os::lock};
 
 use crate::{common::Common, error::Obstacle, node::identity::Directory};
 
@@ -37,10 +37,6 @@ const LONG_WAITS: &str = "long waits";
 pub(crate) fn obstacle(client: &Client, server_path: &str) -> Option<Obstacle> {
     let queues = Common::below::<Mutex<Queue>>(client, LONG_WAITS, server_path);
     queues.iter().find_map(|queue| lock(queue).obstacle.clone())
-}
-
-fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How a contender waits.

@@ -16,7 +16,7 @@ use super::sync::os::{
     thread::{self, Thread},
 };
 
-use super::task::is_in_runtime;
+use super::{clock::Clock, task::is_in_runtime};
 use crate::{Error, ErrorKind};
 
 /// Waits for a future of this library on the calling thread: for code without async.
@@ -58,7 +58,7 @@ pub trait Wait: Future<Output: Outcome> + Sized {
     /// As [`wait`](Self::wait).
     fn wait_for(self, limit: Duration) -> Result<Option<Value<Self>>, Failure<Self>> {
         // A deadline beyond the range of `Instant` counts as no deadline.
-        let output = wait_until(now().checked_add(limit), self)?;
+        let output = wait_until(Clock::system().running().checked_add(limit), self)?;
         output.map(Outcome::into_result).transpose()
     }
 }
@@ -130,21 +130,13 @@ fn wait_until<F: Future>(deadline: Option<Instant>, future: F) -> Result<Option<
                 thread::park();
                 continue;
             };
-            let left = deadline.saturating_duration_since(now());
+            let left = deadline.saturating_duration_since(Clock::system().running());
             if left.is_zero() {
                 return Ok(None);
             }
             thread::park_timeout(left);
         }
     }
-}
-
-#[allow(
-    clippy::disallowed_methods,
-    reason = "threads park by the system's clock"
-)]
-fn now() -> Instant {
-    Instant::now()
 }
 
 /// A thread that waits for a future.
@@ -155,10 +147,6 @@ struct Parked {
 
 impl Wake for Parked {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
         self.is_woken.store(true, Ordering::Release);
         self.thread.unpark();
     }
