@@ -4,7 +4,7 @@
 //! Not here: the arguments of `run` (`run::args`), `queue` (`queue`), of commands on nodes (`nodes::args`), and about servers
 //! (`servers`).
 
-use std::{env, ffi::OsString, fmt, ops::RangeBounds, path::PathBuf, str::FromStr, time::Duration};
+use std::{env, ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{
     Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
@@ -17,6 +17,7 @@ use crate::{
     duration,
     exit::Level,
     nodes::{NodeCommand, OnServers},
+    number::number,
     packaging::{CompletionsArgs, ManArgs},
     queue::QueueArgs,
     run::RunArgs,
@@ -85,19 +86,6 @@ pub(crate) enum Command {
     Man(ManArgs),
     #[command(flatten)]
     Node(NodeCommand),
-}
-
-/// Makes a parser of whole numbers in this range. Its error says which numbers are right.
-pub(crate) fn number<T: FromStr + PartialOrd>(
-    range: impl RangeBounds<T> + fmt::Debug + Clone,
-) -> impl Fn(&str) -> Result<T, String> + Clone {
-    move |text| {
-        let parsed = text.parse().ok().filter(|it| range.contains(it));
-        parsed.ok_or_else(|| {
-            let right = format!("it must be a whole number: {range:?}");
-            right.replace("..=", " to ").replace("..", " or more")
-        })
-    }
 }
 
 /// Run the embedded ZooKeeper server

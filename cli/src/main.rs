@@ -6,6 +6,7 @@
 //! | `servers` | the servers, encryption and identities: options, or the environment |
 //! | `paths` | parsing the paths of locks and nodes |
 //! | `duration` | parsing and printing durations |
+//! | `number` | parsing whole numbers |
 //! | `exit` | exit statuses, and the failures behind them |
 //! | `refusal` | the refusals of servers, in words for people |
 //! | `signals` | signals of the process, as a stream |
@@ -31,6 +32,7 @@ mod demo;
 mod doctor;
 mod duration;
 mod nodes;
+mod number;
 mod outage;
 mod packaging;
 mod paths;

@@ -90,6 +90,7 @@ async fn four_letter_words_are_answered_and_the_connection_closed() {
             .contains(&format!("sid={session},to=10000"))
     );
     assert!(ask("envi").await.contains("zookeeper.version=3.9.3"));
+    assert!(ask("conf").await.contains("tickTime=500\n"));
     assert!(ask("dump").await.contains("not in the whitelist"));
 }
 

@@ -7,7 +7,7 @@ use std::{ffi::OsString, time::Duration};
 use clap::{Args, Subcommand};
 use lockkeeper::Client;
 
-use crate::{args::number, client::ClientArgs, duration, exit::Failure, paths};
+use crate::{client::ClientArgs, duration, exit::Failure, number::number, paths};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {

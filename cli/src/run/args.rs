@@ -4,7 +4,7 @@ use std::{ffi::OsString, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use crate::{args::number, duration, exit, paths, servers::ServerArgs};
+use crate::{duration, exit, number::number, paths, servers::ServerArgs};
 
 /// Run a command while holding a lock
 #[derive(Args, Debug)]

@@ -42,7 +42,7 @@ impl Attempt {
     }
 
     /// The lock is granted, with this fencing token.
-    pub(super) fn granted(mut self, token: FencingToken) -> Hold {
+    fn granted(mut self, token: FencingToken) -> Hold {
         self.is_settled = true;
         let since = self.directory.clock.running();
         let waited = since.saturating_duration_since(self.since);
@@ -57,7 +57,10 @@ impl Attempt {
 
     /// The guard of a node whose turn has come.
     pub(crate) fn guard(self, node: BoxedNode) -> Result<Guard, LockError> {
-        Guard::new(node, self)
+        let own = node.own().map(|own| own.tag);
+        let tag = own.map_err(|error| error.at(&self.directory.path))?;
+        let hold = self.granted(FencingToken::of(tag.czxid));
+        Ok(Guard::new(node, tag.session_id, hold))
     }
 
     /// The result of this attempt. Without a node it was a try, and another contender has the lock.

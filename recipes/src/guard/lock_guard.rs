@@ -24,14 +24,13 @@ use lockkeeper_session::{
 };
 
 use super::{
-    attempt::Attempt,
     lost::{LockState, lost},
     token::FencingToken,
 };
 use crate::{
     error::{LockError, Loss},
     node::{
-        identity::{Directory, Tag},
+        identity::Directory,
         lock_node::{BoxedNode, HeldNode, LockNode},
     },
     order::{name, rank},
@@ -195,12 +194,10 @@ pub struct Guard {
 
 impl Guard {
     /// The guard of a contender that was granted the lock.
-    pub(super) fn new(mut node: BoxedNode, attempt: Attempt) -> Result<Self, LockError> {
+    pub(super) fn new(mut node: BoxedNode, session_id: SessionId, hold: Hold) -> Self {
         node.keep_lease();
-        let own = node.own().map(|own| own.tag);
-        let Tag { czxid, session_id } = own.map_err(|error| error.at(&node.directory().path))?;
         let guard = Self {
-            hold: Arc::new(attempt.granted(FencingToken::of(czxid))),
+            hold: Arc::new(hold),
             node,
             session_id,
         };
@@ -213,7 +210,7 @@ impl Guard {
                 "the numbers of the lock's directory are running out"
             );
         }
-        Ok(guard)
+        guard
     }
 
     /// The number with which a resource can refuse former holders.

@@ -1,12 +1,12 @@
-//! Transactions: what each of them does, the same way at the leader and at every follower.
+//! Transactions, as the servers pass them on.
 //!
-//! Source: `PrepRequestProcessor`, `DataTree.processTxn`, `FinalRequestProcessor`.
+//! Not here: what each of them does (`writes`).
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_proto::{ErrorCode, Id, Request, Response, SessionId, Xid, Zxid, records::Empty};
+use lockkeeper_proto::{ErrorCode, Id, Request, Response, SessionId, Xid, Zxid};
 
-use super::{basics::ConnId, changes::Change, tree::Tree, txn::Txn, writes};
+use super::basics::ConnId;
 
 /// A transaction.
 #[derive(Debug)]
@@ -34,61 +34,4 @@ pub(super) enum Deed {
     Remove(Vec<Arc<str>>, Option<Duration>),
     /// Starts a session on this connection.
     Start(ConnId),
-}
-
-impl Deed {
-    /// Whether the transaction takes a number. It does even if it fails.
-    pub(super) fn takes_zxid(&self, session: SessionId) -> bool {
-        let Self::Request(request, _) = self else {
-            return true;
-        };
-        match &**request {
-            Request::Sync(_) => false,
-            Request::Multi(multi) => !writes::lacks_acl(multi, session),
-            _ => true,
-        }
-    }
-}
-
-impl Commit {
-    /// Changes the tree. Returns the changes in order, and the reply.
-    pub(super) fn apply(&self, tree: &mut Tree) -> (Vec<Change>, Result<Response, ErrorCode>) {
-        match &self.deed {
-            Deed::Refuse(code) => (Vec::new(), Err(*code)),
-            Deed::Start(_) => (Vec::new(), Err(ErrorCode::SESSION_MOVED)),
-            Deed::Remove(paths, _) => {
-                let mut txn = Txn::new(tree, self, &[]);
-                for path in paths {
-                    txn.remove(path);
-                }
-                (txn.commit(), Ok(Response::CloseSession(Empty {})))
-            }
-            Deed::Request(request, ids) => {
-                writes::apply(Txn::new(tree, self, ids), self.asked.0, request)
-            }
-        }
-    }
-}
-
-/// The reply to a request for which this answer to a transaction is taken. If the transaction
-/// belongs to another kind of request, the reply contains the path of a create, or is an error.
-pub(super) fn answer_to(
-    request: &Request,
-    answer: Result<Response, ErrorCode>,
-) -> Result<Response, ErrorCode> {
-    let answer = answer?;
-    if answer.op() == request.op() {
-        return Ok(answer);
-    }
-    let fitting = match (request, answer) {
-        (Request::Delete(_), _) => Some(Response::Delete(Empty {})),
-        (Request::CloseSession(_), _) => Some(Response::CloseSession(Empty {})),
-        (Request::Sync(request), _) => Some(writes::synced(&request.path)),
-        (
-            _,
-            Response::Create2(made) | Response::CreateContainer(made) | Response::CreateTtl(made),
-        ) => writes::created(request, made),
-        _ => None,
-    };
-    fitting.ok_or(ErrorCode::MARSHALLING_ERROR)
 }

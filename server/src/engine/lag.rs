@@ -14,18 +14,12 @@
 use lockkeeper_proto::Zxid;
 
 use super::{
-    basics::ConnId, changes::Change, connection::Phase, connections::Connections, state::State,
-    view::View,
+    basics::ConnId,
+    changes::Change,
+    connection::Phase,
+    connections::Connections,
+    state::{Frozen, State},
 };
-
-/// What lagging connections see.
-#[derive(Debug)]
-pub(super) struct Frozen {
-    /// The old tree, and the watches that were set on it.
-    pub(super) view: View,
-    /// All changes since then.
-    log: Vec<(Zxid, Change)>,
-}
 
 impl State {
     /// Freezes the state that connections see.

@@ -23,10 +23,11 @@ use lockkeeper_proto::{ErrorCode, Request, SessionId, Xid, Zxid};
 use super::{
     Engine,
     basics::{ConnId, Now, ServerId, after},
-    commit::{Commit, Deed, answer_to},
+    commit::{Commit, Deed},
     connection::Connection,
     counters::count,
     member::Upward,
+    writes::answer_to,
 };
 
 impl Engine {

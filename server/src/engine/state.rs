@@ -6,10 +6,10 @@ use lockkeeper_proto::Zxid;
 
 use super::{
     basics::{Config, ConnId, ServerId},
+    changes::Change,
     connections::Connections,
     ensemble::Ensemble,
     hash::Seeded,
-    lag::Frozen,
     tree::Tree,
     view::View,
 };
@@ -24,6 +24,15 @@ pub(super) struct State {
     /// The members of an ensemble: each has a state of its own, and learns transactions from a
     /// leader.
     pub(super) ensemble: Ensemble,
+}
+
+/// What lagging connections see.
+#[derive(Debug)]
+pub(super) struct Frozen {
+    /// The old tree, and the watches that were set on it.
+    pub(super) view: View,
+    /// All changes since then.
+    pub(super) log: Vec<(Zxid, Change)>,
 }
 
 impl State {
@@ -67,11 +76,8 @@ impl State {
     }
 
     pub(super) fn views_mut(&mut self) -> impl Iterator<Item = &mut View> {
-        let own = self
-            .ensemble
-            .members
-            .values_mut()
-            .map(|member| &mut member.view);
+        let members = self.ensemble.members.values_mut();
+        let own = members.map(|member| &mut member.view);
         let frozen = self.frozen.iter_mut().map(|frozen| &mut frozen.view);
         frozen.chain(own).chain([&mut self.live])
     }

@@ -1,9 +1,11 @@
-//! Requests that change the tree, multi included, and the kind of node that a create makes.
+//! What transactions do, the same way at the leader and at every follower: the changes of the tree,
+//! the replies, and the kind of node that a create makes.
 //!
 //! A create inside a multi accepts other flags than the same create alone: see [`alone`] and
 //! [`in_multi`].
 //!
-//! Source: `PrepRequestProcessor`, `MultiOperationRecord`, `Op`, `EphemeralType.validateTTL`.
+//! Source: `PrepRequestProcessor`, `DataTree.processTxn`, `FinalRequestProcessor`,
+//! `MultiOperationRecord`, `Op`, `EphemeralType.validateTTL`.
 
 use lockkeeper_proto::{
     CreateMode, ErrorCode, Request, Response, SessionId,
@@ -13,12 +15,68 @@ use lockkeeper_proto::{
 
 use super::{
     changes::Change,
-    tree::Owner,
+    commit::{Commit, Deed},
+    tree::{Owner, Tree},
     txn::{Kind, Txn},
 };
 
+impl Deed {
+    /// Whether the transaction takes a number. It does even if it fails.
+    pub(super) fn takes_zxid(&self, session: SessionId) -> bool {
+        let Self::Request(request, _) = self else {
+            return true;
+        };
+        match &**request {
+            Request::Sync(_) => false,
+            Request::Multi(multi) => !lacks_acl(multi, session),
+            _ => true,
+        }
+    }
+}
+
+impl Commit {
+    /// Changes the tree. Returns the changes in order, and the reply.
+    pub(super) fn apply(&self, tree: &mut Tree) -> (Vec<Change>, Result<Response, ErrorCode>) {
+        match &self.deed {
+            Deed::Refuse(code) => (Vec::new(), Err(*code)),
+            Deed::Start(_) => (Vec::new(), Err(ErrorCode::SESSION_MOVED)),
+            Deed::Remove(paths, _) => {
+                let mut txn = Txn::new(tree, self, &[]);
+                for path in paths {
+                    txn.remove(path);
+                }
+                (txn.commit(), Ok(Response::CloseSession(Empty {})))
+            }
+            Deed::Request(request, ids) => apply(Txn::new(tree, self, ids), self.asked.0, request),
+        }
+    }
+}
+
+/// The reply to a request for which this answer to a transaction is taken. If the transaction
+/// belongs to another kind of request, the reply contains the path of a create, or is an error.
+pub(super) fn answer_to(
+    request: &Request,
+    answer: Result<Response, ErrorCode>,
+) -> Result<Response, ErrorCode> {
+    let answer = answer?;
+    if answer.op() == request.op() {
+        return Ok(answer);
+    }
+    let fitting = match (request, answer) {
+        (Request::Delete(_), _) => Some(Response::Delete(Empty {})),
+        (Request::CloseSession(_), _) => Some(Response::CloseSession(Empty {})),
+        (Request::Sync(request), _) => Some(synced(&request.path)),
+        (
+            _,
+            Response::Create2(made) | Response::CreateContainer(made) | Response::CreateTtl(made),
+        ) => created(request, made),
+        _ => None,
+    };
+    fitting.ok_or(ErrorCode::MARSHALLING_ERROR)
+}
+
 /// Applies a write. Returns its changes in order, and the reply.
-pub(super) fn apply(
+fn apply(
     mut txn: Txn<'_>,
     session: SessionId,
     request: &Request,
@@ -124,7 +182,7 @@ fn of_create(request: &Request) -> Option<(i32, Option<i64>, bool)> {
 }
 
 /// The reply to a create of this kind; `None` if the request is no create.
-pub(super) fn created(request: &Request, made: Create2Response) -> Option<Response> {
+fn created(request: &Request, made: Create2Response) -> Option<Response> {
     Some(match request {
         Request::Create(_) => Response::Create(CreateResponse { path: made.path }),
         Request::Create2(_) => Response::Create2(made),
@@ -153,7 +211,7 @@ enum Unreadable {
 /// `createTTL` with a null ACL fails by itself.
 ///
 /// Source: 3.9.3, by experiment.
-pub(super) fn lacks_acl(request: &MultiRequest, session: SessionId) -> bool {
+fn lacks_acl(request: &MultiRequest, session: SessionId) -> bool {
     let mut ops = request.ops.iter();
     ops.find_map(|op| in_multi(op, session).err()) == Some(Unreadable::NoAcl)
 }
