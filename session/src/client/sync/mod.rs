@@ -19,7 +19,8 @@ pub mod select;
 
 use std::{future::Future, pin::Pin};
 
-pub use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot};
+pub use futures::channel::oneshot;
+pub use tokio::sync::{Mutex as AsyncMutex, Notify};
 
 /// A future behind a pointer: its type does not appear in the futures that wait for it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
