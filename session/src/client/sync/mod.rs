@@ -1,9 +1,9 @@
 //! Waiting for another task: for one value, for a change, for the first of two futures.
 //!
 //! Nothing here needs a runtime. A task is woken by its waker, and always after the lock was
-//! released, because a waker may poll at once. That is true of tokio's `Notify` and `oneshot`, too.
-//! A simulation repeats a history only if tasks are woken in the order in which they began to wait.
-//! `Notify` keeps that order. Tokio's `watch` does not, so `changes` is our own.
+//! released, because a waker may poll at once. That is true of tokio's `Notify` and of the `oneshot`
+//! of `futures`, too. A simulation repeats a history only if tasks are woken in the order in which
+//! they began to wait. `Notify` keeps that order. Tokio's `watch` does not, so `changes` is our own.
 //!
 //! | file | what |
 //! |---|---|
