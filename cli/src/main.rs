@@ -24,6 +24,12 @@
 //! Messages go to stderr, and each begins with `lockkeeper:`. Stdout carries only the output of the command that `run`
 //! starts, or the result that the user asked for. Not here: the locks themselves, which are in the library.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "the command lockkeeper needs Linux: it finds what a command has started in /proc. \
+     The library does not need it"
+);
+
 #[macro_use]
 mod exit;
 mod args;

@@ -98,7 +98,7 @@ impl Signals {
     }
 }
 
-/// The set of ignored signals, on systems that show it in `/proc`; elsewhere empty. Source: proc(5), `SigIgn`.
+/// The set of ignored signals. Source: proc(5), `SigIgn`.
 fn ignored() -> u64 {
     fs::read_to_string("/proc/self/status").map_or(0, |status| ignored_in(&status))
 }

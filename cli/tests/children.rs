@@ -1,7 +1,6 @@
 //! `lockkeeper run` leaves no process to its parent. In a container, the first process may be one that does not wait for strangers.
 //!
 //! The only test of its program: the system gives that program the processes that others leave behind.
-#![cfg(target_os = "linux")]
 
 mod support;
 

@@ -23,7 +23,6 @@ fn the_demo_starts_its_own_server_and_fits_any_number_of_clients() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn the_demo_fits_a_terminal() {
     let binary = env!("CARGO_BIN_EXE_lockkeeper");
     check(in_a_terminal(&format!(

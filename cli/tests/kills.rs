@@ -1,7 +1,6 @@
 //! Who is killed when `run`, its watchdog or both are killed: what the command has started, and nobody else.
 //!
 //! All tests run in a PID namespace of their own, where one can be made. `LOCKKEEPER_TRIES=300` tries that many random trees.
-#![cfg(target_os = "linux")]
 
 mod support;
 

@@ -1,28 +1,20 @@
-//! `lockkeeper ls`, `tree`, `get`, `stat`, `set`, `create`, `rm` and `watch`.
+//! `lockkeeper ls`, `get`, `stat`, `set`, `create` and `rm`.
 //!
 //! Not here: refusals (`errors`), bad arguments (`usage`).
 
 mod support;
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-    time::Duration,
-};
-
 use lockkeeper::{
     CreateMode,
     node::{Acl, Perms},
 };
-use rustix::process::Signal;
 use serde_json::Value;
-use support::{Arm, Ended, Running, ended, is_ignored, objects};
+use support::{Arm, Ended, Running, ended, objects};
 
 on_both_arms!(
     the_metadata_of_nodes_are_shown,
     a_node_that_may_not_be_read_does_not_hide_the_others,
     a_tree_with_a_lock_in_use_is_deleted_only_with_force,
-    watch_prints_each_event,
     a_command_that_waits_ends_when_nobody_reads,
 );
 
@@ -118,84 +110,15 @@ fn a_tree_with_a_lock_in_use_is_deleted_only_with_force(arm: &Arm) {
     arm.said(&["rm", "-r", &top]);
 }
 
-fn watch_prints_each_event(arm: &Arm) {
-    let top = arm.path();
-    let child = format!("{top}/child");
-    arm.create(&top);
-    let mut recursive = watching(arm, &["--recursive"], &top);
-    let mut single = watching(arm, &[], &top);
-    arm.said(&["create", &child]);
-    arm.said(&["set", &child, "x"]);
-    arm.said(&["rm", &child]);
-    // `watching` may have changed the node more than once.
-    let next = |watch: &mut Running| loop {
-        let what = what_happened(&watch.line());
-        if what != format!("changed {top}") {
-            return what;
-        }
-    };
-    for what in ["created", "changed", "deleted"] {
-        assert_eq!(next(&mut recursive), format!("{what} {child}"));
-    }
-    for _ in 0..2 {
-        assert_eq!(next(&mut single), format!("children {top}"));
-    }
-    if !is_ignored(Signal::TERM) {
-        single.signal(Signal::TERM);
-        single.end().ends(143);
-    }
-    watching(arm, &["--count", "1"], &top).end().is(0, "");
-    let mut json = arm.on(&["watch", "--json", "--count", "1", &top]);
-    let mut json = Running::start(&mut json);
-    wait_for_event(arm, &top, || !json.is_running());
-    let event = &objects(&json.end().stdout)[0];
-    assert_eq!(
-        (&event["event"], &event["path"]),
-        (&"changed".into(), &Value::from(top))
-    );
-}
-
-/// Starts `lockkeeper watch`, and waits until it has printed a line. So the server has the watch.
-fn watching(arm: &Arm, options: &[&str], path: &str) -> Running {
-    let mut watch = Running::start(&mut arm.on(&[&["watch"], options, &[path]].concat()));
-    let has_line = AtomicBool::new(false);
-    let line = thread::scope(|scope| {
-        scope.spawn(|| wait_for_event(arm, path, || has_line.load(Ordering::Relaxed)));
-        let line = watch.line();
-        has_line.store(true, Ordering::Relaxed);
-        line
-    });
-    assert_eq!(what_happened(&line), format!("changed {path}"));
-    watch
-}
-
-/// Changes the node again and again until this is so.
-fn wait_for_event(arm: &Arm, path: &str, mut is_so: impl FnMut() -> bool) {
-    while !is_so() {
-        arm.set_data(path, "");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// A line without its time.
-fn what_happened(line: &str) -> String {
-    let words: Vec<_> = line.split_whitespace().collect();
-    words[1..].join(" ")
-}
-
 /// `head -1` ended, and the command waited for an event that never came.
 fn a_command_that_waits_ends_when_nobody_reads(arm: &Arm) {
     let path = arm.path();
     arm.create(&path);
-    for arguments in [&["queue", "-f", &path][..], &["watch", &path]] {
-        let mut waits = Running::start(&mut arm.on(arguments));
-        if arguments[0] == "queue" {
-            waits.line();
-        }
-        assert!(waits.is_running(), "{arguments:?}");
-        waits.read_no_more();
-        waits.end().ends(141);
-    }
+    let mut waits = Running::start(&mut arm.on(&["queue", "-f", &path]));
+    waits.line();
+    assert!(waits.is_running());
+    waits.read_no_more();
+    waits.end().ends(141);
     // A pipe whose reading end is closed from the start.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

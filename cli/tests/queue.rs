@@ -140,7 +140,6 @@ fn nodes_of_other_clients_and_those_without_a_session_are_marked(arm: &Arm) {
 
 /// Lines are cut to the width of a terminal. Elsewhere, only an endless one is.
 #[test]
-#[cfg(target_os = "linux")]
 fn a_long_text_of_a_contender_does_not_hide_the_others() {
     let arm = Arm::embedded();
     let guard = arm.hold("/q");

@@ -205,7 +205,6 @@ fn commands_that_end_at_once_have_their_status() {
 
 /// As by an update of the package. The command never started, and with `--once-per` its period was over.
 #[test]
-#[cfg(target_os = "linux")]
 fn a_run_whose_program_is_replaced_while_it_waits_starts_its_command() {
     let arm = Arm::embedded();
     let path = arm.path();

@@ -107,7 +107,6 @@ fn a_signal_that_was_ignored_stays_ignored(arm: &Arm) {
 
 /// In the foreground the command can use the terminal. Ctrl-C reaches it once: from the terminal, not from `run`.
 #[test]
-#[cfg(target_os = "linux")]
 fn in_a_terminal_the_command_gets_ctrl_c_once() {
     contained(|| {
         let arm = Arm::embedded();
@@ -132,7 +131,6 @@ fn in_a_terminal_the_command_gets_ctrl_c_once() {
 
 /// In the foreground the command has no process group of its own. Only the shell ended, and what it had started went on.
 #[test]
-#[cfg(target_os = "linux")]
 fn in_a_terminal_a_script_and_its_children_end_with_the_lock() {
     contained(|| {
         type Lose = fn(&Arm, node: &str, run: &str);
@@ -165,7 +163,6 @@ fn in_a_terminal_a_script_and_its_children_end_with_the_lock() {
 }
 
 /// A shell in a new terminal. `$RUN` is `lockkeeper run PATH -- sh -c`.
-#[cfg(target_os = "linux")]
 fn terminal(arm: &Arm, command: &str, script: &str) -> Child {
     let binary = env!("CARGO_BIN_EXE_lockkeeper");
     let path = arm.path();

@@ -2,7 +2,6 @@
 //!
 //! Each kind of process that a command may start is tried with each end. The worker holds a lock of the system, flock(2), as long as
 //! it lives, or what it has started. The next holder looks whether that lock is free. `LOCKKEEPER_TRIES=1000` repeats each case.
-#![cfg(target_os = "linux")]
 
 mod support;
 

@@ -22,7 +22,10 @@ pub const SEQUENCE_DIGITS: usize = 10;
 /// use lockkeeper_proto::path;
 /// assert!(path::check("/locks/orders").is_ok());
 /// let error = path::check("/locks//orders").unwrap_err();
-/// assert_eq!(error.to_string(), r#"bad path "/locks//orders": empty name at byte 7"#);
+/// assert_eq!(
+///     error.to_string(),
+///     r#"bad path "/locks//orders": empty name at byte 7; did you mean /locks/orders?"#
+/// );
 /// ```
 pub fn check(path: &str) -> Result<(), PathError> {
     let checked = characters(path).and_then(|names| match names {
@@ -30,7 +33,7 @@ pub fn check(path: &str) -> Result<(), PathError> {
         names if names.ends_with('/') => Err(String::from("it must not end with /")),
         names => check_names(names),
     });
-    checked.map_err(|problem| PathError::new(path, problem))
+    checked.map_err(|problem| PathError::new(path, problem, ""))
 }
 
 /// Checks a path to which the server will append a sequence number. It may end in a slash or a dot.
@@ -45,7 +48,8 @@ pub fn check_sequential(path: &str) -> Result<(), PathError> {
         above.map_or(Ok(()), |(above, _)| check_names(above))
     };
     let checked = characters(path).and_then(check_above);
-    checked.map_err(|problem| PathError::new(path, problem))
+    let end = if path.ends_with('/') { "/" } else { "" };
+    checked.map_err(|problem| PathError::new(path, problem, end))
 }
 
 /// Checks the first slash and all characters, and returns the part after the first slash.
@@ -150,7 +154,9 @@ pub fn is_within(path: &str, ancestor: &str) -> bool {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A path that breaks a rule, and what is wrong with it.
+/// A path that breaks a rule: what is wrong with it, and where it can be guessed, which path was meant.
+///
+/// A guess is a good path with the same names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathError {
     path: String,
@@ -158,14 +164,20 @@ pub struct PathError {
 }
 
 impl PathError {
-    fn new(path: &str, problem: String) -> Self {
+    /// With a guess what was meant, if a good path has the same names. `end` is the last part of that path.
+    fn new(path: &str, mut problem: String, end: &str) -> Self {
+        let names = path.split('/').filter(|name| !name.is_empty());
+        let guess: String = names.flat_map(|name| ["/", name]).collect();
+        if characters(&guess).and_then(check_names).is_ok() {
+            problem = format!("{problem}; did you mean {guess}{end}?");
+        }
         Self {
             path: String::from(path),
             problem,
         }
     }
 
-    /// What is wrong, without the path.
+    /// The text of the error, without the path.
     #[must_use]
     pub fn problem(&self) -> &str {
         &self.problem
@@ -210,10 +222,12 @@ mod tests {
         let dots = r#""." and ".." are not allowed as names, at byte 3"#;
         for (bad, wanted) in [
             ("", "it is empty; a path looks like /locks/orders"),
-            ("a", "it must start with /"),
-            ("/g/", "it must not end with /"),
-            ("//a", "empty name at byte 1"),
-            ("/g//b", "empty name at byte 3"),
+            ("a", "it must start with /; did you mean /a?"),
+            ("/g/", "it must not end with /; did you mean /g?"),
+            ("//a", "empty name at byte 1; did you mean /a?"),
+            ("g//b/", "it must start with /; did you mean /g/b?"),
+            ("//", "it must not end with /"),
+            ("g/./b", "it must start with /"),
             ("/g/./b", dots),
             ("/g/..", dots),
             ("/\u{1}", r"character '\u{1}' at byte 1 is not allowed"),
@@ -236,8 +250,12 @@ mod tests {
         for good in ["/g/", "/g/lock-", "/", "/g/.", "/.."] {
             assert_eq!(check_sequential(good), Ok(()));
         }
-        for (bad, at) in [("//", 1), ("/g//", 3), ("/g///", 3), ("//g", 1)] {
-            let wanted = format!("empty name at byte {at}");
+        for (bad, wanted) in [
+            ("//", "empty name at byte 1"),
+            ("/g//", "empty name at byte 3; did you mean /g/?"),
+            ("/g///", "empty name at byte 3; did you mean /g/?"),
+            ("//g", "empty name at byte 1; did you mean /g?"),
+        ] {
             assert_eq!(problem(check_sequential(bad)), wanted, "{bad:?}");
         }
         assert!(problem(check_sequential("/g/../x-")).ends_with("at byte 3"));
@@ -265,7 +283,12 @@ mod tests {
                 let numbered = format!("{path}0000000001");
                 let checked = [check_sequential(&path), check(&numbered)];
                 let [sequential, whole] = checked.map(|checked| checked.map_err(|it| it.problem));
-                prop_assert_eq!(sequential, whole);
+                let wrong = |problem: &String| String::from(problem.split(';').next().unwrap_or_default());
+                prop_assert_eq!(sequential.as_ref().map_err(wrong), whole.as_ref().map_err(wrong));
+                for (problem, check) in [(sequential, check_sequential as fn(&str) -> _), (whole, check)] {
+                    let guess = problem.err().and_then(|it| Some(String::from(it.split_once("mean ")?.1)));
+                    prop_assert!(guess.is_none_or(|it| check(it.trim_end_matches('?')).is_ok()));
+                }
             }
             let is_good = |names: &str| names.split('/').all(|name| !["", ".", ".."].contains(&name));
             let is_good = path == ROOT || path.strip_prefix('/').is_some_and(is_good);

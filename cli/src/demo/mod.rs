@@ -32,20 +32,17 @@ use crate::{
     exit::Failure,
     signals::{ENDING, Signals},
 };
-use story::{LINGER, Story, WAITS, heading, print};
+use story::{LINGER, STEP, Story, WAITS, heading, print};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the servers may take to accept a client, and the clients to close their sessions.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The session timeout of the clients that contend. It is short, because nothing happens on the screen until the session of the
 /// paused client expires. A real server grants at least two of its ticks.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(1);
 /// The embedded server's tick. It is short, so sessions expire soon after their timeout.
 const TICK: Duration = Duration::from_millis(100);
-/// How long the clients may take to close their sessions.
-const FAREWELL: Duration = Duration::from_secs(10);
-/// How often a paused client looks whether it is woken.
-const LOOK: Duration = Duration::from_millis(5);
-/// How soon the late write is sent again, until a server answers it.
-const RETRY: Duration = Duration::from_millis(50);
+/// How soon a paused client looks again whether it is woken, and how soon it sends its late write again.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs the demo, and returns the exit status.
 pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
@@ -59,12 +56,12 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
         let place = format!("an embedded server at {}", own.local_addr());
         (place, Builder::new(&own.local_addr().into()))
     };
-    let settings = settings.connect_timeout(CONNECT_TIMEOUT);
+    let settings = settings.connect_timeout(PATIENCE);
     let settings = settings.session_timeout(SESSION_TIMEOUT);
-    let settings = settings.server_timeout(CONNECT_TIMEOUT / 4);
+    let settings = settings.server_timeout(PATIENCE / 4);
     let counter = format!("/lockkeeper-demo-{:016x}", random(u64::MAX));
     let prepared = async {
-        let client = connect(settings.clone(), CONNECT_TIMEOUT).await?;
+        let client = connect(settings.clone(), PATIENCE).await?;
         match client.create(&counter, "0", CreateMode::Container).await {
             Ok(_) => Ok(client),
             Err(error) if error.is_no_node() => Err(failure!(
@@ -81,17 +78,18 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let story = Arc::new(Mutex::new(Story::new(args, lines)));
     let end = watch::Sender::new(false);
     for number in 0..args.clients.into() {
-        let mut contender = Contender {
-            number,
-            counter: counter.clone(),
-            story: story.clone(),
-            end: end.subscribe(),
-        };
-        let settings = settings.clone();
+        let (settings, counter, story) = (settings.clone(), counter.clone(), story.clone());
+        let end = end.subscribe();
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        thread::spawn(move || runtime.block_on(contender.contend(settings)));
+        thread::spawn(move || {
+            let contend = contend(number, settings, &counter, &story, end);
+            if let Err(error) = runtime.block_on(contend) {
+                let failure = Failure::lock(&lock(&counter), error);
+                let _ = locked(&story).lines.send(Err(failure));
+            }
+        });
     }
     let until = || locked(&story).until.into();
     let follow = async {
@@ -102,7 +100,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     };
     let followed = signals.or_end(follow).await;
     end.send_replace(true);
-    let _ = timeout(FAREWELL, end.closed()).await;
+    let _ = timeout(PATIENCE, end.closed()).await;
     while let Ok(Ok(line)) = told.try_recv() {
         let _ = print(&line);
     }
@@ -122,97 +120,77 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     status
 }
 
-/// A client that contends: in a loop, it takes the lock, adds one to the counter, and releases the lock.
-struct Contender {
-    /// The client's number, counted from 0.
+/// A client that contends until the end: in a loop, it takes the lock, adds one to the counter, and releases the lock.
+///
+/// It tells each step before it takes the next one. So the end of a hold comes before the grant of the next holder.
+async fn contend(
     number: usize,
-    counter: String,
-    /// The client tells it each step before it takes the next one. So the end of a hold comes before the grant of the next holder.
-    story: Arc<Mutex<Story>>,
-    /// Whether the client is to end.
-    end: watch::Receiver<bool>,
-}
-
-impl Contender {
-    async fn contend(&mut self, settings: Builder) {
-        if let Err(error) = self.rounds(settings).await {
-            let failure = Failure::lock(&lock(&self.counter), error);
-            let _ = locked(&self.story).lines.send(Err(failure));
-        }
-    }
-
-    async fn rounds(&mut self, settings: Builder) -> Result<(), LockError> {
-        let client = settings.connect().await?;
-        let name = format!("client {} of a demo", self.number + 1);
-        let mutex = lockkeeper::Mutex::new(&client, &lock(&self.counter))?.with_data(name);
-        loop {
-            locked(&self.story).now[self.number] = WAITS;
-            let since = Instant::now();
-            tokio::select! {
-                biased;
-                _ = self.end.changed() => break,
-                guard = mutex.lock() => self.hold(since, guard?).await?,
-            }
-            sleep(Duration::from_millis(20 + random(280))).await;
-        }
-        client.close().await;
-        Ok(())
-    }
-
-    /// Counts while the lock is held, and releases the lock. The client has waited for the lock since then.
-    async fn hold(&self, since: Instant, guard: Guard) -> Result<(), LockError> {
+    settings: Builder,
+    counter: &str,
+    story: &Mutex<Story>,
+    mut end: watch::Receiver<bool>,
+) -> Result<(), LockError> {
+    let client = settings.connect().await?;
+    let name = format!("client {} of a demo", number + 1);
+    let mutex = lockkeeper::Mutex::new(&client, &lock(counter))?.with_data(name);
+    loop {
+        locked(story).now[number] = WAITS;
+        let since = Instant::now();
+        let guard = tokio::select! {
+            biased;
+            _ = end.changed() => break,
+            guard = mutex.lock() => guard?,
+        };
         let (from, token) = (Instant::now(), guard.fencing_token().get());
         let lease = guard.valid_until().unwrap_or(from);
-        let is_paused = locked(&self.story).hold(self.number, token, lease);
-        let next = count(guard.client(), &self.counter).await? + 1;
-        if is_paused {
-            self.pause(&guard, lease, next).await;
-            return Ok(());
+        let is_paused = locked(story).hold(number, token, lease);
+        let next = count(&client, counter).await? + 1;
+        if !is_paused {
+            sleep(Duration::from_millis(60 + random(160))).await;
+            write(&guard, counter, next).await?;
+            let (waited, held) = (from - since, from.elapsed());
+            locked(story).release(number, waited, held, token);
+            guard.release().await?;
+        } else if pause(number, story, lease, &end) {
+            // It goes on as if nothing had happened.
+            let is_valid = guard.is_valid();
+            let is_refused = loop {
+                match write(&guard, counter, next).await {
+                    Err(error) if !error.is_no_node() => sleep(LOOK).await,
+                    written => break written.is_err(),
+                }
+            };
+            locked(story).write_late(number, next, (is_valid, is_refused));
         }
-        sleep(Duration::from_millis(60 + random(160))).await;
-        self.write(&guard, next).await?;
-        let (waited, held) = (from - since, from.elapsed());
-        locked(&self.story).release(self.number, waited, held, token);
-        guard.release().await
+        sleep(Duration::from_millis(20 + random(280))).await;
     }
+    client.close().await;
+    Ok(())
+}
 
-    /// Is paused until another client has the lock, and then writes as if nothing had happened.
-    async fn pause(&self, guard: &Guard, lease: Instant, value: u64) {
-        // This blocks the client's whole runtime. Its session sends and receives nothing, like a suspended process or one in a
-        // long garbage collection.
-        thread::sleep(lease.saturating_duration_since(Instant::now()));
-        let number = self.number + 1;
-        locked(&self.story).step(&format!("lease of client {number} has ended"));
-        while locked(&self.story).paused.is_some() && !*self.end.borrow() {
-            thread::sleep(LOOK);
-        }
-        thread::sleep(LINGER);
-        if *self.end.borrow() {
-            return;
-        }
-        let is_valid = guard.is_valid();
-        let is_refused = loop {
-            match self.write(guard, value).await {
-                Ok(()) => break false,
-                Err(error) if error.is_no_node() => break true,
-                Err(_) => sleep(RETRY).await,
-            }
-        };
-        let late = (is_valid, is_refused);
-        locked(&self.story).write_late(self.number, value, late);
+/// Blocks the client's whole runtime until another client has the lock, or until the end: then this is false. The session sends and
+/// receives nothing, like that of a suspended process, or of one in a long garbage collection.
+fn pause(number: usize, story: &Mutex<Story>, lease: Instant, end: &watch::Receiver<bool>) -> bool {
+    thread::sleep(lease.saturating_duration_since(Instant::now()));
+    let text = format!("lease of client {} has ended", number + 1);
+    locked(story).note(STEP, &text);
+    while locked(story).paused.is_some() && !*end.borrow() {
+        thread::sleep(LOOK);
     }
+    thread::sleep(LINGER);
+    !*end.borrow()
+}
 
-    /// Writes the counter, unless the lock's node is gone.
-    ///
-    /// A guard knows that its session has expired, and its transaction sends nothing then. The demo must show that the
-    /// server, too, refuses the write. So this method does not ask the guard: it sends the operations of a guard's
-    /// transaction itself, in the client's present session.
-    async fn write(&self, guard: &Guard, value: u64) -> Result<(), Error> {
-        let write = guard.client().transaction();
-        let write = write.check(&guard.path(), Version::ANY);
-        let write = write.set_data(&self.counter, value.to_string(), Version::ANY);
-        write.commit().await.map(drop)
-    }
+/// Writes the counter, unless the lock's node is gone.
+///
+/// A guard knows that its session has expired, and its transaction sends nothing then. The demo must show that the server, too,
+/// refuses the write. So this does not ask the guard: it sends the operations of a guard's transaction itself, in the client's
+/// present session.
+async fn write(guard: &Guard, counter: &str, value: u64) -> Result<(), Error> {
+    let write = guard.client().transaction();
+    let write = write.check(&guard.path(), Version::ANY);
+    let write = write.set_data(counter, value.to_string(), Version::ANY);
+    write.commit().await.map(drop)
 }
 
 fn locked(story: &Mutex<Story>) -> MutexGuard<'_, Story> {

@@ -21,7 +21,7 @@ use crate::{
 
 const FAINT: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
-const STEP: Style = Yellow.on_default();
+pub(super) const STEP: Style = Yellow.on_default();
 const GOOD: Style = Green.on_default().bold();
 const BAD: Style = Red.on_default().bold();
 /// The colours of the clients, in turn.
@@ -93,14 +93,15 @@ impl Story {
         self.now[client] = holds(client);
         if let Some(lease) = self.paused.take() {
             let after = Human(now.saturating_duration_since(lease));
-            self.step(&format!("next: client {number}, {after} after that lease"));
+            let text = format!("next: client {number}, {after} after that lease");
+            self.note(STEP, &text);
         }
         let is_paused = self.pause_at.take_if(|at| *at <= now).is_some();
         self.paused = is_paused.then_some(lease);
         self.held_until = self.paused;
         if is_paused {
             self.now[client] = PAUSED;
-            self.step(&format!("client {number}, token {token}, is paused"));
+            self.note(STEP, &format!("client {number}, token {token}, is paused"));
         }
         is_paused
     }
@@ -118,7 +119,7 @@ impl Story {
     pub(super) fn write_late(&mut self, client: usize, value: u64, late: (bool, bool)) {
         let (number, (is_valid, is_refused)) = (client + 1, late);
         let text = format!("client {number} wakes: is_valid() = {is_valid}; it writes");
-        self.step(&text);
+        self.note(STEP, &text);
         self.now[client] = RESTS;
         if is_refused {
             let text = format!("server refuses counter = {value}: lock node gone");
@@ -131,13 +132,8 @@ impl Story {
         self.until = self.enough.max(Instant::now() + LINGER);
     }
 
-    /// Tells of the client that is paused, or of what follows from its pause.
-    pub(super) fn step(&self, text: &str) {
-        self.note(STEP, text);
-    }
-
     /// Tells the time, what each client does, and a text.
-    fn note(&self, style: Style, text: &str) {
+    pub(super) fn note(&self, style: Style, text: &str) {
         let time = self.start.elapsed().as_secs_f64();
         let lanes: String = self.now.iter().map(|sign| lane(*sign) + " ").collect();
         let line = format!("{FAINT}{time:>8.3}{FAINT:#}  {lanes} {style}{text}{style:#}");
@@ -178,8 +174,8 @@ impl Story {
             (is_counted, "the counter is not the number of writes"),
             (is_fenced, "no late write was refused by guard and server"),
         ];
-        let broken = promises.into_iter().filter(|(is_kept, _)| !is_kept);
-        broken.map(|(_, promise)| promise).collect()
+        let is_broken = |(is_kept, promise): (bool, _)| (!is_kept).then_some(promise);
+        promises.into_iter().filter_map(is_broken).collect()
     }
 }
 

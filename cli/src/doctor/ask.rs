@@ -252,7 +252,7 @@ async fn examine(
         let error = error.map(|error| (format!("{what}: {}", plain(&error)), cure));
         answer.refused.extend(error);
     };
-    let cure = "use ZooKeeper 3.6 or later for watch and queue --follow";
+    let cure = "use ZooKeeper 3.6 or later for queue --follow";
     refused("no persistent watches", cure, watch.err());
     if args.no_write {
         return Ok(());

@@ -12,13 +12,11 @@ use crate::{client::ClientArgs, duration, exit::Failure, number::number, paths};
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
     Ls(OnServers<LsArgs>),
-    Tree(OnServers<TreeArgs>),
     Get(OnServers<GetArgs>),
     Stat(OnServers<StatArgs>),
     Set(OnServers<SetArgs>),
     Create(OnServers<CreateArgs>),
     Rm(OnServers<RmArgs>),
-    Watch(OnServers<WatchArgs>),
 }
 
 // The arguments of a command, and the options about servers. A doc comment here would be in the help texts.
@@ -56,18 +54,6 @@ pub(crate) struct LsArgs {
     /// Print JSON: an object with the metadata in one line for each node
     #[arg(long, conflicts_with = "long")]
     pub(super) json: bool,
-
-    #[arg(default_value = "/", value_parser = paths::node)]
-    pub(super) path: String,
-}
-
-/// Show a node and everything below it
-#[derive(Args, Debug)]
-#[command(after_help = "Example:\n  lockkeeper tree --depth 2 /locks")]
-pub(crate) struct TreeArgs {
-    /// The number of levels to show below the node [default: all]
-    #[arg(long, value_name = "LEVELS", allow_hyphen_values = true, value_parser = number(0_usize..))]
-    pub(super) depth: Option<usize>,
 
     #[arg(default_value = "/", value_parser = paths::node)]
     pub(super) path: String,
@@ -161,35 +147,6 @@ pub(crate) struct RmArgs {
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = number(0_i32..))]
     pub(super) version: Option<i32>,
 
-    #[arg(value_parser = paths::node)]
-    pub(super) path: String,
-}
-
-/// Print what happens to a node, until a signal ends the command
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Each line has a time, an event and a node. The events are:\n  \
-        created, changed, deleted   what happened to the node\n  \
-        children                    a child was created or deleted\n  \
-        missed                      events may be missing here, for example because\n                              \
-        there was no connection\n\n\
-        The servers must be ZooKeeper 3.6 or later. An expired session ends the command: status 69.\n\n\
-        Example:\n  lockkeeper watch --recursive /app"
-)]
-pub(crate) struct WatchArgs {
-    /// Also watch everything below the node
-    #[arg(long, short)]
-    pub(super) recursive: bool,
-
-    /// End after N lines
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = number(1_usize..))]
-    pub(super) count: Option<usize>,
-
-    /// Print JSON: an object in one line for each event
-    #[arg(long)]
-    pub(super) json: bool,
-
-    /// The node; it need not exist yet
     #[arg(value_parser = paths::node)]
     pub(super) path: String,
 }

@@ -103,7 +103,7 @@ pub(super) async fn rm(args: &RmArgs, client: &Client) -> Result<(), Failure> {
 
 /// Deletes a node and everything below it, children first. A node that somebody else has deleted meanwhile is no error.
 async fn rm_all(args: &RmArgs, client: &Client) -> Result<(), Failure> {
-    let (found, refused) = walk(client, &args.path, None).await?;
+    let (found, refused) = walk(client, &args.path, true).await?;
     // Nothing is deleted below a node that cannot go.
     if let Some(error) = refused.into_values().next() {
         return Err(error.into());

@@ -1,9 +1,9 @@
-//! The commands that show and change nodes, from `lockkeeper ls` to `lockkeeper watch`.
+//! The commands that show and change nodes, from `lockkeeper ls` to `lockkeeper rm`.
 //!
 //! | file | what |
 //! |---|---|
 //! | `args` | the arguments of each command |
-//! | `show` | `ls`, `tree`, `get`, `stat`, `watch` |
+//! | `show` | `ls`, `get`, `stat` |
 //! | `walk` | finding a node and everything below it |
 //! | `change` | `set`, `create`, `rm` |
 
@@ -19,7 +19,6 @@ use crate::exit::Failure;
 pub(crate) async fn run(command: NodeCommand) -> Result<u8, Failure> {
     match &command {
         NodeCommand::Ls(it) => it.with(show::ls).await,
-        NodeCommand::Tree(it) => it.with(show::tree).await,
         NodeCommand::Get(it) => it.with(show::get).await,
         NodeCommand::Stat(it) => it.with(show::stat).await,
         NodeCommand::Set(it) => it.with(change::set).await,
@@ -28,6 +27,5 @@ pub(crate) async fn run(command: NodeCommand) -> Result<u8, Failure> {
             change::may_rm(&it.args)?;
             it.with(change::rm).await
         }
-        NodeCommand::Watch(it) => it.with(show::watch).await,
     }
 }

@@ -1,28 +1,20 @@
-//! `lockkeeper ls`, `tree`, `get`, `stat` and `watch`: show nodes, and what happens to them.
-
-use std::pin::pin;
+//! `lockkeeper ls`, `get` and `stat`.
 
 use futures::{StreamExt as _, stream};
-use lockkeeper::{
-    Client,
-    node::Stat,
-    proto::path,
-    watch::{AddWatchMode, EventType, WatchNotice},
-};
+use lockkeeper::{Client, node::Stat, proto::path};
 use serde_json::{Value, json};
 
 use super::{
-    args::{GetArgs, LsArgs, StatArgs, TreeArgs, WatchArgs},
+    args::{GetArgs, LsArgs, StatArgs},
     walk::{AT_ONCE, but, walk},
 };
 use crate::{exit::Failure, refusal, text};
 
 pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
-    let depth = if args.recursive { None } else { Some(1) };
-    let (found, mut refused) = walk(client, &args.path, depth).await?;
+    let is_whole = args.recursive;
+    let (found, mut refused) = walk(client, &args.path, is_whole).await?;
     let mut paths: Vec<_> = found.into_iter().skip(1).collect();
     paths.sort_unstable();
-    let is_whole = args.recursive;
     let shown = |path| text::name(if is_whole { path } else { path::name(path) });
     if !args.long && !args.json {
         let lines: String = paths.iter().map(|path| shown(path) + "\n").collect();
@@ -117,62 +109,4 @@ fn facts(path: &str, stat: &Stat) -> Value {
         "cversion": stat.cversion.0,
         "aversion": stat.aversion.0,
     })
-}
-
-/// One line for each node, behind that of its parent, and further in.
-pub(super) async fn tree(args: &TreeArgs, client: &Client) -> Result<(), Failure> {
-    let (mut found, refused) = walk(client, &args.path, args.depth).await?;
-    found.sort_unstable_by(|one, other| one.split('/').cmp(other.split('/')));
-    let levels = |path: &str| path.trim_end_matches('/').matches('/').count();
-    let line = |path: &String| match levels(path) - levels(&args.path) {
-        0 => text::name(path),
-        level => format!("{}{}", "  ".repeat(level), text::name(path::name(path))),
-    };
-    let lines: Vec<_> = found.iter().map(line).collect();
-    text::print(lines.join("\n") + "\n")?;
-    but(refused)
-}
-
-pub(super) async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failure> {
-    let path = &args.path;
-    let mode = if args.recursive {
-        AddWatchMode::PERSISTENT_RECURSIVE
-    } else {
-        AddWatchMode::PERSISTENT
-    };
-    let mut watcher = client.add_watch(path, mode).await?;
-    let mut closed = pin!(text::closed());
-    for _ in 0..args.count.unwrap_or(usize::MAX) {
-        let notice = tokio::select! {
-            biased;
-            notice = watcher.next() => notice,
-            closed = &mut closed => return Err(closed),
-        };
-        let Some(notice) = notice else {
-            break;
-        };
-        let (what, node) = match notice? {
-            WatchNotice::Event(event) => (word(event.event_type), event.path),
-            _ => ("missed", path.to_owned()),
-        };
-        let now = text::now();
-        text::print(if args.json {
-            let event = json!({"time_ms": text::millis(now), "event": what, "path": node});
-            format!("{event}\n")
-        } else {
-            format!("{}  {what:<8}  {}\n", text::moment(now), text::name(&node))
-        })?;
-    }
-    Ok(())
-}
-
-/// The word for an event in the output.
-fn word(event: EventType) -> &'static str {
-    match event {
-        EventType::NODE_CREATED => "created",
-        EventType::NODE_DATA_CHANGED => "changed",
-        EventType::NODE_DELETED => "deleted",
-        EventType::NODE_CHILDREN_CHANGED => "children",
-        _ => "event",
-    }
 }

@@ -10,7 +10,7 @@ use crate::exit::{self, Failure};
 /// The most requests under way at once. A level of the tree costs one round trip for every 256 nodes.
 pub(super) const AT_ONCE: usize = 256;
 
-/// Finds the paths of a node and of `depth` levels below it, or of all levels. The node itself comes first in the result.
+/// Finds the paths of a node and of its children, or of the whole tree below it. The node itself comes first in the result.
 ///
 /// A node that is deleted meanwhile appears without children. So does one that the server refuses to list: its error is in the
 /// second part of the result, by its path.
@@ -20,12 +20,11 @@ pub(super) const AT_ONCE: usize = 256;
 pub(super) async fn walk(
     client: &Client,
     top: &str,
-    depth: Option<usize>,
+    is_whole: bool,
 ) -> Result<(Vec<String>, BTreeMap<String, Error>), Error> {
     let (mut above, mut level) = (Vec::new(), vec![top.to_owned()]);
     let mut refused = BTreeMap::new();
-    let mut levels = 0;
-    while !level.is_empty() && depth != Some(levels) {
+    loop {
         let lists = level
             .iter()
             .map(async |path| (path, client.get_children(path).await));
@@ -44,10 +43,11 @@ pub(super) async fn walk(
         drop(lists);
         above.append(&mut level);
         level = below;
-        levels += 1;
+        if level.is_empty() || !is_whole {
+            above.append(&mut level);
+            return Ok((above, refused));
+        }
     }
-    above.append(&mut level);
-    Ok((above, refused))
 }
 
 /// The result of a command that has shown the other nodes: reports each refusal, as find(1) does.

@@ -177,8 +177,5 @@ watchdog does so when the lease has ended, before the session can end; a --grace
 than its default comes on top. If the watchdog is killed, lockkeeper ends the command and gives \
 the lock up: nobody would end the command in time if lockkeeper were killed, too.
 
-Only Linux shows what a command has started. On other systems all of this holds for the command \
-and its process group.
-
 Example:
   lockkeeper run --wait 5m /locks/backup -- ./backup.sh";

@@ -99,7 +99,7 @@ impl Child {
         prepare: impl FnOnce(&mut Command),
     ) -> io::Result<Self> {
         let shared_group = is_in_foreground().then(tree::own_group);
-        let strangers = tree::below(getpid(), None, |_| false)?;
+        let strangers = tree::below(getpid(), |_| false)?;
         Ok(Self {
             program: command.first().cloned().unwrap_or_default(),
             shared_group,
@@ -208,7 +208,7 @@ impl Child {
             None => self.watchdog.pid(),
             Some(_) => getpid(),
         };
-        tree::below(root, self.pid, |it| {
+        tree::below(root, |it| {
             let is_beside = (self.beside.as_ref()).is_some_and(|beside| beside.pid == it.pid);
             is_beside || self.strangers.iter().any(|stranger| stranger.is(it))
         })

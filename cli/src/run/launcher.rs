@@ -1,6 +1,6 @@
 //! The process that becomes the command. The watchdog starts it, and it waits until the command may begin.
 //!
-//! On Linux, the system kills the command when its watchdog ends: the last net, for a `run` and a watchdog that were killed together.
+//! The system kills the command when its watchdog ends: the last net, for a `run` and a watchdog that were killed together.
 //! It does not reach what the command has started. A process can ask for it only itself, so it cannot be asked for where the watchdog
 //! starts the command.
 //!
@@ -18,7 +18,7 @@ use std::{
 
 use rustix::{
     net::{SendFlags, send},
-    process::getppid,
+    process::{Signal, getppid, set_parent_process_death_signal},
 };
 
 use super::message::{Word, receive_begin};
@@ -40,8 +40,7 @@ pub(crate) fn launch(arguments: &[OsString]) -> u8 {
 /// Returns only if the command cannot begin, or must not.
 fn begin(watchdog: &OsString, command: &mut Command) -> io::Result<()> {
     let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    #[cfg(target_os = "linux")]
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    set_parent_process_death_signal(Some(Signal::KILL))?;
     let Some((_, stdin)) = receive_begin(&stream)? else {
         return Ok(());
     };

@@ -2,7 +2,16 @@
 //!
 //! Source: `sd_notify(3)`. The service manager names a datagram socket in a variable; each datagram has lines such as `READY=1`.
 
-use std::{env, ffi::OsString, io, os::unix::net::UnixDatagram, time::Duration};
+use std::{
+    env,
+    ffi::OsString,
+    io,
+    os::{
+        linux::net::SocketAddrExt as _,
+        unix::net::{SocketAddr, UnixDatagram},
+    },
+    time::Duration,
+};
 
 use crate::exit::Failure;
 
@@ -29,9 +38,7 @@ impl Notify {
     fn to(name: OsString) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.set_write_timeout(Some(PATIENCE))?;
-        #[cfg(target_os = "linux")]
         if let Some(name) = name.as_encoded_bytes().strip_prefix(b"@") {
-            use std::os::{linux::net::SocketAddrExt as _, unix::net::SocketAddr};
             socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?;
             return Ok(Self(Some(socket)));
         }

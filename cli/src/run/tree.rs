@@ -3,20 +3,15 @@
 //!
 //! Invariant: only a process that a look has shown below the root is signalled, and only if it is still that process. Groups are not
 //! signalled: they may have members that are not below the root.
-//!
-//! Only Linux shows these processes, in `/proc`, and gives them to the process. Elsewhere the list has the command only, and its group.
 
-#[cfg(target_os = "linux")]
-use std::os::fd::OwnedFd;
-use std::{collections::BTreeSet, fmt, fs, io, time::Duration};
+use std::{collections::BTreeSet, fmt, fs, io, os::fd::OwnedFd, time::Duration};
 
-#[cfg(target_os = "linux")]
-use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal, set_child_subreaper};
-#[cfg(not(target_os = "linux"))]
-use rustix::process::{kill_process_group, test_kill_process, test_kill_process_group};
 use rustix::{
     io::Errno,
-    process::{Pid, Signal, WaitOptions, getpid, kill_process, wait},
+    process::{
+        Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open, pidfd_send_signal,
+        set_child_subreaper, wait,
+    },
 };
 use tokio::signal::unix::{self, SignalKind};
 
@@ -26,7 +21,6 @@ use crate::exit::{self, Failure};
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// Checks that this process can see what it starts.
-#[cfg(target_os = "linux")]
 pub(super) fn check() -> Result<(), Failure> {
     let pid = getpid().to_string();
     let why = match fs::read_link("/proc/self") {
@@ -40,16 +34,10 @@ pub(super) fn check() -> Result<(), Failure> {
     ))
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(super) fn check() -> Result<(), Failure> {
-    Ok(())
-}
-
 /// A process, whatever its id names later.
 #[derive(Debug)]
 pub(super) struct Handle {
     pub(super) pid: Pid,
-    #[cfg(target_os = "linux")]
     file: Option<OwnedFd>,
 }
 
@@ -59,13 +47,11 @@ impl Handle {
         Self {
             pid,
             // Linux has such files since 5.3.
-            #[cfg(target_os = "linux")]
             file: pidfd_open(pid, PidfdFlags::empty()).ok(),
         }
     }
 
     pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
         if let Some(file) = &self.file {
             return Ok(pidfd_send_signal(file, signal)?);
         }
@@ -122,7 +108,6 @@ impl Process {
         (self.pid, self.began) == (other.pid, other.began)
     }
 
-    #[cfg(target_os = "linux")]
     fn signal(&self, signal: Signal) -> io::Result<()> {
         let handle = Handle::open(self.pid);
         // The process may have ended since the look, and its id may be that of another one.
@@ -130,14 +115,6 @@ impl Process {
             Some(opened) if opened.is(self) => handle.signal(signal),
             _ => Ok(()),
         }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn signal(&self, signal: Signal) -> io::Result<()> {
-        Ok(match Pid::from_raw(self.group) {
-            Some(group) => kill_process_group(group, signal)?,
-            None => kill_process(self.pid, signal)?,
-        })
     }
 }
 
@@ -147,16 +124,11 @@ impl fmt::Display for Process {
     }
 }
 
-/// The living processes below this one, each after its parent, without some of them and what is below those.
+/// The living processes below the root, each after its parent, without some of them and what is below those.
 ///
 /// # Errors
 /// A list that is not complete, because the system refuses a look, is none: that something is not in it would prove nothing.
-#[cfg(target_os = "linux")]
-pub(super) fn below(
-    root: Pid,
-    _command: Option<Pid>,
-    is_left_out: impl Fn(&Process) -> bool,
-) -> io::Result<Vec<Process>> {
+pub(super) fn below(root: Pid, is_left_out: impl Fn(&Process) -> bool) -> io::Result<Vec<Process>> {
     let mut others = Vec::new();
     for name in fs::read_dir("/proc")? {
         let name = name?.file_name();
@@ -178,25 +150,6 @@ pub(super) fn below(
         inside.extend(children.iter().map(|it| it.pid.as_raw_pid()));
         found.extend(children);
     }
-}
-
-/// The command, or its group, if that lives.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn below(
-    _root: Pid,
-    command: Option<Pid>,
-    _is_left_out: impl Fn(&Process) -> bool,
-) -> io::Result<Vec<Process>> {
-    let leads = |pid: Pid| test_kill_process_group(pid).is_ok();
-    let alive = command.filter(|pid| leads(*pid) || test_kill_process(*pid).is_ok());
-    let process = |pid: Pid| Process {
-        pid,
-        parent: 0,
-        group: if leads(pid) { pid.as_raw_pid() } else { 0 },
-        began: 0,
-        name: "the command".to_owned(),
-    };
-    Ok(alive.map(process).into_iter().collect())
 }
 
 /// The group of this process. Zero if the group is outside of its namespace, as for the first process of a container.
@@ -234,7 +187,6 @@ pub(super) struct Ends(unix::Signal);
 impl Ends {
     /// From now on, this process inherits what its descendants leave behind.
     pub(super) fn receive() -> io::Result<Self> {
-        #[cfg(target_os = "linux")]
         set_child_subreaper(Some(getpid()))?;
         Ok(Self(unix::signal(SignalKind::child())?))
     }
@@ -288,13 +240,12 @@ mod tests {
 
     /// As if the id had been given to another process after the look.
     #[test]
-    #[cfg(target_os = "linux")]
     fn a_later_process_with_the_same_id_gets_no_signal() {
         let mut child = std::process::Command::new("sleep")
             .arg("600")
             .spawn()
             .unwrap();
-        let found = below(getpid(), None, |_| false).unwrap();
+        let found = below(getpid(), |_| false).unwrap();
         let sleep = found.iter().find(|it| it.pid == Pid::from_child(&child));
         let sleep = sleep.unwrap().clone();
         let earlier = Process {

@@ -14,14 +14,12 @@
 //! is killed (`child`).
 
 use std::{
-    env,
     ffi::OsString,
     fs, io,
     os::{
         fd::{AsFd, OwnedFd},
         unix::{net, process::CommandExt as _},
     },
-    path::PathBuf,
     process::Command,
     time::Duration,
 };
@@ -35,7 +33,7 @@ use tokio::{
     io::Interest,
     net::UnixStream,
     runtime::Builder,
-    time::{Instant, sleep, timeout},
+    time::{Instant, timeout},
 };
 
 use super::{
@@ -75,16 +73,11 @@ pub(super) struct Watchdog {
     stream: UnixStream,
 }
 
-/// This program. On Linux the file is there also if the program was replaced or deleted meanwhile.
-fn this_program() -> io::Result<Command> {
-    let file = if cfg!(target_os = "linux") {
-        PathBuf::from("/proc/self/exe")
-    } else {
-        env::current_exe()?
-    };
-    let mut program = Command::new(file);
+/// This program. The file is there also if the program was replaced or deleted meanwhile.
+fn this_program() -> Command {
+    let mut program = Command::new("/proc/self/exe");
     program.arg0(PROGRAM);
-    Ok(program)
+    program
 }
 
 impl Watchdog {
@@ -95,7 +88,7 @@ impl Watchdog {
         shared_group: Option<i32>,
         prepare: impl FnOnce(&mut Command),
     ) -> io::Result<Self> {
-        let mut watchdog = this_program()?;
+        let mut watchdog = this_program();
         watchdog.args([NAME, &shared_group.unwrap_or(0).to_string()]);
         // In a group of its own: no signal of the terminal reaches it.
         watchdog.args(command).process_group(0);
@@ -190,7 +183,7 @@ pub(crate) fn watch(arguments: &[OsString]) -> u8 {
         return exit::USAGE;
     };
     let group = group.to_str().and_then(|it| it.parse().ok()).unwrap_or(0);
-    // Only Linux has this file, and only there the name needs it.
+    // Some lists of processes show this name, and not that of `arg0`.
     let _ = fs::write("/proc/self/comm", PROGRAM);
     let runtime = Builder::new_current_thread().enable_all().build();
     let kept = runtime.and_then(|it| it.block_on(keep(command, group)));
@@ -203,7 +196,7 @@ async fn keep(command: &[OsString], group: i32) -> io::Result<()> {
     let _caught = Signals::catch(&ENDING)?;
     let stream = net::UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (launched, its) = net::UnixStream::pair()?;
-    let mut launch = this_program()?;
+    let mut launch = this_program();
     launch.args([launcher::NAME, &getpid().to_string()]);
     launch.args(command).process_group(group);
     let started = launch.stdin(OwnedFd::from(its)).spawn();
@@ -212,7 +205,7 @@ async fn keep(command: &[OsString], group: i32) -> io::Result<()> {
     let in_time = |until: Option<Instant>| until.is_none_or(|until| Instant::now() < until);
     let Some((message, mut until, stdin)) = order.filter(|(_, until, _)| in_time(*until)) else {
         drop(launched);
-        return all_ended(&mut ends, None).await;
+        return all_ended(&mut ends).await;
     };
     stream.set_nonblocking(true)?;
     let stream = UnixStream::from_std(stream)?;
@@ -249,21 +242,21 @@ async fn keep(command: &[OsString], group: i32) -> io::Result<()> {
             failure = receive(&launched), if !has_begun => {
                 has_begun = true;
                 if has_failed(failure) {
-                    return all_ended(&mut ends, None).await;
+                    return all_ended(&mut ends).await;
                 }
             }
             end = ends.next() => match end? {
                 Some((pid, status)) if pid == command => {
                     // Its end may be heard before its beginning.
                     if !has_begun && has_failed(take(&launched).ok().flatten()) {
-                        return all_ended(&mut ends, None).await;
+                        return all_ended(&mut ends).await;
                     }
                     has_begun = true;
                     has_ended = true;
                     tell(Word::Ended(status).encode());
                 }
                 Some(_) => {}
-                None => return all_ended(&mut ends, Some(command)).await,
+                None => return Ok(()),
             },
         }
     }
@@ -274,9 +267,9 @@ async fn keep(command: &[OsString], group: i32) -> io::Result<()> {
     let (mut signaller, mut pause) = (Signaller::default(), Duration::ZERO);
     loop {
         // Again and again: a process may start another one before it is killed.
-        let left = below(Some(command)).unwrap_or_default();
+        let left = tree::below(getpid(), |_| false).unwrap_or_default();
         signaller.send(&left, Signal::KILL);
-        if let Ok(ended) = timeout(pause, all_ended(&mut ends, Some(command))).await {
+        if let Ok(ended) = timeout(pause, all_ended(&mut ends)).await {
             return ended;
         }
         // Those of other users stay.
@@ -284,19 +277,8 @@ async fn keep(command: &[OsString], group: i32) -> io::Result<()> {
     }
 }
 
-fn below(command: Option<Pid>) -> io::Result<Vec<tree::Process>> {
-    tree::below(getpid(), command, |_| false)
-}
-
-/// Waits until everything below this process has ended.
-async fn all_ended(ends: &mut Ends, command: Option<Pid>) -> io::Result<()> {
-    loop {
-        match ends.next().await? {
-            Some(_) => {}
-            // On Linux this process has inherited whatever was left behind.
-            None if cfg!(target_os = "linux") => return Ok(()),
-            None if below(command)?.is_empty() => return Ok(()),
-            None => sleep(LOOK).await,
-        }
-    }
+/// Waits until everything below this process has ended: whatever is left behind becomes its child.
+async fn all_ended(ends: &mut Ends) -> io::Result<()> {
+    while ends.next().await?.is_some() {}
+    Ok(())
 }

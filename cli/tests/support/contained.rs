@@ -23,7 +23,7 @@ pub(crate) fn contained<T: FnOnce()>(test: T) {
         let tried = namespace(&["true"]).output();
         tried.is_ok_and(|tried| tried.status.success())
     });
-    if env::var_os(INSIDE).is_some() || !cfg!(target_os = "linux") || !*CAN {
+    if env::var_os(INSIDE).is_some() || !*CAN {
         return test();
     }
     let name = type_name::<T>().strip_suffix("::{{closure}}");

@@ -130,7 +130,8 @@ pub fn paths(input: &[u8]) {
     if !text.is_empty() {
         let numbered = format!("{text}0000000001");
         let problem = |checked: Result<(), path::PathError>| {
-            checked.map_err(|error| error.problem().to_owned())
+            // The guesses what was meant differ.
+            checked.map_err(|error| error.problem().split(';').next().map(str::to_owned))
         };
         let sequential = problem(path::check_sequential(text));
         assert_eq!(sequential, problem(path::check(&numbered)));

@@ -89,7 +89,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         (ErrorKind::Closed.into(), "client closed"),
         (
             lockkeeper_proto::path::check("a").unwrap_err().into(),
-            "bad path \"a\": it must start with /",
+            "bad path \"a\": it must start with /; did you mean /a?",
         ),
         (
             "zk1:0".parse::<ConnectString>().unwrap_err().into(),

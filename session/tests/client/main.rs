@@ -3,6 +3,7 @@
 //! | file | promises about |
 //! |---|---|
 //! | `writes` | requests made together share one write |
+//! | `requests` | what a request says on the wire |
 //! | `survival` | a session, its nodes and its watches survive a lost connection; an expiry is reported |
 //! | `endings` | dropping, closing, and a runtime that is dropped |
 //! | `lazily` | a client that starts although no server is up |
@@ -23,6 +24,7 @@ mod growth;
 mod lazily;
 mod no_runtime;
 mod old_servers;
+mod requests;
 mod seen;
 mod servers;
 mod survival;

@@ -153,7 +153,8 @@ impl Client {
         leaving: &str,
         from_config: Option<i64>,
     ) -> Result<GetDataResponse, Error> {
-        self.ask_to_reconfigure([joining, leaving, ""], from_config)
+        let given = |servers: &str| (!servers.is_empty()).then(|| servers.to_owned());
+        self.ask_to_reconfigure([given(joining), given(leaving), None], from_config)
             .await
     }
 
@@ -184,20 +185,20 @@ impl Client {
         members: &str,
         from_config: Option<i64>,
     ) -> Result<GetDataResponse, Error> {
-        self.ask_to_reconfigure(["", "", members], from_config)
+        // An empty list is sent, too: without a list, the request is one that adds and removes servers.
+        self.ask_to_reconfigure([None, None, Some(members.to_owned())], from_config)
             .await
     }
 
     async fn ask_to_reconfigure(
         &self,
-        [joining, leaving, members]: [&str; 3],
+        [joining_servers, leaving_servers, new_members]: [Option<String>; 3],
         from_config: Option<i64>,
     ) -> Result<GetDataResponse, Error> {
-        let given = |servers: &str| (!servers.is_empty()).then(|| servers.to_owned());
         let request = ReconfigRequest {
-            joining_servers: given(joining),
-            leaving_servers: given(leaving),
-            new_members: given(members),
+            joining_servers,
+            leaving_servers,
+            new_members,
             // -1 stands for any version.
             cur_config_id: from_config.unwrap_or(-1),
         };
