@@ -23,7 +23,9 @@ use super::{
     commit::Deed,
     member::{Asked, Upward},
     reads::Reader,
-    sasl, set_watches, writes,
+    sasl, set_watches,
+    view::View,
+    writes,
 };
 
 /// Whether the request is to create an ephemeral node.
@@ -141,7 +143,7 @@ impl Engine {
         let zxid = if is_done && proves(op) {
             Zxid::ZERO
         } else {
-            self.state.view_of(id, &self.connections).zxid
+            self.view_of(id).zxid
         };
         // The reply to a ping has the xid of pings, not the xid of the request. The protocol
         // demands it.
@@ -159,6 +161,12 @@ impl Engine {
         }
     }
 
+    /// The state that a connection sees.
+    fn view_of(&mut self, id: ConnId) -> &mut View {
+        let server = self.connections.server_of(id);
+        self.state.view_at_mut(server)
+    }
+
     /// Answers a body that cannot be decoded. From 3.9 on, a malformed multi takes a zxid; other
     /// malformed writes do not.
     fn malformed(&mut self, id: ConnId, xid: Xid, op: OpCode) {
@@ -166,10 +174,9 @@ impl Engine {
             return self.close(id);
         }
         if op == OpCode::MULTI {
-            self.state.catch_up(id, &mut self.connections);
             self.state.next_zxid();
         }
-        let zxid = self.state.view_of(id, &self.connections).zxid;
+        let zxid = self.view_of(id).zxid;
         let result = Err(ErrorCode::MARSHALLING_ERROR);
         self.connections.reply(id, xid, zxid, &result);
     }
@@ -178,10 +185,7 @@ impl Engine {
         let id = asked.connection;
         match &*asked.request {
             Request::Ping(_) => Ok(Response::Ping(Empty {})),
-            Request::Sync(request) => {
-                self.state.catch_up(id, &mut self.connections);
-                Ok(writes::synced(&request.path))
-            }
+            Request::Sync(request) => Ok(writes::synced(&request.path)),
             Request::Auth(packet) => self.authenticate(id, packet),
             Request::Sasl(request) => self.log_in(id, request),
             Request::SetWatches(_) => {
@@ -193,7 +197,6 @@ impl Engine {
                 Ok(Response::SetWatches2(Empty {}))
             }
             Request::CloseSession(_) => {
-                self.state.catch_up(id, &mut self.connections);
                 self.end_session(asked.session, Xid(0), now);
                 Ok(Response::CloseSession(Empty {}))
             }
@@ -206,7 +209,7 @@ impl Engine {
 
     fn read(&mut self, asked: &Asked) -> Option<Result<Response, ErrorCode>> {
         let ids = Arc::clone(&self.connections.get(asked.connection)?.ids);
-        let view = self.state.view_of(asked.connection, &self.connections);
+        let view = self.view_of(asked.connection);
         let reader = Reader {
             view,
             connection: asked.connection,
@@ -218,7 +221,6 @@ impl Engine {
 
     /// Executes one transaction of a client.
     pub(super) fn write(&mut self, asked: &Asked, now: Now) -> Result<Response, ErrorCode> {
-        self.state.catch_up(asked.connection, &mut self.connections);
         let connection = self.connections.get(asked.connection);
         let ids = connection.map_or_else(|| Arc::from([]), |own| Arc::clone(&own.ids));
         let deed = Deed::Request(Arc::clone(&asked.request), ids);
@@ -227,7 +229,7 @@ impl Engine {
 
     fn set_watches(&mut self, asked: &Asked) {
         let id = asked.connection;
-        let view = self.state.view_of(id, &self.connections);
+        let view = self.view_of(id);
         for (event, path) in set_watches::apply(view, id, &asked.request) {
             self.connections.notify(id, event, path);
         }

@@ -14,6 +14,7 @@
 //! | `x writes PATH`, `x sees PATH`, `x misses PATH` | a create; what a read of its server shows |
 //! | `x silent`, `x open`, `x closed`, `x greeted` | what the connection has got |
 //! | `x idles MS`, `x hears PATH` | it only pings; it gets an event |
+//! | `lag A`, `catch-up A` | the server gets no transaction; it gets those that it has missed |
 //! | `cut A B [one-way]`, `mend A B [one-way]` | the link between two members |
 //! | `each $a $b = 1 2 \| 3 4` .. `end` | the lines between them, once with each of the values |
 //!
@@ -257,8 +258,7 @@ impl Stage {
                     engine.set_cut_between(other, one, verb == "cut", now);
                 }
             }
-            "freeze" => engine.freeze(Some(one)),
-            "thaw" => engine.thaw(Some(one)),
+            verb @ ("lag" | "catch-up") => engine.set_lags(one, verb == "lag"),
             "stop" => engine.stop_server(one, now),
             "start" => engine.start_server(one, now),
             "leader" => assert_eq!(engine.leader(), Some(one)),
