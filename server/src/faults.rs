@@ -16,7 +16,8 @@ use lockkeeper_proto::{ErrorCode, SessionId};
 /// Makes a server misbehave while clients run. A cheap clone. Each call takes effect before it
 /// returns.
 ///
-/// In a [`Cluster`](crate::Cluster), each method is about all servers.
+/// In a [`Cluster`](crate::Cluster), each method is about all servers. A server that lags behind is a
+/// member of a cluster: see [`Cluster::lag`](crate::Cluster::lag).
 ///
 /// ```
 /// use lockkeeper_server::{Server, When};

@@ -109,7 +109,6 @@ impl Connections {
         zxid: Zxid,
         result: &Result<Response, ErrorCode>,
     ) {
-        count(&mut self.counters.replies);
         let err = result.as_ref().err().copied().unwrap_or(ErrorCode::OK);
         let header = ReplyHeader { xid, zxid, err };
         self.with(id, |own| own.reply(header, result.as_ref().ok()));
@@ -117,7 +116,6 @@ impl Connections {
 
     /// Refuses a token. Unlike all other errors, this one has a body: a null token.
     pub(super) fn refuse_token(&mut self, id: ConnId, xid: Xid, err: ErrorCode) {
-        count(&mut self.counters.replies);
         let zxid = Zxid::ZERO;
         let header = ReplyHeader { xid, zxid, err };
         self.with(id, |own| {

@@ -117,7 +117,6 @@ impl Engine {
             password: Some(password),
             read_only,
         };
-        count(&mut self.connections.counters.replies);
         self.connections.with(id, |connection| {
             connection.send(|writer| response.encode(writer));
             if let Some(session) = session {

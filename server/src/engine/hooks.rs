@@ -22,7 +22,7 @@ impl Engine {
 
     /// Removes all rules, and ends all stalls and delays.
     pub fn clear_faults(&mut self, now: Now) {
-        self.rules.clear();
+        self.rules = Rules::default();
         self.resume_input(now);
     }
 

@@ -90,7 +90,7 @@ pub(crate) use auth::digest;
 pub use basics::{Config, ConnId, Now, Output, Received, ServerId};
 pub use counters::Counters;
 pub use report::{Report, SessionReport};
-pub use rules::{Effect, RuleId, Rules, When};
+pub use rules::{Effect, Rules, When};
 
 /// A whole ZooKeeper server, without sockets, tasks and clocks.
 #[derive(Debug)]
@@ -249,7 +249,7 @@ impl Engine {
             let Some(connection) = self.connections.get_mut(id) else {
                 break;
             };
-            match frame::split(&mut connection.input, self.config.frame_limit) {
+            match frame::split(&mut connection.input, frame::SERVER_LIMIT) {
                 Ok(Some(message)) => {
                     count(&mut frames);
                     count(&mut connection.received);

@@ -23,6 +23,7 @@ use super::{
     commit::Deed,
     member::{Asked, Upward},
     reads::Reader,
+    rules::Fate,
     sasl, set_watches,
     view::View,
     writes,
@@ -73,22 +74,35 @@ impl Engine {
         if !proves(op) {
             self.heard(id, session, now);
         }
-        let request = match Request::decode(op, &mut reader) {
+        let (request, fate) = match Request::decode(op, &mut reader) {
             // The real server cannot handle a null token and closes the connection.
             Ok(Request::Sasl(SaslRequest { token: None })) => return self.close(id),
-            Ok(request) => request,
+            Ok(request) => {
+                let mut fate = self.rules.fate(session, Some(&request));
+                let is_too_early = now.instant < self.ephemerals_from && makes_ephemeral(&request);
+                let too_early = is_too_early.then_some(ErrorCode::THROTTLED_OP);
+                fate.refuse = fate.refuse.or(too_early);
+                (request, fate)
+            }
+            Err(_) if proves(op) => return self.close(id),
             Err(error) => {
                 tracing::debug!(%session, %op, %error, "malformed request");
-                return self.malformed(id, xid, op);
+                // From 3.9 on, a malformed multi takes a zxid; other malformed writes do not.
+                if op == OpCode::MULTI {
+                    self.state.next_zxid();
+                }
+                // It is refused in its turn, as a request that asks for nothing.
+                let refuse = Some(ErrorCode::MARSHALLING_ERROR);
+                let fate = Fate {
+                    refuse,
+                    ..Fate::default()
+                };
+                (Request::WhoAmI(Empty {}), fate)
             }
         };
-        let mut fate = self.rules.fate(session, Some(&request));
         if fate.cut_before {
             return self.close(id);
         }
-        let is_too_early = now.instant < self.ephemerals_from && makes_ephemeral(&request);
-        let too_early = is_too_early.then_some(ErrorCode::THROTTLED_OP);
-        fate.refuse = fate.refuse.or(too_early);
         let asked = Asked {
             connection: id,
             session,
@@ -165,20 +179,6 @@ impl Engine {
     fn view_of(&mut self, id: ConnId) -> &mut View {
         let server = self.connections.server_of(id);
         self.state.view_at_mut(server)
-    }
-
-    /// Answers a body that cannot be decoded. From 3.9 on, a malformed multi takes a zxid; other
-    /// malformed writes do not.
-    fn malformed(&mut self, id: ConnId, xid: Xid, op: OpCode) {
-        if proves(op) {
-            return self.close(id);
-        }
-        if op == OpCode::MULTI {
-            self.state.next_zxid();
-        }
-        let zxid = self.view_of(id).zxid;
-        let result = Err(ErrorCode::MARSHALLING_ERROR);
-        self.connections.reply(id, xid, zxid, &result);
     }
 
     fn execute(&mut self, asked: &Asked, now: Now) -> Result<Response, ErrorCode> {
