@@ -166,7 +166,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A follower gets no transaction until [`catch_up`](Self::catch_up), although its link is
+    /// A member gets no transaction until [`catch_up`](Self::catch_up), although its link is
     /// whole: it answers reads from its old state, and no write and no new session. This ends when
     /// the member stops or another leader is elected.
     ///
@@ -182,12 +182,12 @@ impl Cluster {
     /// # }).unwrap();
     /// ```
     pub fn lag(&self, server: ServerId) {
-        self.with_member(server, |engine| engine.freeze(Some(server)));
+        self.with_member(server, |engine| engine.set_lags(server, true));
     }
 
     /// Ends [`lag`](Self::lag): the transactions that the member has missed arrive.
     pub fn catch_up(&self, server: ServerId) {
-        self.with_member(server, |engine| engine.thaw(Some(server)));
+        self.with_member(server, |engine| engine.set_lags(server, false));
     }
 
     /// The member goes on showing the ephemeral nodes of sessions that end from now on, and tells

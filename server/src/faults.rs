@@ -1,6 +1,7 @@
 //! Faults on demand: what a test can do to the clients of a running server.
 //!
-//! Not here: how the faults work (`engine::hooks`, `engine::rules`, `engine::lag`).
+//! Not here: how the faults work (`engine::hooks`, `engine::rules`), servers that fail or lag
+//! behind (`cluster`).
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -15,7 +16,8 @@ use lockkeeper_proto::{ErrorCode, SessionId};
 /// Makes a server misbehave while clients run. A cheap clone. Each call takes effect before it
 /// returns.
 ///
-/// In a [`Cluster`](crate::Cluster), each method is about all servers.
+/// In a [`Cluster`](crate::Cluster), each method is about all servers. A server that lags behind is a
+/// member of a cluster: see [`Cluster::lag`](crate::Cluster::lag).
 ///
 /// ```
 /// use lockkeeper_server::{Server, When};
@@ -141,23 +143,6 @@ impl Faults {
         self.set_stalled(Some(session), false);
     }
 
-    /// Freezes the state that reads see, and holds back watch events: a follower that lags behind.
-    ///
-    /// This holds for the connections that are open now and for those that resume a session. It
-    /// ends for a connection when its session writes or syncs, because a real follower is up to
-    /// date with each transaction that it answers. It ends for all connections at
-    /// [`thaw`](Self::thaw).
-    ///
-    /// In a cluster no member learns of any transaction until then, so no write is answered either.
-    pub fn freeze_reads(&self) {
-        self.shared.with(|engine, _| engine.freeze(None));
-    }
-
-    /// Ends [`freeze_reads`](Self::freeze_reads): the server sends the events that it held back.
-    pub fn thaw(&self) {
-        self.shared.with(|engine, _| engine.thaw(None));
-    }
-
     /// Sets the number of the next sequential child of a node. Returns whether the node exists.
     pub fn set_sequence(&self, path: &str, next: i32) -> bool {
         self.shared
@@ -165,7 +150,7 @@ impl Faults {
     }
 
     /// Ends all faults that were set with this type. Only a closed port stays closed. In a cluster,
-    /// links stay cut, and stopped members stay stopped.
+    /// links stay cut, stopped members stay stopped, and members that lag go on lagging.
     pub fn clear(&self) {
         self.shared.resume(super::engine::Engine::clear_faults);
     }

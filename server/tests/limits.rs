@@ -118,20 +118,3 @@ async fn a_shutdown_ends_a_hundred_connections() {
     }
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }
-
-/// Only the watches of clients that are up to date were counted.
-#[tokio::test]
-async fn the_watches_of_lagging_clients_are_counted() {
-    let server = Server::start().await.unwrap();
-    let mut peer = Peer::join(&server).await;
-    let mut other = Peer::join(&server).await;
-    server.faults().freeze_reads();
-    for path in ["/", "/zookeeper"] {
-        peer.call(&get_data(path, true)).await.unwrap();
-    }
-    other.call(&get_data("/", true)).await.unwrap();
-    let mut raw = Raw::connect(server.local_addr()).await;
-    raw.send(b"mntr").await;
-    let answer = String::from_utf8(raw.rest().await).unwrap();
-    assert!(answer.contains("zk_watch_count\t3\n"), "{answer}");
-}

@@ -100,7 +100,8 @@ async fn what_clients_left_is_named() {
     for part in [
         "is_connected: true",
         r#"ephemerals: ["/e"]"#,
-        r#"watched: ["/", "/e"]"#,
+        r#"watches: [("/", "#,
+        r#", ("/e", "#,
     ] {
         assert!(of_peer.contains(part), "{text}");
     }

@@ -102,7 +102,10 @@ pub(crate) async fn until_quiet(ensemble: &Ensemble, client: &Client) {
         let session = client.snapshot().session_id;
         let on_server = ensemble.server().map_or(0, |server| {
             let report = server.report();
-            report.sessions.get(&session).map_or(0, |own| own.watches)
+            report
+                .sessions
+                .get(&session)
+                .map_or(0, |own| own.watches.len())
         });
         (
             client.metrics().outstanding(),

@@ -3,30 +3,43 @@
 
 use std::{collections::HashSet, pin::pin, time::Duration};
 
-use lockkeeper::{Client, Semaphore, proto::OpCode};
-use lockkeeper_server::When;
+use lockkeeper::{Client, CreateMode, Semaphore, proto::OpCode};
+use lockkeeper_server::{Cluster, Server, ServerId, When};
 
 use crate::rig::{
-    PATH, client, clients, cut_off, idle, let_in, mutex, poll_once, queue, server, session, soon,
-    until, until_created, until_other_session,
+    PATH, client, cut_off, idle, let_in, mutex, poll_once, queue, server, session, soon, until,
+    until_created, until_other_session,
 };
 
 /// Curator, kazoo, kezhuw's client and go-zk lose the reply to a create, reconnect, and look for
 /// the node with a plain listing. A lagging server does not show the node yet. The client then
 /// creates a second node and waits behind its own first one until the session ends.
 ///
-/// Here the client looks behind a barrier, so it finds the first node.
+/// Here the client looks behind a barrier, so it finds the first node when the server has caught up.
 #[tokio::test]
 async fn row_19_a_create_with_a_lost_reply_is_found_on_a_lagging_server() {
-    let server = server().await;
-    let client = client(&server).await;
-    server.faults().lose_reply(When::op(OpCode::CREATE2));
-    server.faults().freeze_reads();
-    let guard = soon(mutex(&client).lock()).await.unwrap();
-    assert_eq!(queue(&server), [guard.path()], "there is a second node");
-    server.faults().thaw();
+    let (cluster, [leader, lagging]) = leader_and_follower().await;
+    // The client is connected to the leader. The other server is left for its next connection.
+    cluster.refuse_clients(lagging).await;
+    let client = client_of(&cluster, &[leader, lagging]).await;
+    cluster.accept_clients(lagging).await.unwrap();
+    cluster.refuse_clients(leader).await;
+    cluster.lag(lagging);
+    cluster.faults().lose_reply(When::op(OpCode::CREATE2));
+    let locking = tokio::spawn({
+        let mutex = mutex(&client);
+        async move { mutex.lock().await }
+    });
+    until("the client looks for its node", async || {
+        let barriers = cluster.counters().requests_of(OpCode::DELETE);
+        barriers > 0 || queue(&cluster).len() > 1
+    })
+    .await;
+    cluster.catch_up(lagging);
+    let guard = soon(locking).await.unwrap().unwrap();
+    assert_eq!(queue(&cluster), [guard.path()], "there is a second node");
     guard.release().await.unwrap();
-    assert!(queue(&server).is_empty());
+    assert!(queue(&cluster).is_empty());
 }
 
 /// CURATOR-205, -468: an interrupt ended an attempt and started its clean-up. A second interrupt
@@ -138,30 +151,70 @@ async fn row_27_no_node_is_created_after_the_client_is_closed() {
 #[tokio::test]
 async fn row_28_and_29_a_try_whose_clean_up_is_cut_off_leaves_nothing() {
     for is_semaphore in [false, true] {
-        let server = server().await;
-        let [holder, client] = clients(&server).await;
+        let (server, [leader, lagging]) = leader_and_follower().await;
+        let holder = client_of(&server, &[leader]).await;
+        let client = client_of(&server, &[lagging]).await;
         let semaphore = |client: &Client| Semaphore::new(client, PATH, 1).unwrap();
+        if is_semaphore {
+            // The try finds its directories, although its server lags.
+            let guard = semaphore(&holder).acquire().await.unwrap();
+            guard.release().await.unwrap();
+        }
         // The client's server lags: the listing shows no contender, so the try creates a node. That
         // node is not the first.
-        server.faults().freeze_reads();
+        server.lag(lagging);
         let delete = When::op(OpCode::DELETE).of_session(session(&client));
         server.faults().cut_before(delete);
-        let (guard, tried) = if is_semaphore {
-            let guard = semaphore(&holder).acquire().await;
-            (guard, semaphore(&client).try_acquire().await)
+        let guard = if is_semaphore {
+            semaphore(&holder).acquire().await
         } else {
-            let guard = mutex(&holder).lock().await;
-            (guard, mutex(&client).try_lock().await)
+            mutex(&holder).lock().await
         };
         let guard = guard.unwrap();
-        assert!(tried.unwrap().is_none());
-        server.faults().thaw();
+        until!(lock_nodes(&server) == [guard.path()]);
+        let trying = tokio::spawn({
+            let (semaphore, mutex) = (semaphore(&client), mutex(&client));
+            async move {
+                if is_semaphore {
+                    semaphore.try_acquire().await
+                } else {
+                    mutex.try_lock().await
+                }
+            }
+        });
+        until!(lock_nodes(&server).len() == 2);
+        server.catch_up(lagging);
+        assert!(soon(trying).await.unwrap().unwrap().is_none());
         until("the clean-up is cut off and repeated", async || {
-            let directories = ["/lock/leases", "/lock/locks"];
-            let nodes = queue(&server);
-            let nodes = nodes.iter().filter(|node| !directories.contains(&&***node));
-            server.faults().pending() == 0 && nodes.eq([&guard.path()])
+            server.faults().pending() == 0 && lock_nodes(&server) == [guard.path()]
         })
         .await;
     }
+}
+
+/// A cluster with the lock's directory, its leader, and a follower.
+async fn leader_and_follower() -> (Cluster, [ServerId; 2]) {
+    let cluster = Cluster::start(3).await.unwrap();
+    let servers = [cluster.leader().unwrap(), cluster.followers()[0]];
+    let client = client_of(&cluster, &servers).await;
+    client
+        .create(PATH, "", CreateMode::Persistent)
+        .await
+        .unwrap();
+    client.close().await;
+    (cluster, servers)
+}
+
+/// A client that knows only these servers.
+async fn client_of(cluster: &Cluster, servers: &[ServerId]) -> Client {
+    let addresses = servers.iter().map(|it| cluster.connect_string_of(*it));
+    let addresses: Vec<_> = addresses.collect();
+    Client::connect(&addresses.join(",")).await.unwrap()
+}
+
+/// The nodes of contenders for the lock, or for the semaphore at its path.
+fn lock_nodes(server: &Server) -> Vec<String> {
+    let mut nodes = queue(server);
+    nodes.retain(|node| !["/lock/leases", "/lock/locks"].contains(&&**node));
+    nodes
 }

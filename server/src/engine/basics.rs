@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use lockkeeper_proto::{Zxid, frame};
+use lockkeeper_proto::Zxid;
 
 use super::sasl;
 
@@ -26,8 +26,6 @@ pub struct Config {
     /// `znode.container.checkIntervalMs`: how often the server looks for containers and TTL nodes
     /// to delete.
     pub container_check_interval: Duration,
-    /// `jute.maxbuffer`: the longest message that the server accepts, in bytes.
-    pub frame_limit: usize,
     /// The seed of session passwords and of the order of children.
     pub seed: u64,
     /// The transactions are numbered from here on.
@@ -54,7 +52,6 @@ impl Default for Config {
             max_session_timeout: Duration::from_secs(60),
             handshake_timeout: Duration::from_secs(10),
             container_check_interval: Duration::from_secs(60),
-            frame_limit: frame::SERVER_LIMIT,
             seed: 0,
             first_zxid: Zxid::ZERO,
             no_ephemerals_for: Duration::ZERO,

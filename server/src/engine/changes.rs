@@ -19,7 +19,7 @@ use super::{
 };
 
 /// One change of one node.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Change {
     /// The type: created, deleted, or data changed.
     pub(crate) what: EventType,
@@ -43,25 +43,23 @@ pub(crate) struct Event<'a> {
 
 impl Change {
     /// The events of this change, in order. One-shot watches that fire are removed.
-    ///
-    /// With `only`, the events for that connection only.
-    pub(crate) fn trigger(&self, watches: &mut Watches, only: Option<ConnId>) -> Vec<Event<'_>> {
+    pub(crate) fn trigger(&self, watches: &mut Watches) -> Vec<Event<'_>> {
         let own = |to| Event {
             to,
             what: self.what,
             path: &self.path,
             acl: &self.acl,
         };
-        let told = watches.trigger(Table::Data, &self.path, only);
+        let told = watches.trigger(Table::Data, &self.path);
         let mut events: Vec<Event<'_>> = told.iter().copied().map(own).collect();
         if self.what == EventType::NODE_DELETED {
-            let rest = watches.trigger(Table::Child, &self.path, only);
+            let rest = watches.trigger(Table::Child, &self.path);
             events.extend(rest.difference(&told).copied().map(own));
         }
         if self.what != EventType::NODE_DATA_CHANGED
             && let Some(parent) = path::parent(&self.path)
         {
-            let told = watches.trigger(Table::Child, parent, only);
+            let told = watches.trigger(Table::Child, parent);
             events.extend(told.into_iter().map(|to| Event {
                 to,
                 what: EventType::NODE_CHILDREN_CHANGED,

@@ -60,8 +60,6 @@ pub(super) struct Connection {
     pub(super) awaits_session: bool,
     /// The session of whose end the client was told here.
     pub(super) told_end_of: Option<SessionId>,
-    /// Whether it reads the frozen state.
-    pub(super) lagging: bool,
     /// Whether nothing more is read from it, because the reply to its last request will be lost.
     pub(super) is_deaf: bool,
     /// The number of frames that the client has sent, including the handshake.
@@ -89,7 +87,6 @@ impl Connection {
             knows_read_only: false,
             awaits_session: false,
             told_end_of: None,
-            lagging: false,
             is_deaf: false,
             received: 0,
             sent: 0,

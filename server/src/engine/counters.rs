@@ -19,8 +19,6 @@ pub struct Counters {
     /// Requests by operation, including those that failed. Handshakes count as
     /// [`OpCode::CREATE_SESSION`].
     pub requests: BTreeMap<OpCode, u64>,
-    /// Replies sent, including those to handshakes.
-    pub replies: u64,
     /// Watch events sent.
     pub notifications: u64,
     /// Reads from sockets that returned bytes.

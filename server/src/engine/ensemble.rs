@@ -256,14 +256,6 @@ impl Ensemble {
         up || down
     }
 
-    /// Whether this member, or each of them, gets no transaction for now.
-    pub(super) fn set_held(&mut self, server: Option<ServerId>, is_held: bool) {
-        let wanted = |id: &ServerId| server.is_none_or(|server| server == *id);
-        for (_, member) in self.members.iter_mut().filter(|(id, _)| wanted(id)) {
-            member.is_held = is_held;
-        }
-    }
-
     /// Sends a transaction to all members.
     pub(super) fn send(&mut self, commit: Commit, now: Instant) {
         let commit = Arc::new(commit);
@@ -291,7 +283,7 @@ impl Ensemble {
         let commits = self.is_in_sync();
         let all = self.members.iter().filter(move |_| commits);
         all.filter_map(|(server, member)| {
-            let gets_nothing = member.is_held || self.cuts_of(*server).1;
+            let gets_nothing = member.lags || self.cuts_of(*server).1;
             let (due, _) = member.coming.front().filter(|_| !gets_nothing)?;
             Some((*due, *server))
         })

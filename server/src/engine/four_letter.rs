@@ -108,9 +108,7 @@ impl Engine {
         let (received, sent) = self.connections.frames_of(server);
         let connections = self.connections.of(server).count();
         let sessions = self.sessions.iter().len();
-        let frozen = self.state.frozen.iter().map(|frozen| &frozen.view);
-        let seen = frozen.chain([view]);
-        let watches: usize = seen.map(|view| view.watches.len()).sum();
+        let watches = view.watches.len();
         let own = match &self.state.ensemble {
             only if only.is_empty() => String::new(),
             all if all.leader == Some(server) => {

@@ -64,11 +64,8 @@ impl Engine {
             return self.close(id);
         }
         let is_told_later = !resumes && !self.state.ensemble.is_empty();
-        let lags = self.state.lags(request.last_zxid_seen);
         if let Some(connection) = self.connections.get_mut(id) {
             connection.knows_read_only = request.read_only.is_some();
-            // The start of a session is a transaction, so a new session does not lag behind.
-            connection.lagging = lags && resumes;
             connection.awaits_session = is_told_later;
         }
         let session = if resumes {
@@ -120,7 +117,6 @@ impl Engine {
             password: Some(password),
             read_only,
         };
-        count(&mut self.connections.counters.replies);
         self.connections.with(id, |connection| {
             connection.send(|writer| response.encode(writer));
             if let Some(session) = session {

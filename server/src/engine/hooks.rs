@@ -20,10 +20,9 @@ impl Engine {
         &mut self.rules
     }
 
-    /// Removes all rules, ends all stalls and delays, and brings every connection up to date.
+    /// Removes all rules, and ends all stalls and delays.
     pub fn clear_faults(&mut self, now: Now) {
-        self.rules.clear();
-        self.thaw(None);
+        self.rules = Rules::default();
         self.resume_input(now);
     }
 
@@ -44,24 +43,12 @@ impl Engine {
         }
     }
 
-    /// Freezes the present state: connections go on reading it, despite later changes, until
-    /// [`thaw`](Self::thaw).
-    ///
-    /// It ends earlier for a connection that writes or syncs, except in an ensemble. There a member,
-    /// or each of them, gets no transaction: it answers no write, and refuses clients that have seen
-    /// a later zxid.
-    pub fn freeze(&mut self, server: Option<ServerId>) {
-        if self.state.ensemble.is_empty() {
-            self.state.freeze(&mut self.connections);
+    /// Sets whether a server of an ensemble lags: it gets no transaction. It answers reads from its
+    /// old state, and no write, and refuses clients that have seen a later zxid.
+    pub fn set_lags(&mut self, server: ServerId, lags: bool) {
+        if let Some(member) = self.state.ensemble.members.get_mut(&server) {
+            member.lags = lags;
         }
-        self.state.ensemble.set_held(server, true);
-    }
-
-    /// Brings every connection, or those of one server, up to date and sends the events that were
-    /// held back.
-    pub fn thaw(&mut self, server: Option<ServerId>) {
-        self.state.thaw(&mut self.connections);
-        self.state.ensemble.set_held(server, false);
     }
 
     /// The next event about this path, or one below it, is lost on its way.

@@ -85,8 +85,8 @@ pub(super) struct Member {
     pub(super) view: View,
     /// Transactions on their way, with the time of their arrival.
     pub(super) coming: VecDeque<(Instant, Arc<Commit>)>,
-    /// Whether no transaction arrives until the member is thawed.
-    pub(super) is_held: bool,
+    /// Whether no transaction arrives for now.
+    pub(super) lags: bool,
     /// The sessions that were active and are not reported to the leader yet.
     pub(super) heard: BTreeSet<SessionId>,
     /// What has not reached the leader, oldest first.
@@ -104,7 +104,7 @@ impl Member {
             gives_up: None,
             view: live.copy(),
             coming: VecDeque::new(),
-            is_held: false,
+            lags: false,
             heard: BTreeSet::new(),
             unsent: VecDeque::new(),
             writes: VecDeque::new(),
@@ -123,7 +123,7 @@ impl Member {
     pub(super) fn fail(&mut self) {
         self.heard.clear();
         self.unsent.clear();
-        self.is_held = false;
+        self.lags = false;
         self.writes.clear();
         self.waiting.clear();
     }

@@ -25,7 +25,7 @@
 //! | `connection`, `connections` | one client's input and output; all of them |
 //! | `sessions` | live sessions and their timeouts |
 //! | `view`, `reads`, `set_watches` | nodes with watches; requests that do not change the nodes |
-//! | `lag`, `member`, `ensemble` | reads that are frozen; requests and transactions under way at one member; who leads, and links that are cut |
+//! | `member`, `ensemble` | requests and transactions under way at one member; who leads, who lags, and links that are cut |
 //! | `state` | what all servers know |
 //!
 //! These are methods of the engine, which put the parts together:
@@ -68,7 +68,6 @@ mod four_letter;
 mod handshake;
 mod hash;
 mod hooks;
-mod lag;
 mod member;
 mod reads;
 mod replication;
@@ -91,7 +90,7 @@ pub(crate) use auth::digest;
 pub use basics::{Config, ConnId, Now, Output, Received, ServerId};
 pub use counters::Counters;
 pub use report::{Report, SessionReport};
-pub use rules::{Effect, RuleId, Rules, When};
+pub use rules::{Effect, Rules, When};
 
 /// A whole ZooKeeper server, without sockets, tasks and clocks.
 #[derive(Debug)]
@@ -250,7 +249,7 @@ impl Engine {
             let Some(connection) = self.connections.get_mut(id) else {
                 break;
             };
-            match frame::split(&mut connection.input, self.config.frame_limit) {
+            match frame::split(&mut connection.input, frame::SERVER_LIMIT) {
                 Ok(Some(message)) => {
                     count(&mut frames);
                     count(&mut connection.received);
@@ -291,8 +290,7 @@ impl Engine {
             knows_sasl: self.config.sasl.is_some(),
             reply: Err(ErrorCode::OK),
         };
-        let (changes, reply) = self.state.live.apply(&commit, &mut self.connections);
-        self.state.note(commit.zxid, &changes);
+        let reply = self.state.live.apply(&commit, &mut self.connections);
         if !self.state.ensemble.is_empty() {
             commit.reply.clone_from(&reply);
             self.state.ensemble.send(commit, now.instant);
@@ -370,7 +368,7 @@ impl Engine {
         }
         self.connections.end_handshake(id);
         for view in self.state.views_mut() {
-            view.watches.hand_over(id, None);
+            view.watches.remove_all(id);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use lockkeeper_proto::{SessionId, Stat, WatcherType, Zxid};
 
-use super::{Engine, basics::ConnId, counters::Counters, tree::SYSTEM_PATHS};
+use super::{Engine, counters::Counters, tree::SYSTEM_PATHS};
 
 /// A snapshot of the server's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,10 +36,8 @@ pub struct SessionReport {
     pub is_connected: bool,
     /// Paths of its ephemeral nodes, sorted.
     pub ephemerals: Vec<String>,
-    /// The number of watches of its connection.
-    pub watches: usize,
-    /// The paths of these watches, sorted.
-    pub watched: Vec<String>,
+    /// The watches of its connection: paths and types, in order.
+    pub watches: Vec<(String, WatcherType)>,
 }
 
 impl Engine {
@@ -58,17 +56,16 @@ impl Engine {
         let told: BTreeSet<_> = connections.filter_map(|(_, own)| own.told_end_of).collect();
         let sessions = self.sessions.iter().filter(|(id, _)| !told.contains(id));
         let sessions = sessions.map(|(id, session)| {
-            let own = session.connection;
-            let connection = own.and_then(|own| self.connections.get(own));
-            let watches = own.map_or(Vec::new(), |own| self.watches_of(own));
-            let mut paths: Vec<_> = watches.iter().map(|(path, _)| path.clone()).collect();
-            paths.dedup();
+            let connection = session.connection;
+            let views = self.state.views();
+            let watches = views.filter_map(|view| connection.map(|own| view.watches.of(own)));
+            let mut watches: Vec<_> = watches.flatten().collect();
+            watches.sort();
             let report = SessionReport {
                 timeout: session.timeout,
                 is_connected: connection.is_some(),
                 ephemerals: tree.ephemerals_of(id).map(ToString::to_string).collect(),
-                watches: watches.len(),
-                watched: paths,
+                watches,
             };
             (id, report)
         });
@@ -98,19 +95,5 @@ impl Engine {
     pub fn node(&self, path: &str) -> Option<(Stat, Option<Bytes>)> {
         let node = self.state.live.tree.get(path)?;
         Some((node.stat(), node.data.clone()))
-    }
-
-    /// The watches of a session's connection: paths and types, in order. `None` if the session has
-    /// no connection.
-    #[must_use]
-    pub fn watches_of_session(&self, session: SessionId) -> Option<Vec<(String, WatcherType)>> {
-        Some(self.watches_of(self.sessions.get(session)?.connection?))
-    }
-
-    fn watches_of(&self, id: ConnId) -> Vec<(String, WatcherType)> {
-        let views = self.state.views();
-        let mut all: Vec<_> = views.flat_map(|view| view.watches.of(id)).collect();
-        all.sort();
-        all
     }
 }

@@ -23,7 +23,10 @@ use super::{
     commit::Deed,
     member::{Asked, Upward},
     reads::Reader,
-    sasl, set_watches, writes,
+    rules::Fate,
+    sasl, set_watches,
+    view::View,
+    writes,
 };
 
 /// Whether the request is to create an ephemeral node.
@@ -71,22 +74,35 @@ impl Engine {
         if !proves(op) {
             self.heard(id, session, now);
         }
-        let request = match Request::decode(op, &mut reader) {
+        let (request, fate) = match Request::decode(op, &mut reader) {
             // The real server cannot handle a null token and closes the connection.
             Ok(Request::Sasl(SaslRequest { token: None })) => return self.close(id),
-            Ok(request) => request,
+            Ok(request) => {
+                let mut fate = self.rules.fate(session, Some(&request));
+                let is_too_early = now.instant < self.ephemerals_from && makes_ephemeral(&request);
+                let too_early = is_too_early.then_some(ErrorCode::THROTTLED_OP);
+                fate.refuse = fate.refuse.or(too_early);
+                (request, fate)
+            }
+            Err(_) if proves(op) => return self.close(id),
             Err(error) => {
                 tracing::debug!(%session, %op, %error, "malformed request");
-                return self.malformed(id, xid, op);
+                // From 3.9 on, a malformed multi takes a zxid; other malformed writes do not.
+                if op == OpCode::MULTI {
+                    self.state.next_zxid();
+                }
+                // It is refused in its turn, as a request that asks for nothing.
+                let refuse = Some(ErrorCode::MARSHALLING_ERROR);
+                let fate = Fate {
+                    refuse,
+                    ..Fate::default()
+                };
+                (Request::WhoAmI(Empty {}), fate)
             }
         };
-        let mut fate = self.rules.fate(session, Some(&request));
         if fate.cut_before {
             return self.close(id);
         }
-        let is_too_early = now.instant < self.ephemerals_from && makes_ephemeral(&request);
-        let too_early = is_too_early.then_some(ErrorCode::THROTTLED_OP);
-        fate.refuse = fate.refuse.or(too_early);
         let asked = Asked {
             connection: id,
             session,
@@ -141,7 +157,7 @@ impl Engine {
         let zxid = if is_done && proves(op) {
             Zxid::ZERO
         } else {
-            self.state.view_of(id, &self.connections).zxid
+            self.view_of(id).zxid
         };
         // The reply to a ping has the xid of pings, not the xid of the request. The protocol
         // demands it.
@@ -159,29 +175,17 @@ impl Engine {
         }
     }
 
-    /// Answers a body that cannot be decoded. From 3.9 on, a malformed multi takes a zxid; other
-    /// malformed writes do not.
-    fn malformed(&mut self, id: ConnId, xid: Xid, op: OpCode) {
-        if proves(op) {
-            return self.close(id);
-        }
-        if op == OpCode::MULTI {
-            self.state.catch_up(id, &mut self.connections);
-            self.state.next_zxid();
-        }
-        let zxid = self.state.view_of(id, &self.connections).zxid;
-        let result = Err(ErrorCode::MARSHALLING_ERROR);
-        self.connections.reply(id, xid, zxid, &result);
+    /// The state that a connection sees.
+    fn view_of(&mut self, id: ConnId) -> &mut View {
+        let server = self.connections.server_of(id);
+        self.state.view_at_mut(server)
     }
 
     fn execute(&mut self, asked: &Asked, now: Now) -> Result<Response, ErrorCode> {
         let id = asked.connection;
         match &*asked.request {
             Request::Ping(_) => Ok(Response::Ping(Empty {})),
-            Request::Sync(request) => {
-                self.state.catch_up(id, &mut self.connections);
-                Ok(writes::synced(&request.path))
-            }
+            Request::Sync(request) => Ok(writes::synced(&request.path)),
             Request::Auth(packet) => self.authenticate(id, packet),
             Request::Sasl(request) => self.log_in(id, request),
             Request::SetWatches(_) => {
@@ -193,7 +197,6 @@ impl Engine {
                 Ok(Response::SetWatches2(Empty {}))
             }
             Request::CloseSession(_) => {
-                self.state.catch_up(id, &mut self.connections);
                 self.end_session(asked.session, Xid(0), now);
                 Ok(Response::CloseSession(Empty {}))
             }
@@ -206,7 +209,7 @@ impl Engine {
 
     fn read(&mut self, asked: &Asked) -> Option<Result<Response, ErrorCode>> {
         let ids = Arc::clone(&self.connections.get(asked.connection)?.ids);
-        let view = self.state.view_of(asked.connection, &self.connections);
+        let view = self.view_of(asked.connection);
         let reader = Reader {
             view,
             connection: asked.connection,
@@ -218,7 +221,6 @@ impl Engine {
 
     /// Executes one transaction of a client.
     pub(super) fn write(&mut self, asked: &Asked, now: Now) -> Result<Response, ErrorCode> {
-        self.state.catch_up(asked.connection, &mut self.connections);
         let connection = self.connections.get(asked.connection);
         let ids = connection.map_or_else(|| Arc::from([]), |own| Arc::clone(&own.ids));
         let deed = Deed::Request(Arc::clone(&asked.request), ids);
@@ -227,7 +229,7 @@ impl Engine {
 
     fn set_watches(&mut self, asked: &Asked) {
         let id = asked.connection;
-        let view = self.state.view_of(id, &self.connections);
+        let view = self.view_of(id);
         for (event, path) in set_watches::apply(view, id, &asked.request) {
             self.connections.notify(id, event, path);
         }

@@ -106,10 +106,6 @@ pub enum Effect {
     Refuse(ErrorCode),
 }
 
-/// The id of a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RuleId(u64);
-
 /// The effects of all rules on one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fate {
@@ -123,8 +119,7 @@ pub(super) struct Fate {
 #[derive(Debug, Default)]
 pub struct Rules {
     /// The rules that wait for their request.
-    waiting: Vec<Rule>,
-    next: u64,
+    waiting: Vec<(When, Effect)>,
     /// Delays every reply, and everything that follows it on its connection.
     pub delay: Option<Duration>,
     /// Whether the server closes a connection without a reply when it asks for a session.
@@ -135,39 +130,16 @@ pub struct Rules {
     pub(super) stalled: BTreeSet<SessionId>,
 }
 
-#[derive(Debug)]
-struct Rule {
-    id: RuleId,
-    when: When,
-    effect: Effect,
-}
-
 impl Rules {
     /// Adds a rule for a future request.
-    pub fn add(&mut self, when: When, effect: Effect) -> RuleId {
-        let id = RuleId(self.next);
-        self.next = self.next.wrapping_add(1);
-        self.waiting.push(Rule { id, when, effect });
-        id
-    }
-
-    /// Removes a rule, if it still waits for its request.
-    pub fn remove(&mut self, id: RuleId) {
-        self.waiting.retain(|rule| rule.id != id);
+    pub fn add(&mut self, when: When, effect: Effect) {
+        self.waiting.push((when, effect));
     }
 
     /// How many rules wait for their request.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.waiting.len()
-    }
-
-    /// Removes all rules and ends all other faults in this table.
-    pub(super) fn clear(&mut self) {
-        *self = Self {
-            next: self.next,
-            ..Self::default()
-        };
     }
 
     /// The effects of the rules on a request; `None` means a handshake. Each rule that fits counts
@@ -177,15 +149,15 @@ impl Rules {
             delay: self.delay,
             ..Fate::default()
         };
-        self.waiting.retain_mut(|rule| {
-            if !rule.when.fits(session, request) {
+        self.waiting.retain_mut(|(when, effect)| {
+            if !when.fits(session, request) {
                 return true;
             }
-            if let Some(left) = rule.when.skip.checked_sub(1) {
-                rule.when.skip = left;
+            if let Some(left) = when.skip.checked_sub(1) {
+                when.skip = left;
                 return true;
             }
-            match rule.effect {
+            match *effect {
                 Effect::CutBefore => fate.cut_before = true,
                 Effect::LoseReply => fate.lose_reply = true,
                 Effect::Delay(delay) => fate.delay = Some(delay),

@@ -1,4 +1,4 @@
-//! A state that connections read and watch: the live one, a frozen one, or that of a follower.
+//! A state that connections read and watch: the live one, or that of a member.
 
 use lockkeeper_proto::{ErrorCode, Response, Zxid, records::Empty};
 
@@ -36,20 +36,19 @@ impl View {
         Self::new(self.tree.clone(), self.zxid)
     }
 
-    /// Applies a transaction and tells the connections that watch. Returns its changes, and the
-    /// reply.
+    /// Applies a transaction and tells the connections that watch. Returns the reply.
     pub(super) fn apply(
         &mut self,
         commit: &Commit,
         told: &mut Connections,
-    ) -> (Vec<Change>, Result<Response, ErrorCode>) {
+    ) -> Result<Response, ErrorCode> {
         let (changes, reply) = self.catch_up_with(commit);
         for change in &changes {
-            for event in change.trigger(&mut self.watches, None) {
+            for event in change.trigger(&mut self.watches) {
                 told.deliver(commit.zxid, &event);
             }
         }
-        (changes, reply)
+        reply
     }
 
     /// Applies a transaction of which nobody is told. Returns its changes, and the reply.

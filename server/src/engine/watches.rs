@@ -32,6 +32,8 @@ impl Modes {
     pub(crate) const PERSISTENT: Self = Self(4);
     /// Persistent and recursive, in the data table.
     pub(crate) const RECURSIVE: Self = Self(8);
+    /// All of them.
+    const ANY: Self = Self(0xf);
 
     /// The modes that `checkWatches` and `removeWatches` mean by a type; `None` for an unknown
     /// type.
@@ -41,7 +43,7 @@ impl Modes {
         match watcher_type {
             WatcherType::CHILDREN => Some(Self::CHILD),
             WatcherType::DATA => Some(Self::DATA),
-            WatcherType::ANY => Some(Self(0xf)),
+            WatcherType::ANY => Some(Self::ANY),
             WatcherType::PERSISTENT => Some(Self::PERSISTENT),
             WatcherType::PERSISTENT_RECURSIVE => Some(Self::RECURSIVE),
             _ => None,
@@ -103,12 +105,8 @@ impl Watches {
 
     /// Whether a connection has one of these modes at exactly this path.
     pub(crate) fn has(&self, connection: ConnId, path: &str, modes: Modes) -> bool {
-        self.modes(connection, path).has(modes)
-    }
-
-    fn modes(&self, connection: ConnId, path: &str) -> Modes {
         let entry = self.at.get(path).and_then(|at| at.get(&connection));
-        entry.copied().unwrap_or_default()
+        entry.is_some_and(|own| own.has(modes))
     }
 
     /// Removes modes of a connection at one path. Returns whether it had one of them.
@@ -136,14 +134,10 @@ impl Watches {
         before.has(modes)
     }
 
-    /// Removes all watches of a connection, and adds them to others, if there are some.
-    pub(crate) fn hand_over(&mut self, connection: ConnId, mut to: Option<&mut Self>) {
+    /// Removes all watches of a connection.
+    pub(crate) fn remove_all(&mut self, connection: ConnId) {
         for path in self.paths_of.get(&connection).cloned().unwrap_or_default() {
-            let modes = self.modes(connection, &path);
-            self.remove(connection, &path, modes);
-            if let Some(to) = &mut to {
-                to.add(connection, &path, modes);
-            }
+            self.remove(connection, &path, Modes::ANY);
         }
     }
 
@@ -169,14 +163,7 @@ impl Watches {
 
     /// The connections that get an event at `path`. Their one-shot watches in that table are
     /// removed.
-    ///
-    /// With `only`, looks at the watches of that connection only.
-    pub(crate) fn trigger(
-        &mut self,
-        table: Table,
-        path: &str,
-        only: Option<ConnId>,
-    ) -> BTreeSet<ConnId> {
+    pub(crate) fn trigger(&mut self, table: Table, path: &str) -> BTreeSet<ConnId> {
         let (one_shot, lasting) = match table {
             Table::Data => (Modes::DATA, Modes::PERSISTENT.or(Modes::RECURSIVE)),
             Table::Child => (Modes::CHILD, Modes::PERSISTENT),
@@ -184,7 +171,6 @@ impl Watches {
         let mut told = BTreeSet::new();
         let mut note = |at: &str, wanted: Modes| {
             let entries = self.at.get(at).into_iter().flatten();
-            let entries = entries.filter(|(id, _)| only.is_none_or(|only| only == **id));
             told.extend(entries.filter_map(|(id, own)| own.has(wanted).then_some(*id)));
         };
         note(path, one_shot.or(lasting));

@@ -117,8 +117,8 @@ fn run(members: u32, events: Vec<Event>) {
             Event::Elect => {
                 engine.elect_another(now);
             }
-            Event::Lag(server) => engine.freeze(Some(ServerId(server))),
-            Event::CatchUp(server) => engine.thaw(Some(ServerId(server))),
+            Event::Lag(server) => engine.set_lags(ServerId(server), true),
+            Event::CatchUp(server) => engine.set_lags(ServerId(server), false),
             Event::Write(server) => clients.begin(&mut world, ServerId(server)),
             Event::Pass(ms) => world.pass(ms * MS),
         }

@@ -10,10 +10,11 @@
 //! | `followers` | three members, which learn of transactions after at most 100 ms and do not give up |
 //! | `join x A`, `fresh x A [with REQUEST]` | a session of 4 s; without waiting for the answer |
 //! | `resume x A of y [none]`, `ask x A of y` | the same for a session of another connection, perhaps of a client that has seen the `noted` or the `latest` transaction |
-//! | `x> XID OP PATH`, `x< XID OP ANSWER` | a request; its reply: a path, `ok`, or `none` if there is no node |
+//! | `x> XID OP PATH`, `x< XID OP ANSWER` | a request, perhaps a `garbled` one; its reply: a path, `ok`, `none` if there is no node, or `unreadable` |
 //! | `x writes PATH`, `x sees PATH`, `x misses PATH` | a create; what a read of its server shows |
 //! | `x silent`, `x open`, `x closed`, `x greeted` | what the connection has got |
 //! | `x idles MS`, `x hears PATH` | it only pings; it gets an event |
+//! | `lag A`, `catch-up A` | the server gets no transaction; it gets those that it has missed |
 //! | `cut A B [one-way]`, `mend A B [one-way]` | the link between two members |
 //! | `each $a $b = 1 2 \| 3 4` .. `end` | the lines between them, once with each of the values |
 //!
@@ -25,7 +26,7 @@ use lockkeeper_proto::{
     CreateMode, ErrorCode, OpCode, Request, Response, SessionId, WatcherEvent, Xid, Zxid,
     connect::{ConnectRequest, ConnectResponse},
     frame,
-    header::ReplyHeader,
+    header::{ReplyHeader, RequestHeader},
     jute::{Decode, Reader},
     records::Empty,
 };
@@ -257,8 +258,7 @@ impl Stage {
                     engine.set_cut_between(other, one, verb == "cut", now);
                 }
             }
-            "freeze" => engine.freeze(Some(one)),
-            "thaw" => engine.thaw(Some(one)),
+            verb @ ("lag" | "catch-up") => engine.set_lags(one, verb == "lag"),
             "stop" => engine.stop_server(one, now),
             "start" => engine.start_server(one, now),
             "leader" => assert_eq!(engine.leader(), Some(one)),
@@ -332,7 +332,12 @@ fn server(name: &str) -> ServerId {
 
 /// The frame of `XID OP PATH [ephemeral]`.
 fn request(words: &[&str]) -> Vec<u8> {
-    let path = words[2];
+    let (xid, path) = (Xid(words[0].parse().unwrap()), words[2]);
+    if words[1] == "garbled" {
+        // Without the body.
+        let op = OpCode::EXISTS;
+        return framed(&RequestHeader { xid, op });
+    }
     let request = match (words[1], words.get(3)) {
         ("create", None) => create(path, CreateMode::Persistent),
         ("create", Some(_)) => create(path, CreateMode::Ephemeral),
@@ -342,7 +347,7 @@ fn request(words: &[&str]) -> Vec<u8> {
         ("sync", _) => sync(path),
         other => panic!("{other:?}"),
     };
-    request_frame(Xid(words[0].parse().unwrap()), &request)
+    request_frame(xid, &request)
 }
 
 /// The xid of the next reply, and its answer in the words of a story.
@@ -359,6 +364,7 @@ fn reply(world: &mut World, id: ConnId, op: &str) -> (Xid, String) {
     let header = ReplyHeader::decode(&mut reply).unwrap();
     let answer = match header.err {
         ErrorCode::NO_NODE => "none".to_owned(),
+        ErrorCode::MARSHALLING_ERROR => "unreadable".to_owned(),
         ErrorCode::OK => match Response::decode(op, &mut reply).unwrap() {
             Response::Create(created) => created.path,
             _ => "ok".to_owned(),

@@ -36,7 +36,7 @@ use std::{
 use bytes::Bytes;
 use futures::future::select;
 use lockkeeper_proto::SessionId;
-use lockkeeper_server::engine::{Config, Engine, Now, RuleId, ServerId};
+use lockkeeper_server::engine::{Config, Engine, Now, ServerId};
 use lockkeeper_session::Client;
 use tokio::{sync::Notify, time::Instant};
 
@@ -77,8 +77,8 @@ pub(crate) struct World {
     servers: BTreeMap<ServerId, Server>,
     /// Until when directions between servers are cut: from the first to the second.
     cuts: BTreeMap<(ServerId, ServerId), u64>,
-    /// The rules by which requests are throttled, each with the index of its fault.
-    throttles: Vec<(usize, RuleId)>,
+    /// How many faults by which requests are throttled have not ended.
+    throttles: usize,
     armed: Vec<Armed>,
     /// The highest token that each external store has seen.
     stores: BTreeMap<Arc<str>, u64>,
@@ -202,7 +202,7 @@ impl Sim {
             clients: BTreeMap::new(),
             servers: servers.collect(),
             cuts: BTreeMap::new(),
-            throttles: Vec::new(),
+            throttles: 0,
             armed: Vec::new(),
             stores: BTreeMap::new(),
             registers: BTreeMap::new(),

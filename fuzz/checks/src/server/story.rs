@@ -226,26 +226,24 @@ impl Story {
         let now = self.now;
         let which = usize::from(script.byte()) % self.sessions.len().max(1);
         let session = self.sessions.get(which).map(|(id, _)| *id);
-        let effect = match script.byte() % 14 {
-            0 => return self.engine.freeze(None),
-            1 => return self.engine.thaw(None),
-            2 => return self.engine.clear_faults(now),
-            3 => return self.engine.cut_all(None),
-            4 => {
+        let effect = match script.byte() % 12 {
+            0 => return self.engine.clear_faults(now),
+            1 => return self.engine.cut_all(None),
+            2 => {
                 self.may_be_late = true;
                 return self.engine.set_stalled(None, script.byte() & 1 != 0, now);
             }
-            5 => {
+            3 => {
                 self.may_be_late = true;
                 let delay = Duration::from_millis(u64::from(script.byte()));
                 self.engine.rules().delay = Some(delay);
                 return;
             }
-            6 => {
+            4 => {
                 self.engine.rules().refuse_handshakes = script.byte() & 1 != 0;
                 return;
             }
-            7..=9 => {
+            5..=7 => {
                 let Some(session) = session else {
                     return;
                 };
@@ -267,9 +265,9 @@ impl Story {
                 }
                 return;
             }
-            10 => Effect::CutBefore,
-            11 => Effect::LoseReply,
-            12 => Effect::Delay(Duration::from_millis(u64::from(script.byte()))),
+            8 => Effect::CutBefore,
+            9 => Effect::LoseReply,
+            10 => Effect::Delay(Duration::from_millis(u64::from(script.byte()))),
             _ => Effect::Refuse(ErrorCode::NO_AUTH),
         };
         self.may_be_late |= matches!(effect, Effect::Delay(_));

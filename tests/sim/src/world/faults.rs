@@ -116,7 +116,7 @@ impl World {
                     gate.set_paused(false);
                 }
             }
-            FaultKind::Throttle(..) => self.throttle_ends(index),
+            FaultKind::Throttle(..) => self.throttle_ends(),
             _ => {}
         }
     }

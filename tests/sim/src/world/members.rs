@@ -42,7 +42,7 @@ impl World {
         if let Some(state) = self.servers.get_mut(&server) {
             state.lag_until = until;
         }
-        self.engine.freeze(Some(server));
+        self.engine.set_lags(server, true);
         self.at(until, Coming::Mend);
     }
 
@@ -82,7 +82,7 @@ impl World {
                 self.engine.start_server(*server, now);
             }
             if state.lag_until <= time {
-                self.engine.thaw(Some(*server));
+                self.engine.set_lags(*server, false);
             }
         }
         self.after_engine();

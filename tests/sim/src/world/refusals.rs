@@ -13,22 +13,21 @@ impl World {
         for number in 0..count {
             let when = When::any().nth(1 + number * every);
             let effect = Effect::Refuse(ErrorCode::THROTTLED_OP);
-            self.throttles
-                .push((fault, self.engine.rules().add(when, effect)));
+            self.engine.rules().add(when, effect);
         }
+        self.throttles += 1;
         let at = self.now() + ms * 1000;
         self.at(at, Coming::FaultEnd(fault));
     }
 
-    pub(super) fn throttle_ends(&mut self, fault: usize) {
-        let engine = &mut self.engine;
-        self.throttles.retain(|(by, rule)| {
-            let is_meant = *by == fault;
-            if is_meant {
-                engine.rules().remove(*rule);
-            }
-            !is_meant
-        });
+    /// The rest of the refusals is over when the last of several such faults ends.
+    pub(super) fn throttle_ends(&mut self) {
+        self.throttles -= 1;
+        if self.throttles == 0 {
+            let now = self.engine_now();
+            self.engine.clear_faults(now);
+            self.after_engine();
+        }
     }
 
     /// Counts the writes of a client while callers of it wait for capacity.

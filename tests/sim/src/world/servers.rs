@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use bytes::BytesMut;
 use lockkeeper_proto::{SessionId, WatcherType};
-use lockkeeper_server::engine::{ConnId, Output, Received, ServerId};
+use lockkeeper_server::engine::{ConnId, Output, Received, ServerId, SessionReport};
 
 use super::{Coming, World, burdens::address_of};
 use crate::{
@@ -188,7 +188,9 @@ impl World {
 
     /// Records how the watches that a session has differ from those that its client wants.
     pub(crate) fn compare_watches(&mut self, session: SessionId, wanted: &[(String, WatcherType)]) {
-        let Some(set) = self.engine.watches_of_session(session) else {
+        let mut sessions = self.engine.report().sessions;
+        let own = sessions.remove(&session).filter(|own| own.is_connected);
+        let Some(SessionReport { watches: set, .. }) = own else {
             self.figures
                 .count("clients without a connection at the end");
             return;
