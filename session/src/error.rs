@@ -271,12 +271,11 @@ impl Error {
         self.effect() == Effect::Unknown
     }
 
-    /// The same error for a request of this operation. A read has changed nothing.
-    pub(crate) fn of(mut self, op: OpCode) -> Self {
+    /// It is that of a request with this operation. A read has changed nothing.
+    pub(crate) fn is_of(&mut self, op: OpCode) {
         if op.class() == Some(Class::Read) {
             Arc::make_mut(&mut self.0).effect = Effect::NotApplied;
         }
-        self
     }
 
     /// The same error with the path of the node. For errors made where the path was not known.

@@ -147,8 +147,8 @@ impl Hold {
     /// The holder gives the lock up. False if it is lost: then the node is not the holder's to
     /// delete.
     fn release(&self) -> bool {
-        self.enter(self.stage(), Stage::Released);
-        self.stage() == Stage::Released
+        let stage = self.stage();
+        stage == Stage::Released || self.enter(stage, Stage::Released)
     }
 
     /// The lock is lost for good. The first call decides how: returns what it said.

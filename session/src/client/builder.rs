@@ -355,13 +355,10 @@ impl Builder {
         if let Either::Left(true) = select(settled, timer).await {
             return Ok(client);
         }
-        let core = client.shared.lock();
-        let ended = core.machine.link().ended().cloned();
-        Err(ended.unwrap_or_else(|| {
-            core.machine
-                .link()
-                .unreachable(core.clock.now(), connect_timeout)
-        }))
+        let mut core = client.shared.lock();
+        let (now, link) = (core.clock.now(), core.machine.link());
+        let ended = link.ended().cloned();
+        Err(ended.unwrap_or_else(|| link.unreachable(now, connect_timeout)))
     }
 }
 

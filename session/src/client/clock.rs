@@ -7,15 +7,13 @@
 //! Without a time since boot a jump ahead counts as sleep. That can only end a lease too early.
 //!
 //! This is the only place that reads a clock. All other code gets the time as an argument or asks
-//! the [`Clock`] of its client.
+//! the clock of its client.
 
 use std::{
     fmt,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
-
-use super::sync::os::{Mutex, lock};
 
 /// The clock of a client: the system's, or one of a simulation.
 ///
@@ -44,11 +42,6 @@ impl Clock {
         Self(Source::Given(Arc::new(now)))
     }
 
-    /// The current time, including the time slept.
-    pub(crate) fn now(&self) -> Instant {
-        self.look().now
-    }
-
     /// The current time without the time slept, like [`Instant::now`]: the clock that callers
     /// compare with.
     #[must_use]
@@ -56,17 +49,6 @@ impl Clock {
         match &self.0 {
             Source::System => read_instant(),
             Source::Given(now) => now(),
-        }
-    }
-
-    /// The current time on both clocks.
-    pub(crate) fn look(&self) -> Time {
-        match &self.0 {
-            Source::System => look(),
-            Source::Given(now) => Time {
-                now: now(),
-                slept: Duration::ZERO,
-            },
         }
     }
 }
@@ -104,17 +86,43 @@ impl fmt::Debug for Clock {
 /// A smaller difference between two readings is drift, not sleep.
 const JUMP: Duration = Duration::from_millis(100);
 
-static SLEPT: Mutex<Option<Detector>> = Mutex::new(None);
+/// A client's clock that counts sleep. The client's lock guards it.
+#[derive(Debug)]
+pub(crate) struct SleepingClock {
+    /// The same without the time slept.
+    pub(crate) source: Clock,
+    /// `None` for a clock that is given: what it says is not corrected.
+    detector: Option<Detector>,
+}
 
-/// Reads both clocks: `Instant::now()`, and the time slept since the first reading.
-fn look() -> Time {
-    let (running, wall) = (read_instant(), read_wall());
-    let slept = slept(running, wall);
-    let now = match slept {
-        Duration::ZERO => running,
-        slept => running + slept,
-    };
-    Time { now, slept }
+impl SleepingClock {
+    pub(crate) fn new(source: Clock) -> Self {
+        let is_system = matches!(source.0, Source::System);
+        let detector = || Detector::new(read_instant(), read_wall(), uptime());
+        Self {
+            detector: is_system.then(detector),
+            source,
+        }
+    }
+
+    /// The current time, including the time slept.
+    pub(crate) fn now(&mut self) -> Instant {
+        self.look().now
+    }
+
+    /// The current time on both clocks.
+    pub(crate) fn look(&mut self) -> Time {
+        let running = self.source.running();
+        let slept = match &mut self.detector {
+            Some(detector) => detector.slept(running, read_wall()),
+            None => Duration::ZERO,
+        };
+        let now = match slept {
+            Duration::ZERO => running,
+            slept => running + slept,
+        };
+        Time { now, slept }
+    }
 }
 
 #[allow(
@@ -131,22 +139,6 @@ fn read_instant() -> Instant {
 )]
 fn read_wall() -> SystemTime {
     SystemTime::now()
-}
-
-fn slept(running: Instant, wall: SystemTime) -> Duration {
-    let mut detector = lock(&SLEPT);
-    let detector = detector.get_or_insert_with(|| Detector::new(running, wall, uptime()));
-    if detector.compared_recently(running, wall) {
-        return detector.slept;
-    }
-    let (ahead, behind) = detector.jump(running, wall);
-    if ahead.max(behind) < JUMP {
-        detector.compare(running, wall);
-        return detector.slept;
-    }
-    // A busy computer may have delayed this thread between the two readings. A real jump is still
-    // there at the second reading.
-    detector.look(read_instant(), read_wall(), uptime)
 }
 
 /// The time since boot, including sleep. `None` on systems where reading it would need a foreign
@@ -178,6 +170,21 @@ impl Detector {
             recent: (start, start_wall),
             slept: Duration::ZERO,
         }
+    }
+
+    /// The time slept until these readings.
+    fn slept(&mut self, running: Instant, wall: SystemTime) -> Duration {
+        if self.compared_recently(running, wall) {
+            return self.slept;
+        }
+        let (ahead, behind) = self.jump(running, wall);
+        if ahead.max(behind) < JUMP {
+            self.compare(running, wall);
+            return self.slept;
+        }
+        // A busy computer may have delayed this thread between the two readings. A real jump is
+        // still there at the second reading.
+        self.look(read_instant(), read_wall(), uptime)
     }
 
     /// Whether both clocks have run for less than a jump since the last comparison. Then it need

@@ -23,7 +23,6 @@ use bytes::BytesMut;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use super::{
-    clock::Clock,
     net::{
         frames::Frames,
         transport::{Connecting, Connector},
@@ -32,8 +31,8 @@ use super::{
     sync::BoxFuture,
 };
 use crate::{
-    Cause,
-    machine::{Input, Output},
+    Cause, Endpoint,
+    machine::{BURST, Input, Output},
 };
 
 /// The most frames of one turn. It limits the latency of requests under a flood of replies.
@@ -44,18 +43,17 @@ const BYTES_PER_TURN: usize = 256 * 1024;
 /// The most turns of one run; then other tasks of the thread run.
 const TURNS_PER_RUN: usize = 8;
 /// The most bytes that wait for the socket. Above this, requests stay in the machine's queue.
-const WRITE_BACKLOG: usize = 256 * 1024;
+const WRITE_BACKLOG: usize = BURST;
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
-    clock: Clock,
     connector: Connector,
     frame_limit: usize,
     wire: Wire,
     /// Whether this turn replaced the wire: then the new one was not polled yet, or the machine
     /// was not told of the end of the old one.
     other_wire: bool,
-    inputs: Vec<Input>,
+    inputs: VecDeque<Input>,
     out: BytesMut,
     outputs: VecDeque<Output<ReplySender>>,
     /// The next deadline at the end of the last turn.
@@ -82,6 +80,7 @@ pub(crate) enum Run {
 
 /// The result of one turn of the machine.
 struct Turn {
+    now: Instant,
     deadline: Option<Instant>,
     has_ended: bool,
     /// Whether the machine has more to send after the encoded bytes.
@@ -96,15 +95,13 @@ enum Wire {
 
 impl Driver {
     pub(crate) fn new(shared: Arc<Shared>, connector: Connector, frame_limit: usize) -> Self {
-        let clock = shared.lock().clock.clone();
         Self {
             shared,
-            clock,
             connector,
             frame_limit,
             wire: Wire::Down,
             other_wire: false,
-            inputs: Vec::new(),
+            inputs: VecDeque::new(),
             out: BytesMut::new(),
             outputs: VecDeque::new(),
             deadline: None,
@@ -122,7 +119,7 @@ impl Driver {
                 Poll::Pending => {}
                 Poll::Ready(Ok(stream)) => {
                     self.replace_wire(Wire::Up(Frames::new(stream, self.frame_limit)));
-                    self.inputs.push(Input::Connected);
+                    self.inputs.push_back(Input::Connected);
                 }
                 Poll::Ready(Err(error)) => self.down((&error).into()),
             },
@@ -138,7 +135,7 @@ impl Driver {
                             if let Input::Frame(frame) = &incoming {
                                 bytes += frame.len();
                             }
-                            self.inputs.push(incoming);
+                            self.inputs.push_back(incoming);
                         }
                         Poll::Ready(Err(cause)) => break cause,
                     }
@@ -152,7 +149,7 @@ impl Driver {
     fn down(&mut self, cause: Cause) {
         self.replace_wire(Wire::Down);
         self.out.clear();
-        self.inputs.push(Input::Disconnected(cause));
+        self.inputs.push_back(Input::Disconnected(cause));
     }
 
     fn replace_wire(&mut self, wire: Wire) {
@@ -161,21 +158,17 @@ impl Driver {
     }
 
     /// Passes the inputs to the machine, and takes its outputs.
-    fn turn(&mut self, cx: &Context<'_>, now: Instant) -> Turn {
+    fn turn(&mut self, cx: &Context<'_>) -> Turn {
         let has_input = !self.inputs.is_empty();
         let mut core = self.shared.lock();
+        let now = core.clock.now();
         // Whoever submits something after this turn has looked wakes the driver.
-        if !core
-            .driver
-            .as_ref()
-            .is_some_and(|it| it.will_wake(cx.waker()))
-        {
-            core.driver = Some(cx.waker().clone());
+        match &mut core.driver {
+            Some(driver) => driver.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
         }
-        if has_input {
-            for input in self.inputs.drain(..) {
-                core.machine.handle(now, input);
-            }
+        while let Some(input) = self.inputs.pop_front() {
+            core.machine.handle(now, input);
         }
         // A deadline that is new since the last turn, and due already, is seen at the end of this
         // one.
@@ -197,9 +190,11 @@ impl Driver {
         self.owes_room = is_due || self.owes_room && !gives_back;
         let woken = core.woken(now);
         let turn = Turn {
+            now,
             deadline: core.next_deadline(),
             has_ended: core.machine.link().is_ended(),
-            has_unsent: core.machine.has_unsent(),
+            // Below that the machine has handed over all.
+            has_unsent: self.out.len() >= WRITE_BACKLOG && core.machine.has_unsent(),
         };
         let background = mem::take(&mut core.background);
         drop(core);
@@ -219,16 +214,16 @@ impl Driver {
     }
 
     fn obey(&mut self, output: Output<ReplySender>) {
-        match output {
+        match &output {
             Output::Disconnect => {
                 self.replace_wire(Wire::Down);
                 self.out.clear();
             }
             Output::Connect(endpoint) => {
-                let connecting = self.connector.connect((*endpoint).clone());
+                let connecting = self.connector.connect(Endpoint::clone(endpoint));
                 self.replace_wire(Wire::Connecting(connecting));
             }
-            output => self.shared.deliver(output),
+            _ => self.shared.deliver(output),
         }
     }
 
@@ -246,7 +241,7 @@ impl Driver {
         if self.out.is_empty() {
             self.out = BytesMut::new();
         }
-        self.inputs = Vec::new();
+        self.inputs = VecDeque::new();
         self.outputs = VecDeque::new();
         if let Wire::Up(frames) = &mut self.wire {
             frames.give_back_room();
@@ -263,8 +258,8 @@ impl Driver {
         // Whoever is on another thread, and the latches here, hear of it before anything is sent.
         self.shared.announce_close();
         self.background.clear();
-        let now = self.clock.now();
         let mut core = self.shared.lock();
+        let now = core.clock.now();
         core.machine.close(now);
         let mut before = usize::MAX;
         while self.out.len() != before {
@@ -279,8 +274,7 @@ impl Driver {
     pub(crate) fn run(&mut self, cx: &mut Context<'_>) -> Run {
         for _ in 0..TURNS_PER_RUN {
             let full = self.read(cx);
-            let now = self.clock.now();
-            let turn = self.turn(cx, now);
+            let turn = self.turn(cx);
             if turn.has_ended {
                 return Run::Ended;
             }
@@ -291,7 +285,7 @@ impl Driver {
             {}
             let can_send = turn.has_unsent && self.out.len() < WRITE_BACKLOG;
             if !(full || can_send || self.other_wire) {
-                let until = turn.deadline;
+                let (now, until) = (turn.now, turn.deadline);
                 return Run::Wait { now, until };
             }
         }

@@ -43,7 +43,7 @@ impl Client {
     /// written nothing for a while, unless it holds a lock or is the next to get one.
     #[must_use]
     pub fn lease(&self) -> Lease {
-        let core = self.shared.lock();
+        let mut core = self.shared.lock();
         // Other contenders may get the locks of this session as soon as it is given up.
         let deadline = (!core.is_closing()).then(|| core.machine.lease_deadline());
         let deadline = deadline.flatten();
@@ -60,7 +60,7 @@ impl Client {
 impl Core {
     /// Whether the lease of this session is good for a grant to a contender that waits for it since
     /// `since`, or from now on.
-    fn is_lease_good(&self, session_id: SessionId, since: Option<Instant>) -> bool {
+    fn is_lease_good(&mut self, session_id: SessionId, since: Option<Instant>) -> bool {
         let is_own = self.machine.link().session_id() == session_id && !self.is_closing();
         let now = self.clock.now();
         is_own && self.machine.is_lease_good(now, since.unwrap_or(now))

@@ -219,7 +219,7 @@ impl Client {
     /// It is [`Instant::now`], unless [`Builder::clock`] set another clock.
     #[must_use]
     pub fn now(&self) -> Instant {
-        self.shared.lock().clock.running()
+        self.shared.lock().clock.source.running()
     }
 
     /// Whether the client is closing or has ended.

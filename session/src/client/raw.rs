@@ -18,7 +18,7 @@ use super::{
     watches::group::WatchGroup,
 };
 use crate::{
-    Error,
+    Error, Snapshot,
     machine::{Encoded, RequestOptions},
 };
 
@@ -199,8 +199,14 @@ impl Raw<'_> {
     /// `None` while there is one.
     #[must_use]
     pub fn outage(self) -> Option<Error> {
-        let core = self.client.shared.lock();
-        core.machine.link().outage(core.clock.now())
+        let mut core = self.client.shared.lock();
+        let now = core.clock.now();
+        core.machine.link().outage(now)
+    }
+
+    /// Looks at what [`Client::snapshot`] would copy.
+    pub fn look<R>(self, look: impl FnOnce(&Snapshot) -> R) -> R {
+        self.client.shared.snapshot.look(look)
     }
 
     /// The newest transaction that the servers have named in this session.
@@ -291,7 +297,7 @@ impl Raw<'_> {
     /// The client's clock.
     #[must_use]
     pub fn clock(self) -> Clock {
-        self.client.shared.lock().clock.clone()
+        self.client.shared.lock().clock.source.clone()
     }
 
     /// Draws a random number.

@@ -15,7 +15,7 @@ use std::{
     mem,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, Waker},
     time::Instant,
 };
 
@@ -23,7 +23,7 @@ use lockkeeper_proto::{Acls, OpCode, Response, SessionId, path};
 
 use super::{
     capacity_queue::CapacityQueue,
-    clock::Clock,
+    clock::{Clock, SleepingClock},
     random::Random,
     sync::{
         BoxFuture, Notify,
@@ -68,8 +68,11 @@ impl Future for PendingReply {
     type Output = Result<Response, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = ready!(Pin::new(&mut self.receiver).poll(cx));
-        Poll::Ready(answer.unwrap_or_else(|_| Err(driver_gone())))
+        match Pin::new(&mut self.receiver).poll(cx) {
+            Poll::Ready(Ok(answer)) => Poll::Ready(answer),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(driver_gone())),
+            Poll::Pending => Poll::Pending,
+        }
     }
 }
 
@@ -95,7 +98,7 @@ pub(crate) struct Core {
     /// Whether the driver lives. It alone delivers then, so that callers are told in order.
     pub(crate) is_driven: bool,
     pub(crate) machine: Machine<ReplySender>,
-    pub(crate) clock: Clock,
+    pub(crate) clock: SleepingClock,
     /// Whether the session is being given up. The machine may not know it yet, see
     /// [`Shared::announce_close`].
     is_closing: bool,
@@ -125,6 +128,7 @@ impl Shared {
         default_acl: Acls,
         random: Random,
     ) -> Arc<Self> {
+        let mut clock = SleepingClock::new(clock);
         let core = Core {
             driver: None,
             is_driven: true,
@@ -350,10 +354,13 @@ impl Core {
     }
 
     /// The callers that should check again whether there is request capacity for them, and those
-    /// whose time has come.
+    /// whose time has come. Inline, as mostly nobody waits.
+    #[inline]
     pub(crate) fn woken(&mut self, now: Instant) -> Vec<Waker> {
         let mut woken = Vec::new();
-        self.capacity_queue.woken(now, &self.machine, &mut woken);
+        if self.capacity_queue.len() > 0 {
+            self.capacity_queue.woken(now, &self.machine, &mut woken);
+        }
         if self.timers.next().is_some() {
             let all = self.machine.link().is_ended();
             self.timers.fire(|due| all || due <= now, &mut woken);

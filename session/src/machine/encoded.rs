@@ -47,7 +47,8 @@ pub struct Encoded {
     /// A whole frame. Empty if no frame can be so long.
     frame: BytesMut,
     asked: Asked,
-    leaves: Option<Leaves>,
+    /// In a box, as few requests leave a watch, and all are moved often.
+    leaves: Option<Box<Leaves>>,
 }
 
 impl Encoded {
@@ -125,7 +126,7 @@ impl Encoded {
     }
 
     /// The watch that the request leaves.
-    pub(crate) fn take_leaves(&mut self) -> Option<Leaves> {
+    pub(crate) fn take_leaves(&mut self) -> Option<Box<Leaves>> {
         self.leaves.take()
     }
 
@@ -175,6 +176,7 @@ fn put_path(writer: &mut Writer<'_>, path: &[&str]) {
 }
 
 /// What a request asks a server to watch.
+#[derive(Debug)]
 pub(crate) struct Leaves {
     pub(crate) path: Arc<str>,
     pub(crate) kind: Kinds,
@@ -182,7 +184,7 @@ pub(crate) struct Leaves {
 
 impl Leaves {
     #[inline]
-    pub(crate) fn of(request: &Request) -> Option<Self> {
+    pub(crate) fn of(request: &Request) -> Option<Box<Self>> {
         let (path, kind) = match request {
             Request::GetData(get) if get.watch => (&get.path, Kinds::DATA),
             Request::Exists(exists) if exists.watch => (&exists.path, Kinds::EXIST),
@@ -193,7 +195,7 @@ impl Leaves {
             _ => return None,
         };
         let path = Arc::from(path.as_str());
-        Some(Self { path, kind })
+        Some(Box::new(Self { path, kind }))
     }
 
     /// The length of the request that restores the watch of this path alone.

@@ -79,7 +79,7 @@ use watches::{PendingWatch, Watches};
 
 /// About how many bytes are handed over at a time. A request that waits here can still be given up,
 /// and is in memory only once.
-const BURST: usize = 256 * 1024;
+pub(crate) const BURST: usize = 256 * 1024;
 
 /// A session. The caller gives a `T` with each request, and gets it back with the reply.
 pub struct Machine<T> {

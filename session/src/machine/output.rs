@@ -189,13 +189,13 @@ impl<T> Outbox<T> {
     }
 
     /// Gives a caller the result of its request.
-    pub(crate) fn complete(&mut self, op: OpCode, token: T, result: Result<Response, Error>) {
+    pub(crate) fn complete(&mut self, op: OpCode, token: T, mut result: Result<Response, Error>) {
         self.metrics.settled(result.as_ref().err());
-        let result = result.map_err(|error| error.of(op));
-        if let Err(error) = &result
-            && error.code().is_none()
-        {
-            tracing::trace!(%op, %error, "request failed");
+        if let Err(error) = &mut result {
+            error.is_of(op);
+            if error.code().is_none() {
+                tracing::trace!(%op, %error, "request failed");
+            }
         }
         self.push(Output::Completed(token, result));
     }

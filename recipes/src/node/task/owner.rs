@@ -302,7 +302,7 @@ impl NodeTask {
 pub(crate) fn session_loss(client: &Client, session_id: SessionId) -> Option<Loss> {
     if client.is_closed() {
         Some(Loss::Closed)
-    } else if client.snapshot().session_id == session_id {
+    } else if client.raw().look(|now| now.session_id) == session_id {
         None
     } else {
         Some(Loss::Expired)

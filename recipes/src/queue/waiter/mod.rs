@@ -71,7 +71,8 @@ impl Waiter {
             rounds: None,
             patience: Patience::default(),
         };
-        waiter.turn.asked(client.snapshot().connections);
+        let connections = client.raw().look(|now| now.connections);
+        waiter.turn.asked(connections);
         if let Some(crowd) = crowd {
             waiter.node.join(crowd);
         }

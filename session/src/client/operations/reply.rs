@@ -30,7 +30,9 @@ pub(crate) fn unexpected(op: OpCode) -> Error {
         kind: DecodeErrorKind::Unknown(op.0),
     };
     let kind = ErrorKind::Malformed { op, error };
-    Error::new(kind, Peer::default(), Effect::Unknown).of(op)
+    let mut error = Error::new(kind, Peer::default(), Effect::Unknown);
+    error.is_of(op);
+    error
 }
 
 /// The result of an `exists`: a missing node is not an error.

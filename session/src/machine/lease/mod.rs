@@ -70,9 +70,9 @@ impl Lease {
     /// Servers may be so slow that no proof leaves as much. After a quarter of waiting, less is
     /// enough: the lease must reach to half a session timeout after `since`.
     pub(crate) fn is_good(&self, now: Instant, since: Instant, timing: &Timing) -> bool {
-        let enough = (now + timing.grant).min(since + 2 * timing.grant);
+        let is_enough = |until| now + timing.grant <= until || since + 2 * timing.grant <= until;
         let until = self.deadline(timing);
-        until.is_some_and(|until| now < until && enough <= until)
+        until.is_some_and(|until| now < until && is_enough(until))
     }
 
     /// Until when a lock may be granted at once.

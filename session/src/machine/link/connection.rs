@@ -16,8 +16,8 @@ pub(super) struct Connection {
     since: Instant,
     /// The ping that is not answered yet.
     ping: Option<Ping>,
-    /// When the last ping was sent, or else when the connection was established.
-    last_ping: Instant,
+    /// When the next ping is due without any hurry.
+    next_ping: Instant,
     /// How many identities the server has yet to accept.
     identities: usize,
     /// Whether the connection was reported, which it is as soon as the server has.
@@ -47,12 +47,17 @@ enum Leaving {
 
 impl Connection {
     /// The server accepts requests from now on.
-    pub(super) fn new(endpoint: Arc<Endpoint>, now: Instant, identities: usize) -> Self {
+    pub(super) fn new(
+        endpoint: Arc<Endpoint>,
+        now: Instant,
+        next_ping: Instant,
+        identities: usize,
+    ) -> Self {
         Self {
             endpoint,
             since: now,
             ping: None,
-            last_ping: now,
+            next_ping,
             identities,
             is_announced: false,
             leaving: Leaving::No,
@@ -84,8 +89,9 @@ impl Connection {
 
     // Whether the server is alive.
 
-    pub(super) fn ping(&mut self, now: Instant) {
-        self.last_ping = now;
+    /// A ping is sent now, and the next one then.
+    pub(super) fn ping(&mut self, now: Instant, next: Instant) {
+        self.next_ping = next;
         self.ping = Some(Ping {
             sent: now,
             since: now,
@@ -93,8 +99,13 @@ impl Connection {
         });
     }
 
-    pub(super) fn last_ping(&self) -> Instant {
-        self.last_ping
+    /// When the next ping is due: if it `is_urgent`, as soon as there is a connection.
+    pub(super) fn ping_due(&self, is_urgent: bool) -> Instant {
+        if is_urgent {
+            self.since
+        } else {
+            self.next_ping
+        }
     }
 
     pub(super) fn has_unsent_ping(&self) -> bool {

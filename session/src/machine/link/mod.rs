@@ -373,7 +373,7 @@ impl Link {
         self.session.heard()
     }
 
-    // Deadlines. None is stored: a deadline follows from the stage, so it cannot be stale.
+    // Deadlines. Those of a stage are stored in it at most, so none can be stale.
 
     /// When [`tick_session`](Self::tick_session) or [`tick`](Self::tick) is due. `is_urgent` says
     /// that somebody waits for the answer to the next ping.
@@ -383,11 +383,12 @@ impl Link {
             Stage::Paused { until } => earlier(*until, self.session_end()),
             Stage::Trying(attempt) => earlier(attempt.deadline(), self.session_end()),
             Stage::Open(open) => {
-                let ping = match open.pinged() {
-                    Some(since) => since + self.timing().read,
-                    None => self.ping_due(open, is_urgent),
+                let due = match open.pinged() {
+                    Some(since) => earlier(since + self.timing().read, self.silence()),
+                    // The server was heard behind the last ping, so its silence ends later.
+                    None => open.ping_due(is_urgent),
                 };
-                earlier(earlier(ping, self.silence()), open.closing())
+                earlier(due, open.closing())
             }
         };
         Some(next)
@@ -403,17 +404,9 @@ impl Link {
         Some(self.session.heard()? + self.timing().session_end)
     }
 
-    fn ping_due(&self, open: &Connection, is_urgent: bool) -> Instant {
-        if is_urgent {
-            open.last_ping()
-        } else {
-            open.last_ping() + self.timing().ping
-        }
-    }
-
     /// When the next ping is due; `None` without a connection.
     pub(crate) fn next_ping(&self, is_urgent: bool) -> Option<Instant> {
-        Some(self.ping_due(self.connection()?, is_urgent))
+        Some(self.connection()?.ping_due(is_urgent))
     }
 
     /// Ends a session when no server was heard for too long. Ends a close that the server does not
@@ -439,7 +432,7 @@ impl Link {
     /// Does what is due otherwise: gives up a server that does not answer, pings, tries the next
     /// server. Returns whether a ping is to be sent.
     pub(crate) fn tick(&mut self, now: Instant, is_urgent: bool) -> bool {
-        let (silence, read) = (self.silence(), self.timing().read);
+        let (silence, Timing { read, ping, .. }) = (self.silence(), *self.timing());
         let mut pings = false;
         match &self.stage {
             Stage::Trying(attempt) if attempt.deadline() <= now => {
@@ -455,12 +448,12 @@ impl Link {
                 self.give_up(now, Cause::RequestTimeout(read));
             }
             Stage::Open(open) => {
-                pings = open.pinged().is_none() && self.ping_due(open, is_urgent) <= now;
+                pings = open.pinged().is_none() && open.ping_due(is_urgent) <= now;
             }
             _ => {}
         }
         if let Some(open) = self.connection_mut().filter(|_| pings) {
-            open.ping(now);
+            open.ping(now, now + ping);
         }
         if let Stage::Paused { until } = self.stage
             && until <= now

@@ -213,9 +213,8 @@ impl<R> Requests<R> {
     }
 
     fn take_oldest(&mut self) -> Option<Queued<R>> {
-        let queued = self.waiting.pop_front()?;
-        self.bytes -= queued.bytes();
-        Some(queued)
+        self.bytes -= self.waiting.front()?.bytes();
+        self.waiting.pop_front()
     }
 
     // From the server.

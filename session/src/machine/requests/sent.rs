@@ -67,7 +67,8 @@ impl<R> InFlight<R> {
     }
 
     fn position(&self, is_it: impl Fn(Xid) -> bool) -> Option<usize> {
-        self.sent.iter().position(|sent| is_it(sent.xid))
+        let mut places = 0..self.sent.len();
+        places.find(|at| self.sent.get(*at).is_some_and(|sent| is_it(sent.xid)))
     }
 
     /// The place of the request that is answered: the oldest identity for an answer to one; for any
@@ -102,7 +103,9 @@ impl<R> InFlight<R> {
         Ok(at)
     }
 
-    /// Takes out the request at this place. Mostly it is the oldest of all.
+    /// Takes out the request at this place. Mostly it is the oldest of all. Inline, as a request is
+    /// long.
+    #[inline]
     pub(super) fn take(&mut self, at: usize) -> Option<Sent<R>> {
         match at {
             0 => self.sent.pop_front(),

@@ -47,9 +47,8 @@ enum Listener {
 #[derive(Debug)]
 pub(crate) struct PendingWatch {
     id: WatchId,
-    path: Arc<str>,
     /// What the caller asked for. [`Kinds::EXIST`] for an `exists`, which leaves one of two kinds.
-    kind: Kinds,
+    leaves: Box<Leaves>,
 }
 
 impl PendingWatch {
@@ -61,7 +60,7 @@ impl PendingWatch {
     ///
     /// `exists` leaves a watch on a missing node, too. The others leave one only if they succeed.
     fn left(&self, code: Option<ErrorCode>) -> Option<Kinds> {
-        match (code?, self.kind) {
+        match (code?, self.leaves.kind) {
             (ErrorCode::OK, Kinds::EXIST) => Some(Kinds::DATA),
             (ErrorCode::OK, kind) => Some(kind),
             (ErrorCode::NO_NODE, Kinds::EXIST) => Some(Kinds::EXIST),
@@ -217,14 +216,14 @@ impl Watches {
     /// [`WatchConflict`](crate::ErrorKind::WatchConflict): the request must not be sent.
     pub(crate) fn announce(
         &mut self,
-        leaves: Leaves,
+        mut leaves: Box<Leaves>,
         out: &mut dyn Tell,
     ) -> Result<PendingWatch, Error> {
-        let Leaves { path, kind } = leaves;
-        let path = self.claim(path, kind, out, Watched::announced)?;
+        let path = leaves.path.clone();
+        leaves.path = self.claim(path, leaves.kind, out, Watched::announced)?;
         let id = self.new_id();
         self.listeners.insert(id, Listener::Pending);
-        Ok(PendingWatch { id, path, kind })
+        Ok(PendingWatch { id, leaves })
     }
 
     /// The reply has come with this code, or never will.
@@ -234,8 +233,8 @@ impl Watches {
         code: Option<ErrorCode>,
         out: &mut dyn Tell,
     ) {
-        let listener = self.listeners.remove(&pending.id);
-        let Some(watched) = self.paths.get_mut(&pending.path) else {
+        let (listener, path) = (self.listeners.remove(&pending.id), &pending.leaves.path);
+        let Some(watched) = self.paths.get_mut(path) else {
             return;
         };
         watched.settled();
@@ -247,7 +246,7 @@ impl Watches {
             match listener {
                 Some(Listener::Pending) if is_kept => {
                     watched.add(kind, pending.id);
-                    let registered = Listener::Registered(pending.path.clone());
+                    let registered = Listener::Registered(path.clone());
                     self.listeners.insert(pending.id, registered);
                     self.lasting += usize::from(kind.has(Kinds::LASTING));
                 }
@@ -258,7 +257,7 @@ impl Watches {
                 _ => {}
             }
         }
-        self.tidy(&pending.path, out);
+        self.tidy(path, out);
     }
 
     // Watches that a list of paths sets.
