@@ -132,16 +132,18 @@ pub(crate) fn parse(name: &str) -> Option<(Kind, i32)> {
         MARKERS.iter().find(of_text).map(|(_, kind)| *kind)
     };
     // The server formats the number with `%010d`: a minus sign takes one of the ten places, unless
-    // the number has ten digits.
+    // the number has ten digits. Another text, such as -0 or a zero too many, is no number.
     let (kind, number) = match (last, value(last)) {
-        (_, Some(number)) => match kind_of(before) {
+        ([first, ..], Some(number)) => match kind_of(before) {
             Some(kind) => (kind, number),
+            None if *first == b'0' => return None,
             None => (kind_of(before.strip_suffix(b"-")?)?, -number),
         },
         ([b'-', digits @ ..], None) => {
             let mut padded = [b'0'; SEQUENCE_DIGITS];
             *padded.last_chunk_mut()? = *digits;
-            (kind_of(before)?, -value(&padded)?)
+            let number = value(&padded).filter(|number| *number > 0)?;
+            (kind_of(before)?, -number)
         }
         _ => return None,
     };
@@ -272,6 +274,8 @@ mod tests {
             ("lock--2147483648", Some(i32::MIN)),
             ("lock--000000005", Some(-5)),
             ("lock--00000005", None),
+            ("lock--0636053164", None),
+            ("lock--000000000", None),
             ("lock-000000001", None),
             ("lock-00000000001", None),
             ("lock-9999999999", None),
@@ -296,9 +300,7 @@ mod tests {
             let read = |text: &str| parse(&format!("x-lock-{text}"));
             prop_assert_eq!(read(&format!("{number:010}")), Some((Kind::Mutex, number)));
             for text in [last, digits] {
-                let longest = SEQUENCE_DIGITS + usize::from(text.starts_with('-'));
-                let is_number = (SEQUENCE_DIGITS..=longest).contains(&text.len()) && !text.starts_with('+');
-                let number = text.parse().ok().filter(|_| is_number);
+                let number = text.parse().ok().filter(|number: &i32| format!("{number:010}") == text);
                 prop_assert_eq!(read(&text), number.map(|number| (Kind::Mutex, number)), "{}", text);
             }
         }

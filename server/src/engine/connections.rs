@@ -248,9 +248,7 @@ impl Connections {
     pub(super) fn assert_sound(&self) {
         for (id, connection) in &self.all {
             let waits = self.handshakes.contains(&(connection.handshake_due, *id));
-            // One that was told of the end of its session may stay.
-            let is_due = connection.phase == Phase::Fresh && connection.told_end_of.is_none();
-            assert_eq!(waits, is_due, "{id:?}");
+            assert_eq!(waits, connection.phase == Phase::Fresh, "{id:?}");
             let has_something = !connection.ready.is_empty() || connection.is_done();
             assert!(!has_something || self.dirty.contains(id), "{id:?} waits");
             let is_held = connection.release_due().is_some();

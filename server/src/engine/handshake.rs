@@ -102,10 +102,13 @@ impl Engine {
             return;
         };
         connection.awaits_session = false;
-        // A client that is told of an expiry on demand closes the connection when it knows.
+        // A client that is told of an expiry on demand closes the connection when it knows, or has what
+        // is left of the time for its handshake.
         let is_refused = session.is_none() && connection.told_end_of.is_none();
         let read_only = connection.knows_read_only.then_some(false);
-        self.connections.end_handshake(id);
+        if session.is_some() {
+            self.connections.end_handshake(id);
+        }
         let timeout = session.and_then(|session| Some(self.sessions.get(session)?.timeout));
         let password = session.map_or(Bytes::from_static(&[0; PASSWORD_LEN]), |session| {
             self.sessions.password(session)

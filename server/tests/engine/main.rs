@@ -6,7 +6,11 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use lockkeeper_proto::{
-    CreateMode, OpCode, Request, Xid, frame::SERVER_LIMIT, header::ReplyHeader, jute::Decode,
+    CreateMode, OpCode, Request, SessionId, Xid,
+    connect::{ConnectRequest, ConnectResponse},
+    frame::SERVER_LIMIT,
+    header::ReplyHeader,
+    jute::Decode,
     records::Empty,
 };
 use lockkeeper_server::engine::{Config, Engine, Received, ServerId};
@@ -15,7 +19,10 @@ mod elections_at_random;
 mod stories;
 mod world;
 
-use world::{MS, World, connect_frame, create, delete, get_data, request_frame, set_data};
+use world::{
+    MS, World, connect_frame, create, delete, framed, get_data, new_session, request_frame,
+    set_data,
+};
 
 #[test]
 fn used_containers_are_deleted_at_the_next_scan_and_unused_ones_stay() {
@@ -85,6 +92,28 @@ fn sessions_expire_in_ticks_and_a_request_keeps_them_alive() {
         (BytesMut::new(), true),
         "closed without a reply"
     );
+}
+
+/// Once, the connection stayed for as long as the client liked.
+#[test]
+fn who_is_told_of_the_end_of_a_session_has_the_time_of_a_handshake_to_leave() {
+    let mut world = World::new(500);
+    let (_, joined) = world.join(60_000);
+    assert!(world.engine.expire(joined.session_id));
+    let id = world.connect();
+    let resumed = ConnectRequest {
+        session_id: joined.session_id,
+        password: joined.password,
+        ..new_session(60_000)
+    };
+    world.send(id, &framed(&resumed));
+    let told = ConnectResponse::decode(&mut world.frame(id)).unwrap();
+    assert_eq!(told.session_id, SessionId::NONE);
+    world.engine.assert_sound();
+    world.pass(9_999 * MS);
+    assert!(!world.of(id).1);
+    world.pass(MS);
+    assert!(world.of(id).1);
 }
 
 #[test]
