@@ -60,7 +60,8 @@ pub(super) struct Connection {
     pub(super) awaits_session: bool,
     /// The session of whose end the client was told here.
     pub(super) told_end_of: Option<SessionId>,
-    /// Whether nothing more is read from it, because the reply to its last request will be lost.
+    /// Whether nothing more is read from it: the reply to its last request will be lost, or its
+    /// client was told that its session is over.
     pub(super) is_deaf: bool,
     /// The number of frames that the client has sent, including the handshake.
     pub(super) received: u64,

@@ -152,7 +152,8 @@ impl Engine {
             return None;
         }
         if is_ending {
-            self.connections.get_mut(id)?.told_end_of = Some(wanted);
+            let connection = self.connections.get_mut(id)?;
+            (connection.told_end_of, connection.is_deaf) = (Some(wanted), true);
             return None;
         }
         if let Some(before) = before.filter(|before| *before != id) {
