@@ -172,10 +172,14 @@ fn waits(children: &[&str], mine: &str, kind: Kind, place: &Rank<'_>) {
     }
     // The writer ahead may become a reader, which keeps the number. Our own number is excluded: we
     // did not become a reader.
-    let reader = nearest.replace("__WRIT__", "__READ__");
-    let turned = contender(kind, &reader);
-    let is_ours = turned.map(|(number, _)| number) == own.map(|(number, _)| number);
-    if is_last && reader != nearest && turned.is_some_and(|it| it.1 == Role::Shared) && !is_ours {
+    let writer = nearest.rsplit_once("__WRIT__");
+    let writer = writer.filter(|(_, number)| number.parse::<i32>().is_ok());
+    let reader = writer.map(|(who, number)| format!("{who}__READ__{number}"));
+    if is_last
+        && let Some(reader) = reader
+        && let Some((number, Role::Shared)) = contender(kind, &reader)
+        && own.is_none_or(|(own, _)| own != number)
+    {
         let turned: Vec<&str> = others.iter().copied().chain([&*reader]).collect();
         assert_eq!(rank_in(kind, &turned, mine), Rank::First);
     }
