@@ -59,7 +59,10 @@ impl Client {
         {
             self.opening = Opening::Word;
         }
-        if matches!(self.opening, Opening::Word | Opening::Confused) {
+        if matches!(
+            self.opening,
+            Opening::Word | Opening::Confused | Opening::Refused
+        ) {
             return self.sent.clear();
         }
         // The server reads nothing behind a frame of impossible length.
@@ -126,7 +129,9 @@ impl Client {
             self.opening = Opening::Open;
             self.session = Some((response.session_id, password));
         } else {
+            // The server reads nothing more.
             self.opening = Opening::Refused;
+            self.unanswered.clear();
         }
     }
 
