@@ -11,7 +11,7 @@ use lockkeeper_proto::{
     CreateMode::{Ephemeral, Persistent},
     EventType, Response, Version,
 };
-use lockkeeper_server::{Cluster, ServerId};
+use lockkeeper_server::{Cluster, Server, ServerId};
 use tokio::time::timeout;
 
 fn address(cluster: &Cluster, server: ServerId) -> SocketAddr {
@@ -72,6 +72,19 @@ async fn every_member_serves_one_tree() {
     assert_eq!(cluster.paths(), ["/0", "/1", "/2"]);
     cluster.assert_no_leaks();
     cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_member_that_is_cut_off_serves_for_the_sync_limit() {
+    let half = Duration::from_secs(50);
+    let settings = Server::builder().tick_time(2 * half).sync_limit(2);
+    let cluster = settings.start_cluster(3).await.unwrap();
+    let follower = cluster.followers()[0];
+    cluster.cut_link(cluster.leader().unwrap(), follower);
+    cluster.advance(3 * half);
+    assert!(cluster.followers().contains(&follower));
+    cluster.advance(half);
+    assert!(!cluster.followers().contains(&follower));
 }
 
 /// The form is that of a real member: clients such as Curator's take the addresses from it.

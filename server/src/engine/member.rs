@@ -133,10 +133,9 @@ impl Member {
     pub(super) fn take(&mut self, asked: &Asked, leads_alone: bool) -> bool {
         let op = asked.request.op();
         let is_behind = self.waiting.contains_key(&asked.session);
-        let proves = matches!(op, OpCode::AUTH | OpCode::SASL);
         let alone = op == OpCode::SYNC && leads_alone && self.writes.is_empty();
         let is_for_leader = asked.needs_commit();
-        let waits = !proves && (is_behind || is_for_leader && !alone);
+        let waits = !proves(op) && (is_behind || is_for_leader && !alone);
         if waits {
             let waiting = self.waiting.entry(asked.session).or_default();
             waiting.push_back(asked.clone());
@@ -174,4 +173,10 @@ impl Asked {
         let op = self.request.op();
         self.fate.refuse.is_none() && (op.is_transaction() || op == OpCode::SYNC)
     }
+}
+
+/// Whether the request proves who the client is. Servers answer it in their I/O thread, even before
+/// a login.
+pub(super) fn proves(op: OpCode) -> bool {
+    matches!(op, OpCode::AUTH | OpCode::SASL)
 }

@@ -21,7 +21,7 @@ use super::{
     Engine, auth,
     basics::{ConnId, Now},
     commit::Deed,
-    member::{Asked, Upward},
+    member::{Asked, Upward, proves},
     reads::Reader,
     rules::Fate,
     sasl, set_watches,
@@ -38,12 +38,6 @@ fn makes_ephemeral(request: &Request) -> bool {
         Request::Multi(multi) => multi.ops.iter().any(makes_ephemeral),
         _ => false,
     }
-}
-
-/// Whether the request proves who the client is. Servers answer it in their I/O thread, even before
-/// a login.
-fn proves(op: OpCode) -> bool {
-    matches!(op, OpCode::AUTH | OpCode::SASL)
 }
 
 impl Engine {
