@@ -537,13 +537,13 @@ impl Drop for Guard {
             self.node_mut().forget();
         }
         let (directory, since) = (&self.hold.directory, self.hold.since);
-        let held = directory.since(since);
+        let held = || directory.since(since);
         directory.count(|it| {
-            it.hold.record(held);
+            it.hold.record(held());
             it.held.remove();
         });
         if self.hold.loss().is_none() {
-            tracing::debug!(parent: &self.hold.span, ?held, "released");
+            tracing::debug!(parent: &self.hold.span, held = ?held(), "released");
         }
     }
 }

@@ -71,8 +71,9 @@ impl LockQueue {
     /// Enters the queue for a caller that may wait later, and then wants this of its node.
     pub(crate) async fn enqueue<G>(&self, finish: Finish<G>) -> Result<Ticket<G>, LockError> {
         let attempt = Attempt::new(&self.directory);
-        let entered = self.enter(&attempt).await;
-        let mut waiter = entered.map_err(|error| error.at(&self.directory.path))?;
+        let mut waiter = self.waiter();
+        let entered = self.enter(&mut waiter, &attempt).await;
+        entered.map_err(|error| error.at(&self.directory.path))?;
         // If it is its turn already, a deletion of its node must be reported, too.
         waiter.watch_own();
         Ok(Ticket {
@@ -103,7 +104,10 @@ impl LockQueue {
         attempt: &Attempt,
         ahead: &mut Option<usize>,
     ) -> Result<BoxedNode, LockError> {
-        self.enter(attempt).await?.turn(ahead).await
+        let mut waiter = self.waiter();
+        self.enter(&mut waiter, attempt).await?;
+        waiter.turn(ahead).await?;
+        Ok(waiter.node)
     }
 
     /// The same, if it is the turn of one who comes now.
@@ -114,20 +118,25 @@ impl LockQueue {
         }
         // Only a listing says whether somebody is ahead: members of the crowd may have lost their
         // nodes.
-        let waiter = Waiter::enter(&self.client, &self.directory, self.kind, None).await?;
+        let mut waiter = self.waiter();
+        waiter.enter(None).await?;
         if waiter.ahead > 0 {
             return Ok(None);
         }
-        waiter.turn(&mut None).await.map(Some)
+        waiter.turn(&mut None).await?;
+        Ok(Some(waiter.node))
     }
 
-    async fn enter(&self, attempt: &Attempt) -> Result<Waiter, LockError> {
-        let crowd = self.crowd.as_ref();
-        let waiter = Waiter::enter(&self.client, &self.directory, self.kind, crowd).await?;
+    fn waiter(&self) -> Waiter {
+        Waiter::new(&self.client, &self.directory, self.kind)
+    }
+
+    async fn enter(&self, waiter: &mut Waiter, attempt: &Attempt) -> Result<(), LockError> {
+        waiter.enter(self.crowd.as_ref()).await?;
         if waiter.ahead > 0 {
             attempt.contended();
         }
-        Ok(waiter)
+        Ok(())
     }
 }
 
@@ -182,12 +191,12 @@ impl<G> Ticket<G> {
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
-    pub async fn wait(self) -> Result<G, LockError> {
+    pub async fn wait(mut self) -> Result<G, LockError> {
         let directory = self.waiter.node.directory().clone();
         let granted = match self.waiter.turn(&mut None).await {
-            Ok(node) => match self.finish {
-                Finish::Guard(of) => self.attempt.guard(node).map(of),
-                Finish::Then(then) => then(node, self.attempt).await,
+            Ok(()) => match self.finish {
+                Finish::Guard(of) => self.attempt.guard(self.waiter.node).map(of),
+                Finish::Then(then) => then(self.waiter.node, self.attempt).await,
             },
             Err(error) => Err(error),
         };

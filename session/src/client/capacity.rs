@@ -56,8 +56,8 @@ impl<'a> Turn<'a> {
             .options
             .get_or_insert_with(|| options(self.deadline, now));
         // A request that fails immediately need not wait for its turn.
-        let is_answered = core.machine.link().is_closing() || options.is_over(now);
-        let is_next = is_answered || core.capacity_queue.is_first(self.ticket);
+        let is_answered = || core.machine.link().is_closing() || options.is_over(now);
+        let is_next = core.capacity_queue.is_first(self.ticket) || is_answered();
         if !(is_next && core.machine.has_capacity(now, self.bytes, &options)) {
             if let Some(waker) = waker.cloned() {
                 let waiting = Waiting {

@@ -75,7 +75,7 @@ impl Raw<'_> {
     /// that changes nothing whenever it has written nothing for an eighth of the session timeout.
     #[must_use]
     pub fn keep_lease(self) -> LeaseKeeper {
-        let shared = self.client.shared.clone();
+        let shared = &self.client.shared;
         let core = shared.lock();
         let token = core.machine.keep_lease();
         // The client's task is awake before its next ping. Only a scarce lease needs it earlier.
@@ -83,7 +83,7 @@ impl Raw<'_> {
             shared.acted(core);
         }
         LeaseKeeper {
-            shared: self.client.shared.clone(),
+            shared: shared.clone(),
             _token: token,
         }
     }

@@ -44,9 +44,9 @@ pub struct Encoded {
     op: OpCode,
     /// The length of the message.
     len: usize,
-    /// A whole frame. Empty if no frame can be so long.
-    frame: BytesMut,
-    asked: Asked,
+    /// A whole frame, until it is sent. Empty if no frame can be so long.
+    frame: Option<BytesMut>,
+    pub(super) asked: Asked,
     /// In a box, as few requests leave a watch, and all are moved often.
     leaves: Option<Box<Leaves>>,
 }
@@ -94,7 +94,7 @@ impl Encoded {
         Self {
             op,
             len,
-            frame,
+            frame: Some(frame),
             asked: Asked::Nothing,
             leaves: None,
         }
@@ -130,19 +130,22 @@ impl Encoded {
         self.leaves.take()
     }
 
-    /// Appends the frame with this number. Returns what the reply must say.
-    pub(crate) fn send(mut self, xid: Xid, out: &mut BytesMut) -> Asked {
-        let number = self.frame.get_mut(PREFIX_LEN..);
+    /// Appends the frame with this number, once.
+    pub(crate) fn send(&mut self, xid: Xid, out: &mut BytesMut) {
+        let mut frame = self.frame.take().unwrap_or_default();
+        let number = frame.get_mut(PREFIX_LEN..);
         if let Some(slot) = number.and_then(<[u8]>::first_chunk_mut) {
             *slot = xid.0.to_be_bytes();
         }
-        out.extend_from_slice(&self.frame);
-        self.asked
+        out.extend_from_slice(&frame);
     }
 
     /// The path, if the request begins with one: for logs.
     pub(crate) fn path(&self) -> Option<&str> {
-        let body = self.frame.get(PREFIX_LEN + RequestHeader::SMALLEST..)?;
+        let body = self
+            .frame
+            .as_ref()?
+            .get(PREFIX_LEN + RequestHeader::SMALLEST..)?;
         let (length, text) = body.split_first_chunk()?;
         let length = usize::try_from(i32::from_be_bytes(*length)).ok()?;
         let path = str::from_utf8(text.get(..length)?).ok()?;

@@ -19,7 +19,7 @@ use super::{
     link::Change,
     metrics,
     output::Outbox,
-    requests::{Overdue, Requests, Sent, is_unknown, overtakes},
+    requests::{Overdue, Pending, Requests, is_unknown, overtakes},
     watches::{Ask, PendingWatch, Tell, Watches},
 };
 use crate::{AuthFailure, Cause, Effect, Error, ErrorKind, Peer};
@@ -128,10 +128,10 @@ impl<T> Machine<T> {
     /// itself, whose errors nobody sees.
     fn closed(&mut self, error: &Error) {
         if let ErrorKind::ConnectionLost(Cause::ClosedByServer | Cause::Io { .. }) = error.kind()
-            && let Some(Sent { op, reply_to, .. }) = self.requests.oldest_sent()
-            && let ReplyTo::Watches(ask @ (Ask::Set { .. } | Ask::Restore { .. })) = reply_to
+            && let Some(sent) = self.requests.oldest_sent()
+            && let ReplyTo::Watches(ask @ (Ask::Set { .. } | Ask::Restore { .. })) = sent.reply_to
         {
-            self.watches_not_set(*op, *ask, error);
+            self.watches_not_set(sent.request.op(), ask, error);
         }
         self.lease.disconnected();
         let (watches, mut voice) = self.watches();
@@ -208,23 +208,23 @@ impl<T> Machine<T> {
     fn answered(
         &mut self,
         now: Instant,
-        request: Sent<ReplyTo<T>>,
+        sent: Pending<ReplyTo<T>>,
         header: ReplyHeader,
         body: &mut Reader,
     ) -> Result<(), Cause> {
-        let (op, code) = (request.op, header.err);
-        let latency = now.duration_since(request.at);
-        tracing::trace!(xid = request.xid.0, %op, code = code.0, ?latency, "request answered");
-        self.prove(now, &request, Some(code));
+        let (op, code) = (sent.request.op(), header.err);
+        let latency = now.duration_since(sent.at);
+        tracing::trace!(xid = sent.xid.0, %op, code = code.0, ?latency, "request answered");
+        self.prove(now, &sent, Some(code));
         if is_unknown(op, &header) {
-            return self.unknown(op, code, request.reply_to);
+            return self.unknown(op, code, sent.reply_to);
         }
-        match request.reply_to {
+        match sent.reply_to {
             ReplyTo::Caller(token, watch) => {
                 // The bytes behind an error must not be read.
                 let result = if code.is_ok() && token.is_some() {
                     Response::decode(op, body).and_then(|response| {
-                        request.asked.check(header.zxid, &response)?;
+                        sent.request.asked.check(header.zxid, &response)?;
                         Ok(Some(response))
                     })
                 } else {
@@ -242,7 +242,7 @@ impl<T> Machine<T> {
             ReplyTo::Identity(token, scheme) => self.identity_answered(token, scheme, code),
             ReplyTo::Watches(ask) if code.is_ok() || ask == Ask::Remove => {
                 let (watches, mut voice) = self.watches();
-                watches.answered(ask, request.number, &mut voice);
+                watches.answered(ask, sent.number, &mut voice);
             }
             ReplyTo::Watches(_) if code == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {}
             ReplyTo::Watches(ask) => {
@@ -306,19 +306,19 @@ impl<T> Machine<T> {
     /// long, and since errors are short it is a success. The connection is kept.
     pub(super) fn oversized(&mut self, now: Instant, length: usize, limit: usize) {
         let too_long = Cause::Frame(FrameError::TooLong { length, limit });
-        let Ok(request) = self.requests.answered(now, None) else {
+        let Ok(sent) = self.requests.answered(now, None) else {
             return self.link.give_up(now, too_long);
         };
         self.link.hear(now);
-        self.link.answered(now, request.at, Zxid::ZERO);
-        self.prove(now, &request, None);
+        self.link.answered(now, sent.at, Zxid::ZERO);
+        self.prove(now, &sent, None);
         // The replies to requests of the machine itself have no body.
-        let ReplyTo::Caller(token, watch) = request.reply_to else {
+        let ReplyTo::Caller(token, watch) = sent.reply_to else {
             return self.link.give_up(now, too_long);
         };
         self.settle_watch(watch, Some(ErrorCode::OK));
         if let Some(token) = token {
-            let op = request.op;
+            let op = sent.request.op();
             let kind = ErrorKind::ReplyTooLarge { op, length, limit };
             let error = Error::new(kind, self.link.peer(), Effect::Unknown);
             self.out.complete(op, token, Err(error));
@@ -328,10 +328,10 @@ impl<T> Machine<T> {
 
     /// What the answer to a request proves, with this code if its reply was read. A read is not
     /// counted: some servers do not count it.
-    fn prove(&mut self, now: Instant, request: &Sent<ReplyTo<T>>, code: Option<ErrorCode>) {
-        if request.op.is_write() {
-            self.lease.touched(now, request.at);
-            self.lease.write_answered(request.xid, code);
+    fn prove(&mut self, now: Instant, sent: &Pending<ReplyTo<T>>, code: Option<ErrorCode>) {
+        if sent.request.op().is_write() {
+            self.lease.touched(now, sent.at);
+            self.lease.write_answered(sent.xid, code);
             self.lease_renewed(now);
         }
     }
@@ -464,7 +464,7 @@ impl<T> Machine<T> {
                     let ReplyTo::Caller(caller, watch) = &mut sent.reply_to else {
                         continue;
                     };
-                    let (op, caller) = (sent.op, caller.take());
+                    let (op, caller) = (sent.request.op(), caller.take());
                     // The server may have set the watch by now. The machine removes it when the
                     // reply says so.
                     if let Some(id) = watch.as_ref().map(PendingWatch::id) {
@@ -482,8 +482,8 @@ impl<T> Machine<T> {
     /// When the oldest queued request will have waited for a connection for too long. While there
     /// was one, it waited for the requests ahead of it.
     pub(super) fn unsent_deadline(&self) -> Option<Instant> {
-        let since = self.requests.waits_since();
-        let since = since.filter(|_| !self.link.is_connected())?;
+        let is_alone = !self.link.is_connected();
+        let since = is_alone.then(|| self.requests.waits_since()).flatten()?;
         let since = self.link.heard().max(Some(since))?;
         Some(since + self.link.timing().queue_wait)
     }

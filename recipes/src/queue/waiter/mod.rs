@@ -9,7 +9,7 @@ use std::{pin::pin, sync::Arc, time::Instant};
 
 use lockkeeper_proto::{EventType, jute::Names};
 use lockkeeper_session::{
-    Client, Error as SessionError, ErrorKind, GroupEvent,
+    Client, Error as SessionError, ErrorKind, GroupEvent, Snapshot,
     sync::{
         BoxFuture,
         select::{Either, select},
@@ -53,15 +53,9 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    /// Enters the queue, and lists it once. In a crowd, most contenders wait for another one of the
-    /// same client instead.
-    pub(crate) async fn enter(
-        client: &Client,
-        directory: &Arc<Directory>,
-        kind: Kind,
-        crowd: Option<&Arc<Crowd>>,
-    ) -> Result<Self, LockError> {
-        let mut waiter = Self {
+    /// A contender that has yet to enter the queue.
+    pub(crate) fn new(client: &Client, directory: &Arc<Directory>, kind: Kind) -> Self {
+        Self {
             node: LockNode::new(client, directory.clone(), kind),
             turn: Turn::new(kind),
             kind,
@@ -70,22 +64,27 @@ impl Waiter {
             left: None,
             rounds: None,
             patience: Patience::default(),
-        };
-        let connections = client.raw().look(|now| now.connections);
-        waiter.turn.asked(connections);
-        if let Some(crowd) = crowd {
-            waiter.node.join(crowd);
         }
-        waiter.node.create().await?;
-        let listing = waiter.node.take_listing();
-        let last = waiter.node.last_of_crowd();
+    }
+
+    /// Enters the queue, and lists it once. In a crowd, most contenders wait for another one of the
+    /// same client instead.
+    pub(crate) async fn enter(&mut self, crowd: Option<&Arc<Crowd>>) -> Result<(), LockError> {
+        let connections = self.node.client().raw().look(|now| now.connections);
+        self.turn.asked(connections);
+        if let Some(crowd) = crowd {
+            self.node.join(crowd);
+        }
+        self.node.create().await?;
+        let listing = self.node.take_listing();
+        let last = self.node.last_of_crowd();
         if let Some(listing) = listing {
             let reply = listing.names().await;
-            waiter.listed(reply).await?;
-        } else if !waiter.follow(last) {
-            waiter.look().await?;
+            self.listed(reply).await?;
+        } else if !self.follow(last) {
+            self.look().await?;
         }
-        Ok(waiter)
+        Ok(())
     }
 
     fn own(&self) -> Option<Arc<str>> {
@@ -102,7 +101,7 @@ impl Waiter {
     }
 
     /// Waits for its turn, and notes how many contenders are ahead whenever it knows.
-    pub(crate) async fn turn(mut self, ahead: &mut Option<usize>) -> Result<BoxedNode, LockError> {
+    pub(crate) async fn turn(&mut self, ahead: &mut Option<usize>) -> Result<(), LockError> {
         loop {
             while let Some(event) = self.node.try_event() {
                 self.event(event)?;
@@ -116,7 +115,7 @@ impl Waiter {
                         let took = self.node.client().now().saturating_duration_since(since);
                         self.node.directory().count(|it| it.hand_over.record(took));
                     }
-                    return Ok(self.node);
+                    return Ok(());
                 }
                 Ok(Next::List) => self.look().await?,
                 Ok(Next::Renew) => self.node.renew_lease().await?,
@@ -268,17 +267,16 @@ impl Waiter {
 
     /// The number of the present connection, if there is one.
     fn connection(&self) -> Option<u64> {
-        let snapshot = self.node.client().snapshot();
-        let is_connected = snapshot.state.is_connected();
-        is_connected.then_some(snapshot.connections)
+        let connected = |now: &Snapshot| now.state.is_connected().then_some(now.connections);
+        self.node.client().raw().look(connected)
     }
 
     /// Lists the queue.
     async fn list(&mut self) -> Result<Names, SessionError> {
         let directory = self.node.directory();
-        self.turn.asked(directory.client.snapshot().connections);
-        let request = directory.list_request();
         let raw = directory.client.raw();
+        self.turn.asked(raw.look(|now| now.connections));
+        let request = directory.list_request();
         let listing = raw.submit_one(request).await;
         listing.names().await
     }
@@ -308,6 +306,16 @@ mod tests {
 
     use super::*;
 
+    async fn entered(
+        client: &Client,
+        directory: &Arc<Directory>,
+        crowd: Option<&Arc<Crowd>>,
+    ) -> Result<Waiter, LockError> {
+        let mut waiter = Waiter::new(client, directory, Kind::Mutex);
+        waiter.enter(crowd).await?;
+        Ok(waiter)
+    }
+
     /// Lets the replies to all that was sent arrive, and then ends the connection. Returns when the
     /// client has the next one.
     async fn reconnect(server: &Server, client: &Client) {
@@ -327,7 +335,7 @@ mod tests {
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let directory = Directory::new(&client, "/lock", None, Kind::Mutex).unwrap();
         let crowd = Arc::default();
-        let enter = || Waiter::enter(&client, &directory, Kind::Mutex, Some(&crowd));
+        let enter = || entered(&client, &directory, Some(&crowd));
         let mut waiters = Vec::new();
         for _ in 0..6 {
             waiters.push(enter().await.unwrap());
@@ -345,7 +353,7 @@ mod tests {
         assert!(member.is_first(first.node.name(), |_| true));
 
         // The same for the listing behind the create.
-        let enter = || Waiter::enter(&client, &directory, Kind::Mutex, None);
+        let enter = || entered(&client, &directory, None);
         let mut third = pin!(enter());
         let poll =
             std::future::poll_fn(|cx| std::task::Poll::Ready(third.as_mut().poll(cx).is_pending()));
@@ -365,7 +373,7 @@ mod tests {
             let directory = Directory::new(client, "/lock", None, Kind::Mutex).unwrap();
             let crowd = Arc::default();
             for _ in 0..count {
-                let entered = Waiter::enter(client, &directory, Kind::Mutex, Some(&crowd));
+                let entered = entered(client, &directory, Some(&crowd));
                 waiters.push(entered.await.unwrap());
             }
         }
@@ -421,7 +429,7 @@ mod tests {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let directory = Directory::new(&client, "/lock", None, Kind::Mutex).unwrap();
-        let enter = || Waiter::enter(&client, &directory, Kind::Mutex, None);
+        let enter = || entered(&client, &directory, None);
         let waiter = enter().await.unwrap();
         let present = client.snapshot().connections;
         assert_eq!(waiter.connection(), Some(present));

@@ -1,6 +1,6 @@
 //! A connection that accepts requests: whether the server is alive, and when to leave it.
 //!
-//! Not here: requests and their replies (`requests::in_flight`).
+//! Not here: requests and their replies (`requests`).
 
 use std::{
     mem,

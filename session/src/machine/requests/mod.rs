@@ -3,16 +3,15 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `sent` | requests that were sent on a connection, and the order of their replies |
+//! | `queue` | the requests that wait behind those that were sent, and the order of the replies |
 //! | `support` | operations that servers do not know |
 //!
 //! What a reply is for is an `R`, of which this part knows nothing.
 //!
-//! Invariant: the numbers of the requests grow from front to back, so a request is found by its
-//! number. Not here: what replies mean to the other parts (`machine`), callers that wait for
-//! capacity (`client::capacity`).
+//! Not here: what replies mean to the other parts (`machine`), callers that wait for capacity
+//! (`client::capacity`).
 
-mod sent;
+mod queue;
 mod support;
 
 use std::{collections::VecDeque, time::Instant};
@@ -22,8 +21,8 @@ use lockkeeper_proto::{OpCode, Xid, header::ReplyHeader};
 
 use super::{config::Config, encoded::Encoded, output::RequestOptions, spare::give_back};
 use crate::{Error, ErrorKind, Peer};
-use sent::InFlight;
-pub(crate) use sent::Sent;
+pub(crate) use queue::Pending;
+use queue::Queue;
 use support::Support;
 pub(crate) use support::{is_unknown, overtakes};
 
@@ -35,24 +34,6 @@ pub(crate) use support::{is_unknown, overtakes};
 /// `ZooKeeperServer.java`, `globalOutstandingLimit`.
 pub(crate) const WINDOW: usize = 1000;
 
-/// A request that was not handed to the transport yet.
-#[derive(Debug)]
-struct Queued<R> {
-    request: Encoded,
-    reply_to: R,
-    /// `None` for a request of the machine itself. It does not outlive a connection.
-    options: Option<RequestOptions>,
-    /// Unique among those that were pushed; 0 for those that a connection begins with.
-    number: u64,
-}
-
-impl<R> Queued<R> {
-    /// How much room it takes. Requests of the machine itself take none from callers.
-    fn bytes(&self) -> usize {
-        self.options.map_or(0, |_| self.request.len())
-    }
-}
-
 /// A request that gets no reply: its operation, and what the reply was for.
 pub(crate) type Failed<R> = (OpCode, R);
 
@@ -61,20 +42,17 @@ pub(crate) enum Overdue<'a, R> {
     /// It was not sent.
     Unsent(Failed<R>),
     /// It was sent, and goes on.
-    Sent(&'a mut Sent<R>),
+    Sent(&'a mut Pending<R>),
 }
 
 /// All requests that are not settled.
 #[derive(Debug)]
 pub(crate) struct Requests<R> {
-    waiting: VecDeque<Queued<R>>,
-    in_flight: InFlight<R>,
+    queue: Queue<R>,
     /// The deadlines of callers, each with the number of its request, in order. Mostly a new one is
     /// the last.
     deadlines: VecDeque<(Instant, u64)>,
     last_number: u64,
-    /// Of the waiting requests of callers, without those of their frames.
-    bytes: usize,
     support: Support,
     /// See [`Config`].
     max_request: usize,
@@ -85,11 +63,9 @@ pub(crate) struct Requests<R> {
 impl<R> Requests<R> {
     pub(crate) fn new(config: &Config, now: Instant) -> Self {
         Self {
-            waiting: VecDeque::new(),
-            in_flight: InFlight::new(now),
+            queue: Queue::new(now),
             deadlines: VecDeque::new(),
             last_number: 0,
-            bytes: 0,
             support: Support::default(),
             max_request: config.max_request,
             max_outstanding: config.max_outstanding,
@@ -99,17 +75,17 @@ impl<R> Requests<R> {
 
     /// How many wait to be sent.
     pub(crate) fn queued(&self) -> usize {
-        self.waiting.len()
+        self.queue.len() - self.queue.sent
     }
 
     /// The bytes of the waiting requests of callers, without those of their frames.
     pub(crate) fn queued_bytes(&self) -> usize {
-        self.bytes
+        self.queue.bytes
     }
 
     /// How many wait for a reply.
     pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight.len()
+        self.queue.sent
     }
 
     // From the caller.
@@ -121,8 +97,8 @@ impl<R> Requests<R> {
 
     /// Whether a request of this size fits into `times` the configured capacity.
     fn fits(&self, length: usize, times: usize) -> bool {
-        let (queued, most) = (self.bytes, self.max_queued_bytes);
-        self.queued() + self.in_flight() < self.max_outstanding.saturating_mul(times)
+        let (queued, most) = (self.queue.bytes, self.max_queued_bytes);
+        self.queue.len() < self.max_outstanding.saturating_mul(times)
             // A request that is longer than the whole capacity goes alone.
             && (queued == 0 || queued.saturating_add(length) <= most.saturating_mul(times))
     }
@@ -137,9 +113,9 @@ impl<R> Requests<R> {
         if length > limit {
             return Some(ErrorKind::TooLarge { length, limit }.into());
         }
-        let (requests, bytes) = (self.queued() + self.in_flight(), self.bytes);
-        let too_many = ErrorKind::TooManyRequests { requests, bytes };
-        (!self.fits(request.len(), 2)).then(|| too_many.into())
+        let (requests, bytes) = (self.queue.len(), self.queue.bytes);
+        let too_many = || ErrorKind::TooManyRequests { requests, bytes }.into();
+        (!self.fits(request.len(), 2)).then(too_many)
     }
 
     /// Puts a request at the end, and returns its number. One of the machine itself has no options.
@@ -156,32 +132,21 @@ impl<R> Requests<R> {
             let place = self.deadlines.partition_point(|other| *other < deadline);
             self.deadlines.insert(place, deadline);
         }
-        let queued = Queued {
-            request,
-            reply_to,
-            options,
-            number,
-        };
-        self.bytes += queued.bytes();
-        self.waiting.push_back(queued);
+        self.queue.push(request, reply_to, options, number);
         number
     }
 
-    /// Puts a request of the machine itself at the front.
+    /// Puts a request of the machine itself ahead of those that wait.
     pub(crate) fn push_front(&mut self, request: Encoded, reply_to: R) {
-        self.waiting.push_front(Queued {
-            request,
-            reply_to,
-            options: None,
-            number: 0,
-        });
+        self.queue.push(request, reply_to, None, 0);
+        self.queue.last_to_front();
     }
 
     // To the transport.
 
     /// The connection of this number is established.
     pub(crate) fn opened(&mut self, now: Instant, connection: u64) {
-        self.in_flight = InFlight::new(now);
+        self.queue.opened(now);
         self.support.connected(connection);
     }
 
@@ -189,32 +154,14 @@ impl<R> Requests<R> {
     /// waits while the window is full: a program that ends may not wait for replies that make room,
     /// and the end of the session must not stay here.
     pub(crate) fn next(&self, is_closing: bool) -> Option<OpCode> {
-        let has_window = self.in_flight.len() < WINDOW || is_closing;
-        let next = self.waiting.front().filter(|_| has_window)?;
+        let has_window = self.in_flight() < WINDOW || is_closing;
+        let next = self.queue.next().filter(|_| has_window)?;
         Some(next.request.op())
     }
 
     /// Sends the oldest request under this number.
     pub(crate) fn send(&mut self, now: Instant, xid: Xid, out: &mut BytesMut) {
-        let Some(queued) = self.take_oldest() else {
-            return;
-        };
-        let op = queued.request.op();
-        tracing::trace!(xid = xid.0, %op, path = queued.request.path(), "request sent");
-        self.in_flight.push(Sent {
-            xid,
-            op,
-            asked: queued.request.send(xid, out),
-            at: now,
-            reply_to: queued.reply_to,
-            options: queued.options,
-            number: queued.number,
-        });
-    }
-
-    fn take_oldest(&mut self) -> Option<Queued<R>> {
-        self.bytes -= self.waiting.front()?.bytes();
-        self.waiting.pop_front()
+        self.queue.send(now, xid, out);
     }
 
     // From the server.
@@ -227,16 +174,17 @@ impl<R> Requests<R> {
         &mut self,
         now: Instant,
         header: Option<&ReplyHeader>,
-    ) -> Result<Sent<R>, Option<Xid>> {
-        let at = self.in_flight.answered(now, header)?;
-        let sent = self.in_flight.take(at).ok_or(None)?;
-        self.settle(sent.options, sent.number);
-        Ok(sent)
+    ) -> Result<Pending<R>, Option<Xid>> {
+        let at = self.queue.answered(now, header)?;
+        let sent = self.queue.get_mut(at).ok_or(None)?;
+        let (options, number) = (sent.options, sent.number);
+        self.settle(options, number);
+        self.queue.take(at).ok_or(None)
     }
 
     /// The oldest request under way, except for identities.
-    pub(crate) fn oldest_sent(&self) -> Option<&Sent<R>> {
-        self.in_flight.oldest()
+    pub(crate) fn oldest_sent(&self) -> Option<&Pending<R>> {
+        self.queue.oldest_sent()
     }
 
     // The end of requests.
@@ -250,38 +198,28 @@ impl<R> Requests<R> {
         }
     }
 
-    fn fail(&mut self, queued: Queued<R>) -> Failed<R> {
-        self.settle(queued.options, queued.number);
-        (queued.request.op(), queued.reply_to)
+    fn fail(&mut self, request: Pending<R>) -> Failed<R> {
+        self.settle(request.options, request.number);
+        (request.request.op(), request.reply_to)
     }
 
     /// The connection is gone. Returns the requests that were under way, and those of the machine
     /// itself that were not sent. The others stay.
     pub(crate) fn closed(&mut self) -> Vec<Failed<R>> {
         let mut failed = Vec::new();
-        while let Some(sent) = self.in_flight.take(0) {
-            self.settle(sent.options, sent.number);
-            failed.push((sent.op, sent.reply_to));
+        while self.in_flight() > 0
+            && let Some(sent) = self.queue.take(0)
+        {
+            failed.push(self.fail(sent));
         }
-        failed.extend(self.take(&|queued| queued.options.is_none()));
+        failed.extend(self.take(&|waiting| waiting.options.is_none()));
         failed
     }
 
     /// Takes out the waiting requests for which this holds.
-    fn take(&mut self, goes: &dyn Fn(&Queued<R>) -> bool) -> Vec<Failed<R>> {
-        let mut failed = Vec::new();
-        for _ in 0..self.waiting.len() {
-            let Some(queued) = self.waiting.pop_front() else {
-                break;
-            };
-            if goes(&queued) {
-                self.bytes -= queued.bytes();
-                failed.push(self.fail(queued));
-            } else {
-                self.waiting.push_back(queued);
-            }
-        }
-        failed
+    fn take(&mut self, goes: &dyn Fn(&Pending<R>) -> bool) -> Vec<Failed<R>> {
+        let taken = self.queue.take_waiting(goes);
+        taken.into_iter().map(|it| self.fail(it)).collect()
     }
 
     /// Takes out all requests that wait.
@@ -298,7 +236,7 @@ impl<R> Requests<R> {
         peer: &Peer,
     ) -> Vec<Failed<R>> {
         self.support.is_unknown(op, connection, peer);
-        self.take(&|queued| queued.request.op() == op)
+        self.take(&|waiting| waiting.request.op() == op)
     }
 
     /// The error of a request with an operation that servers do not know.
@@ -319,43 +257,40 @@ impl<R> Requests<R> {
             && deadline <= now
         {
             self.deadlines.pop_front();
-            let index = self
-                .waiting
-                .binary_search_by_key(&number, |queued| queued.number);
-            if let Some(queued) = index.ok().and_then(|index| self.waiting.remove(index)) {
-                self.bytes -= queued.bytes();
-                let failed = (queued.request.op(), queued.reply_to);
-                return Some((Overdue::Unsent(failed), queued.options?));
-            }
-            if self.in_flight.find(number).is_some() {
-                let sent = self.in_flight.find(number)?;
+            let Some(at) = self.queue.find(number) else {
+                continue;
+            };
+            if at < self.in_flight() {
+                let sent = self.queue.get_mut(at)?;
                 let options = sent.options?;
                 return Some((Overdue::Sent(sent), options));
             }
+            let unsent = self.queue.take(at)?;
+            let failed = (unsent.request.op(), unsent.reply_to);
+            return Some((Overdue::Unsent(failed), unsent.options?));
         }
         None
     }
 
     /// Since when the oldest waiting request of a caller, which is the first of all, waits.
     pub(crate) fn waits_since(&self) -> Option<Instant> {
-        Some(self.waiting.front()?.options?.since)
+        Some(self.queue.next()?.options?.since)
     }
 
     /// Takes out the request that has waited for the longest time.
     pub(crate) fn take_first(&mut self) -> Option<Failed<R>> {
-        let queued = self.take_oldest()?;
-        Some(self.fail(queued))
+        let waiting = self.queue.take(self.in_flight())?;
+        Some(self.fail(waiting))
     }
 
     /// Since when the server could have answered the oldest request under way.
     pub(crate) fn unanswered_since(&self) -> Option<Instant> {
-        self.in_flight.waits_since()
+        self.queue.unanswered_since()
     }
 
     /// Frees the room that a burst has left.
     pub(crate) fn give_back_room(&mut self) {
-        give_back(&mut self.waiting);
+        self.queue.give_back_room();
         give_back(&mut self.deadlines);
-        self.in_flight.give_back_room();
     }
 }

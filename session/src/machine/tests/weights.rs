@@ -98,7 +98,7 @@ fn samples(text: &str) -> Vec<Request> {
 #[test]
 fn a_request_from_the_pieces_of_its_path_is_the_same() {
     let pieces = ["/a", "/", "b"];
-    let frame = |request: Encoded| {
+    let frame = |mut request: Encoded| {
         let mut out = BytesMut::new();
         request.send(Xid(7), &mut out);
         out
@@ -135,7 +135,7 @@ fn the_bound_in_bytes_holds_for_each_operation_of_the_table() {
     for text in ["/", &"/long".repeat(700)] {
         for request in samples(text) {
             let op = request.op();
-            let encoded = Encoded::from(request.clone());
+            let mut encoded = Encoded::from(request.clone());
             let (length, mut out) = (encoded.len(), BytesMut::new());
             encoded.send(Xid(7), &mut out);
             let frame = frame::split(&mut out, length).unwrap().unwrap();
