@@ -138,7 +138,7 @@ fn a_server_without_a_quorum_is_told() {
 #[test]
 fn a_server_whose_data_differ_and_a_version_with_a_flaw_are_told() {
     let says = answers(
-        b"mntr",
+        "mntr",
         "zk_version\t3.8.0-5a02\nzk_digest_mismatches_count\t2\n",
         "Zookeeper version: 3.8.0-5a02, built on 2022-02-25 08:49 UTC\nMode: follower\n",
     );
@@ -171,12 +171,12 @@ fn local_sessions_are_told() {
 fn a_server_that_has_more_or_fewer_nodes_or_sessions_than_its_leader_is_told() {
     static ASKED: AtomicBool = AtomicBool::new(false);
     let leader = answers(
-        b"mntr",
+        "mntr",
         "zk_znode_count\t9\nzk_ephemerals_count\t2\nzk_global_sessions\t4\n",
         "Mode: leader\n",
     );
     let other = answers(
-        b"mntr",
+        "mntr",
         "zk_znode_count\t9\nzk_ephemerals_count\t3\nzk_global_sessions\t5\n",
         "Mode: follower\n",
     );
