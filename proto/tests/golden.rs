@@ -22,7 +22,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
-    Xid,
+    Request, Xid,
     frame::{self, FrameError},
     header::{ReplyHeader, RequestHeader},
     jute::{Decode, DecodeError, Reader},
@@ -169,6 +169,23 @@ fn every_recorded_message_has_the_fields_of_the_schema_and_encodes_to_the_same_b
     assert_eq!(exchanges.len(), 79);
     for (exchange, versions) in exchanges {
         assert_eq!(versions, ["3.8.0", "3.9.3"], "{exchange}");
+    }
+}
+
+#[test]
+fn a_reader_with_the_rule_of_java_reads_a_negative_count_as_an_empty_list() {
+    let mut recordings = recordings();
+    recordings.retain(|it| it.exchange == "error_negative_vector_count");
+    assert_eq!(recordings.len(), 2);
+    for recording in recordings {
+        let body = Bytes::copy_from_slice(&recording.sent[2].bytes[frame::PREFIX_LEN..]);
+        let mut reader = Reader::new(body).tolerant();
+        let header = RequestHeader::decode(&mut reader).unwrap();
+        let Request::Create(create) = Request::decode(header.op, &mut reader).unwrap() else {
+            panic!("{header:?}");
+        };
+        assert_eq!(create.acl.as_deref(), Some(&[][..]));
+        assert_eq!(reader.left(), 0);
     }
 }
 

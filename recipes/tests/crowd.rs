@@ -177,6 +177,17 @@ async fn where_many_give_up_the_others_do_not_list_the_queue() {
     assert!(more <= 10, "{more}");
 }
 
+#[tokio::test]
+async fn a_waiter_whose_node_is_deleted_ends_and_the_next_one_waits_on() {
+    let (_server, one, other) = server_and_two().await;
+    let mut tickets = enter(&one, MANY).await;
+    let broken = tickets.remove(MANY / 2);
+    break_lock(&other, &broken.path()).await.unwrap();
+    let error = soon(broken.wait()).await.unwrap_err();
+    assert_eq!(error.loss(), Some(Loss::Deleted), "{error}");
+    granted_in_order(&one, tickets).await;
+}
+
 /// The users of the waiters ahead do not look, so these still count among the crowd. Who waits for
 /// one of them again hears of its deletion at once, and would never rest.
 #[tokio::test]
@@ -227,8 +238,18 @@ async fn a_waiter_without_its_node_is_not_granted_the_lock() {
     granted_in_order(&one, tickets).await;
 }
 
-/// A change of the node ahead is not its deletion. The waiter that hears of the change leaves before
-/// it has listed the queue.
+#[tokio::test]
+async fn a_change_of_the_node_ahead_is_not_its_deletion() {
+    let (_server, one, other) = server_and_two().await;
+    let tickets = enter(&one, MANY).await;
+    for ticket in &tickets {
+        let any = lockkeeper_proto::Version::ANY;
+        other.set_data(&ticket.path(), "x", any).await.unwrap();
+    }
+    granted_in_order(&one, tickets).await;
+}
+
+/// The same. The waiter that hears of the change leaves before it has listed the queue.
 #[tokio::test]
 async fn a_change_of_the_holders_node_does_not_let_the_second_waiter_pass() {
     let (_server, one, other) = server_and_two().await;

@@ -71,6 +71,12 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
         .await
         .unwrap()
         .expect("a free lease");
+    assert!(semaphore(&one).try_acquire().await.unwrap().is_none());
+    let error = semaphore(&two)
+        .acquire_timeout(Duration::from_millis(50))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, LockError::TimedOut { .. }), "{error:?}");
     until!(below(&server, "/sem/locks") == 0);
     // `pair` wants two leases, and only one is free soon. `single` comes later and waits for its
     // turn, although one lease would be enough for it.
@@ -136,6 +142,14 @@ async fn a_multi_lock_takes_all_or_none_and_in_one_order() {
         paths[0].starts_with("/a/") && paths[1].starts_with("/b/") && paths[2].starts_with("/c/")
     );
     assert!(held.is_valid() && held.valid_until().is_some());
+    assert!(
+        MultiLock::new(members(&two))
+            .unwrap()
+            .try_lock()
+            .await
+            .unwrap()
+            .is_none()
+    );
     held.release().await.unwrap();
     // The last lock is held by another client: the attempt releases the first two again.
     let last = Semaphore::new(&two, "/c", 1)

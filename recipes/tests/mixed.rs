@@ -224,3 +224,20 @@ async fn nodes_of_an_application_are_no_locks() {
     let election = Election::new(&other, "/l/m").unwrap();
     soon(election.lead(async |_| ())).await.unwrap();
 }
+
+/// A contender that comes later, and does not exclude those that are there, is refused; the others
+/// go on.
+#[tokio::test]
+async fn whoever_came_first_is_not_disturbed() {
+    let (_server, one, other) = server_and_two().await;
+    let mutex = Mutex::new(&one, PATH).unwrap();
+    let holder = soon(mutex.lock()).await.unwrap();
+    let waiter = soon(mutex.enqueue()).await.unwrap();
+    // It belongs to a client that does not look.
+    let mode = CreateMode::EphemeralSequential;
+    other.create("/l/x-latch-", "", mode).await.unwrap();
+    drop(holder);
+    drop(soon(waiter.wait()).await.unwrap());
+    let refused = soon(mutex.lock()).await;
+    assert!(is_refused(refused, Kind::Latch));
+}

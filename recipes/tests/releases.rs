@@ -60,6 +60,17 @@ async fn a_release_is_unknown_when_another_client_may_have_deleted_the_node() {
     }
 }
 
+/// The second delete finds the node: it was there until then.
+#[tokio::test]
+async fn a_release_is_confirmed_when_the_repeated_delete_finds_the_node() {
+    let (server, one, _) = server_and_two().await;
+    for is_plain in [false, true] {
+        let guard = lock(&one, is_plain).await;
+        server.faults().cut_before(delete(&one));
+        soon(guard.release()).await.unwrap();
+    }
+}
+
 /// How often a server throttles a request. The pauses after that are 20, 40, 80, 160 ms, of which
 /// half may be left out.
 const THROTTLED: u32 = 4;
