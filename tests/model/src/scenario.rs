@@ -52,30 +52,41 @@ impl Faults {
     pub fn of(counts: &[u8]) -> Option<Self> {
         let mut all = [0; 8];
         all.get_mut(..counts.len())?.copy_from_slice(counts);
-        let mut all = all.into_iter();
-        let mut next = || all.next();
+        let [
+            cuts,
+            pauses,
+            cancels,
+            by_hand,
+            again,
+            deaths,
+            losses,
+            ghosts,
+        ] = all;
         Some(Self {
-            cuts: next()?,
-            pauses: next()?,
-            cancels: next()?,
-            by_hand: next()?,
-            again: next()?,
-            deaths: next()?,
-            losses: next()?,
-            ghosts: next()?,
+            cuts,
+            pauses,
+            cancels,
+            by_hand,
+            again,
+            deaths,
+            losses,
+            ghosts,
         })
     }
 
     pub(crate) fn counts(self) -> [u8; 8] {
+        let Self {
+            cuts,
+            pauses,
+            cancels,
+            by_hand,
+            again,
+            deaths,
+            losses,
+            ghosts,
+        } = self;
         [
-            self.cuts,
-            self.pauses,
-            self.cancels,
-            self.by_hand,
-            self.again,
-            self.deaths,
-            self.losses,
-            self.ghosts,
+            cuts, pauses, cancels, by_hand, again, deaths, losses, ghosts,
         ]
     }
 }
