@@ -53,13 +53,8 @@ fn the_doctor_finds_nothing_wrong_with_a_healthy_server(arm: &Arm) {
 }
 
 fn doctor(servers: &str) -> Ended {
-    ended(&mut lockkeeper(&[
-        "doctor",
-        "--timeout",
-        "1s",
-        "--connect",
-        servers,
-    ]))
+    let arguments = ["doctor", "--timeout", "1s", "--connect", servers];
+    ended(&mut lockkeeper(&arguments))
 }
 
 #[test]
@@ -106,7 +101,7 @@ fn the_version_of_tls_is_told() {
 }
 
 /// A server that answers words, and closes the connections of clients. Returns its address.
-fn speaker(answer: fn(&[u8; 4]) -> &'static str) -> String {
+fn speaker(answer: impl Fn(&[u8; 4]) -> &'static str + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
@@ -120,6 +115,17 @@ fn speaker(answer: fn(&[u8; 4]) -> &'static str) -> String {
     address
 }
 
+/// One that has this answer to one word, and this to all others.
+fn answers(one: &'static str, answer: &'static str, others: &'static str) -> String {
+    speaker(move |word| {
+        if word == one.as_bytes() {
+            answer
+        } else {
+            others
+        }
+    })
+}
+
 /// As a ZooKeeper that has no quorum.
 #[test]
 fn a_server_without_a_quorum_is_told() {
@@ -131,39 +137,31 @@ fn a_server_without_a_quorum_is_told() {
 
 #[test]
 fn a_server_whose_data_differ_and_a_version_with_a_flaw_are_told() {
-    let says = |word: &[u8; 4]| match word {
-        b"mntr" => "zk_version\t3.8.0-5a02\nzk_digest_mismatches_count\t2\n",
-        _ => "Zookeeper version: 3.8.0-5a02, built on 2022-02-25 08:49 UTC\nMode: follower\n",
-    };
-    let told = doctor(&speaker(says)).ends(69);
+    let says = answers(
+        "mntr",
+        "zk_version\t3.8.0-5a02\nzk_digest_mismatches_count\t2\n",
+        "Zookeeper version: 3.8.0-5a02, built on 2022-02-25 08:49 UTC\nMode: follower\n",
+    );
+    let told = doctor(&says).ends(69);
     told.shows("ZOOKEEPER-4785").shows("(digest mismatches: 2)");
 }
 
 #[test]
 fn a_small_limit_of_connections_is_told() {
-    let small = |word: &[u8; 4]| match word {
-        b"conf" => "clientPort=2181\nmaxClientCnxns=10\n",
-        _ => "",
-    };
-    doctor(&speaker(small))
+    let small = answers("conf", "clientPort=2181\nmaxClientCnxns=10\n", "");
+    doctor(&small)
         .ends(69)
         .shows("max client connections  10\n")
         .shows("it accepts 10 connections from one address\n  raise maxClientCnxns");
-    let roomy = |word: &[u8; 4]| match word {
-        b"conf" => "maxClientCnxns=60\n",
-        _ => "",
-    };
-    let told = doctor(&speaker(roomy)).ends(69);
+    let roomy = answers("conf", "maxClientCnxns=60\n", "");
+    let told = doctor(&roomy).ends(69);
     assert!(!told.stdout.contains("from one address"), "{told:?}");
 }
 
 #[test]
 fn local_sessions_are_told() {
-    let says = |word: &[u8; 4]| match word {
-        b"mntr" => "zk_global_sessions\t1\nzk_local_sessions\t2\n",
-        _ => "",
-    };
-    doctor(&speaker(says))
+    let says = answers("mntr", "zk_global_sessions\t1\nzk_local_sessions\t2\n", "");
+    doctor(&says)
         .ends(69)
         .shows("it has local sessions (2), in which no lock can live\n  look that localSessions");
 }
@@ -172,14 +170,16 @@ fn local_sessions_are_told() {
 #[test]
 fn a_server_that_has_more_or_fewer_nodes_or_sessions_than_its_leader_is_told() {
     static ASKED: AtomicBool = AtomicBool::new(false);
-    let leader = speaker(|word| match word {
-        b"mntr" => "zk_znode_count\t9\nzk_ephemerals_count\t2\nzk_global_sessions\t4\n",
-        _ => "Mode: leader\n",
-    });
-    let other = speaker(|word| match word {
-        b"mntr" => "zk_znode_count\t9\nzk_ephemerals_count\t3\nzk_global_sessions\t5\n",
-        _ => "Mode: follower\n",
-    });
+    let leader = answers(
+        "mntr",
+        "zk_znode_count\t9\nzk_ephemerals_count\t2\nzk_global_sessions\t4\n",
+        "Mode: leader\n",
+    );
+    let other = answers(
+        "mntr",
+        "zk_znode_count\t9\nzk_ephemerals_count\t3\nzk_global_sessions\t5\n",
+        "Mode: follower\n",
+    );
     let late = speaker(|word| match word {
         b"mntr" if ASKED.swap(true, Ordering::Relaxed) => {
             "zk_znode_count\t9\nzk_ephemerals_count\t2\n"

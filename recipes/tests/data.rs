@@ -16,24 +16,18 @@ use support::{
 
 async fn locked(client: &Client, kind: usize) -> Guard {
     let data = "first";
-    match kind {
-        0 => {
-            let mutex = Mutex::new(client, "/l").unwrap();
-            mutex.with_data(data).lock().await.unwrap()
+    let locked = async {
+        match kind {
+            0 => Mutex::new(client, "/l")?.with_data(data).lock().await,
+            1 => PlainMutex::new(client, "/p")?.with_data(data).lock().await,
+            2 => RwLock::new(client, "/rw")?.with_data(data).read().await,
+            _ => {
+                let semaphore = Semaphore::new(client, "/s", 1)?;
+                semaphore.with_data(data).acquire().await
+            }
         }
-        1 => {
-            let mutex = PlainMutex::new(client, "/p").unwrap();
-            mutex.with_data(data).lock().await.unwrap()
-        }
-        2 => {
-            let lock = RwLock::new(client, "/rw").unwrap();
-            lock.with_data(data).read().await.unwrap()
-        }
-        _ => {
-            let semaphore = Semaphore::new(client, "/s", 1).unwrap();
-            semaphore.with_data(data).acquire().await.unwrap()
-        }
-    }
+    };
+    locked.await.unwrap()
 }
 
 const KINDS: usize = 4;

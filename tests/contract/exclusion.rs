@@ -5,11 +5,11 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use lockkeeper::{Client, CreateMode, Version};
+use lockkeeper::{Client, Version};
 
 use crate::{
     kinds::{Held, Kind},
-    rig::{rival, soon, until_free, until_quiet, until_waiting},
+    rig::{register, rival, soon, until_free, until_quiet, until_waiting},
     support::Ensemble,
 };
 
@@ -29,7 +29,7 @@ pub(crate) async fn tasks_of_one_session_take_turns<K: Kind>(ensemble: &Ensemble
 async fn contend<K: Kind>(ensemble: &Ensemble, clients: usize, tasks: usize) {
     const ROUNDS: usize = 6;
     let path = ensemble.unique_path("exclusion");
-    let counter = counter(&ensemble.client().await, &path).await;
+    let counter = register(&ensemble.client().await, &path).await;
     let (holders, tokens) = (Arc::new(AtomicUsize::new(0)), Arc::default());
     let (mut sessions, mut contenders) = (Vec::new(), Vec::new());
     for _ in 0..clients {
@@ -92,15 +92,6 @@ async fn increment(client: &Client, counter: &str) {
     tokio::task::yield_now().await;
     let next = (value + 1).to_string();
     client.set_data(counter, next, Version::ANY).await.unwrap();
-}
-
-async fn counter(client: &Client, path: &str) -> String {
-    let path = format!("{path}-counter");
-    client
-        .create(&path, "0", CreateMode::Persistent)
-        .await
-        .unwrap();
-    path
 }
 
 /// Contenders that may share the lock hold it together, in one session and in several.

@@ -30,6 +30,13 @@ async fn client(servers: &str) -> Client {
     builder.clock(clock).connect().await.unwrap()
 }
 
+async fn server_and_two() -> (Server, Client, Client) {
+    let server = Server::start().await.unwrap();
+    let servers = server.connect_string();
+    let (holder, waiter) = (client(&servers).await, client(&servers).await);
+    (server, holder, waiter)
+}
+
 /// Lets a contender wait for three session timeouts, and then frees the lock. The contender has it
 /// within two.
 async fn granted_late<K: Kind>(waiter: &Client, path: &str, free: impl AsyncFnOnce()) {
@@ -47,9 +54,7 @@ async fn granted_late<K: Kind>(waiter: &Client, path: &str, free: impl AsyncFnOn
 
 /// A relay loses it. Other implementations, and this one, waited for ever.
 pub(crate) async fn a_lost_event_costs_a_waiter_two_session_timeouts<K: Kind>() {
-    let server = Server::start().await.unwrap();
-    let servers = server.connect_string();
-    let [holder, waiter] = [client(&servers).await, client(&servers).await];
+    let (server, holder, waiter) = server_and_two().await;
     let held = rival::<K>(&holder, "/lost").await;
     granted_late::<K>(&waiter, "/lost", async || {
         server.faults().lose_event("/lost");
@@ -61,9 +66,7 @@ pub(crate) async fn a_lost_event_costs_a_waiter_two_session_timeouts<K: Kind>() 
 /// Servers tell no client of a node that it may not read (CVE-2024-23944), and `setWatches` does not
 /// say so.
 pub(crate) async fn a_node_that_may_not_be_read_costs_two_session_timeouts<K: Kind>() {
-    let server = Server::start().await.unwrap();
-    let servers = server.connect_string();
-    let [holder, waiter] = [client(&servers).await, client(&servers).await];
+    let (_server, holder, waiter) = server_and_two().await;
     let held = rival::<K>(&holder, "/hidden").await;
     hide::<K>(&holder, "/hidden").await;
     granted_late::<K>(&waiter, "/hidden", async || drop(held)).await;
@@ -125,9 +128,7 @@ pub(crate) async fn a_waiter_leaves_a_server_that_shows_what_its_leader_does_not
 /// Nothing but a wait for ever said that something was wrong.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_names_what_was_in_the_way() {
-    let server = Server::start().await.unwrap();
-    let servers = server.connect_string();
-    let [holder, waiter] = [client(&servers).await, client(&servers).await];
+    let (_server, holder, waiter) = server_and_two().await;
     let _held = rival::<Mutex>(&holder, "/hidden").await;
     let mutex = Mutex::new(&waiter, "/hidden").unwrap();
     let obstacle = async |wait: Duration| match mutex.lock_timeout(wait).await {
@@ -155,9 +156,7 @@ async fn a_deadline_names_what_was_in_the_way() {
 /// Each of them heard of nothing, and only one asks.
 #[tokio::test(start_paused = true)]
 async fn what_one_waiter_learns_is_news_for_all_of_its_client() {
-    let server = Server::start().await.unwrap();
-    let servers = server.connect_string();
-    let [holder, waiter] = [client(&servers).await, client(&servers).await];
+    let (server, holder, waiter) = server_and_two().await;
     let lock = RwLock::new(&holder, "/news").unwrap();
     let held = lock.write().await.unwrap();
     let readers: Vec<_> = (0..5)
@@ -179,9 +178,7 @@ async fn what_one_waiter_learns_is_news_for_all_of_its_client() {
 /// The cost does not grow with the number of those who wait.
 #[tokio::test(start_paused = true)]
 async fn one_waiter_of_a_client_asks_once_a_session_timeout() {
-    let server = Server::start().await.unwrap();
-    let servers = server.connect_string();
-    let [holder, waiter] = [client(&servers).await, client(&servers).await];
+    let (_server, holder, waiter) = server_and_two().await;
     let held = rival::<Mutex>(&holder, "/many").await;
     let waiting: Vec<_> = (0..20)
         .map(|_| {

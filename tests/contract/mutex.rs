@@ -4,26 +4,16 @@
 use std::{pin::pin, time::Duration};
 
 use lockkeeper::{
-    Client, CreateMode, LockError, Mutex, RwLock, Version,
+    CreateMode, LockError, Mutex, RwLock, Version,
     error::Loss,
     locks::{LockState, inspect},
 };
 
 use crate::{
     kinds::Kind,
-    rig::{soon, until_free},
+    rig::{register, soon, until_free},
     support::{Ensemble, on_both_arms, waiting::driven},
 };
-
-/// Creates the node that the tests write to under the lock.
-async fn register(client: &Client, path: &str) -> String {
-    let path = format!("{path}-register");
-    client
-        .create(&path, "0", CreateMode::Persistent)
-        .await
-        .unwrap();
-    path
-}
 
 on_both_arms! {
     async fn a_ticket_has_a_position_and_a_timeout_says_how_many_were_ahead(ensemble: &Ensemble) {

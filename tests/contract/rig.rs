@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use lockkeeper::{Client, error::Loss, proto::path};
+use lockkeeper::{Client, CreateMode, error::Loss, proto::path};
 
 pub(crate) use crate::support::waiting::{LONG, idle, soon, until, until_another_session};
 use crate::{
@@ -29,6 +29,14 @@ macro_rules! on_the_embedded_arm {
 }
 
 pub(crate) use on_the_embedded_arm;
+
+/// Creates a node beside the lock, with the data `0`. Tests write to it under the lock.
+pub(crate) async fn register(client: &Client, path: &str) -> String {
+    let path = format!("{path}-register");
+    let created = client.create(&path, "0", CreateMode::Persistent).await;
+    created.unwrap();
+    path
+}
 
 /// The nodes in the directories of a lock; none if a directory does not exist.
 pub(crate) async fn nodes<K: Kind>(client: &Client, at: &str) -> Vec<String> {

@@ -23,8 +23,7 @@ use lockkeeper_sim::{
 };
 
 use crate::{
-    on_ensemble,
-    servers::{COUNT, Servers},
+    servers::{COUNT, Members, Servers, on_ensemble},
     support::waiting::soon,
 };
 
@@ -43,7 +42,7 @@ async fn client(servers: &Servers) -> Client {
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_a_client_follows_and_never_reads_backwards() {
-    on_ensemble(async |servers: &mut Servers| {
+    on_ensemble(Members::Fixed, async |servers: &mut Servers| {
         let (reader, writer) = (client(servers).await, client(servers).await);
         let node = format!("/following-{:016x}", reader.raw().random_u64());
         let quiet = format!("{node}-quiet");

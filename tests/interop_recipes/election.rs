@@ -5,8 +5,8 @@ use tokio::sync::Mutex;
 
 use crate::{
     actors::Curator,
-    assert_waits,
     support::{Ensemble, exclusion::until_line_has},
+    waiting,
 };
 
 mod needs_java {
@@ -54,9 +54,7 @@ async fn the_lead_passes_between_both_latches(ensemble: &Ensemble) {
         until_line_has(&looking, &path, 2).await;
         curator.does_not_say("a leads").await;
     };
-    let lead = election.lead(work);
-    tokio::pin!(lead);
-    assert_waits(&mut lead).await;
+    let lead = waiting(election.lead(work)).await;
     let step = format!("b unlatch {path}");
     curator.lock().await.does(&step).await;
     lead.await.unwrap();
@@ -84,9 +82,7 @@ async fn the_lead_passes_between_a_selector_and_a_mutex(ensemble: &Ensemble) {
         expected.join(" ")
     );
 
-    let ours = ticket.wait();
-    tokio::pin!(ours);
-    assert_waits(&mut ours).await;
+    let ours = waiting(ticket.wait()).await;
     curator.does(&format!("a unselect {path}")).await;
     let ours = ours.await.unwrap();
     curator.does_not_say("b leads").await;

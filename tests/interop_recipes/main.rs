@@ -37,16 +37,16 @@ mod rw_lock;
 mod semaphore;
 
 use lockkeeper_test_support as support;
-use std::{future::Future, time::Duration};
+use std::{future::Future, pin::Pin, time::Duration};
 
 use tokio::time::timeout;
 
-/// Checks for a short time that the future does not finish.
-async fn assert_waits(what: impl Future) {
-    assert!(
-        timeout(SILENCE, what).await.is_err(),
-        "it finished instead of waiting"
-    );
+/// The future, after a short time in which it does not finish.
+async fn waiting<F: Future>(what: F) -> Pin<Box<F>> {
+    let mut what = Box::pin(what);
+    let finished = timeout(SILENCE, what.as_mut()).await;
+    assert!(finished.is_err(), "it finished instead of waiting");
+    what
 }
 
 /// How long a test waits for something that must not happen. Too short a time can hide a fault but

@@ -7,7 +7,6 @@ use lockkeeper::{
 
 use crate::{
     actors::Curator,
-    assert_waits,
     support::{
         Ensemble,
         exclusion::{
@@ -16,6 +15,7 @@ use crate::{
         },
         programs::{self, Running},
     },
+    waiting,
 };
 
 mod needs_go {
@@ -80,9 +80,7 @@ async fn kazoo_with_default_names_ignores_us_but_we_wait_for_it(ensemble: &Ensem
     ours.release().await.unwrap();
     let ticket = mutex.enqueue().await.unwrap();
     assert_eq!(ticket.position(), 1);
-    let ours = ticket.wait();
-    tokio::pin!(ours);
-    assert_waits(&mut ours).await;
+    let ours = waiting(ticket.wait()).await;
     kazoo.say("that will do").await;
     let theirs = their_round(&kazoo.line().await);
     let ours = exclusion::round(ours.await.unwrap(), &counter).await;
@@ -108,9 +106,7 @@ async fn curator_receives_our_revocation(ensemble: &Ensemble) {
     assert_eq!(asked.data.as_deref(), Some(REVOKE));
 
     // Curator is asked to release the lock, but it is not forced to.
-    let ours = ticket.wait();
-    tokio::pin!(ours);
-    assert_waits(&mut ours).await;
+    let ours = waiting(ticket.wait()).await;
     curator.does(&format!("a unmutex {path}")).await;
     ours.await.unwrap().release().await.unwrap();
     client.close().await;
@@ -124,9 +120,7 @@ async fn we_receive_curators_revocation(ensemble: &Ensemble) {
     let ours = mutex.lock().await.unwrap();
     curator.tell(&format!("a mutex {path}")).await;
     until_line_has(&client, &path, 2).await;
-    let revoked = ours.revoked();
-    tokio::pin!(revoked);
-    assert_waits(&mut revoked).await;
+    let revoked = waiting(ours.revoked()).await;
     curator.does(&format!("b revoke {}", ours.path())).await;
     revoked.await;
     assert!(ours.is_valid());

@@ -4,8 +4,8 @@ use lockkeeper::{CreateMode, RwLock, Version, locks::inspect};
 
 use crate::{
     actors::Curator,
-    assert_waits,
     support::{Ensemble, exclusion::until_line_has, on_both_arms},
+    waiting,
 };
 
 mod needs_java {
@@ -46,15 +46,11 @@ async fn readers_share_and_writers_exclude_in_the_order_of_the_queue(ensemble: &
     ours.release().await.unwrap();
     curator.says("c write").await;
 
-    let our_writer = our_writer.wait();
-    tokio::pin!(our_writer);
-    assert_waits(&mut our_writer).await;
+    let our_writer = waiting(our_writer.wait()).await;
     curator.does(&format!("c unwrite {path}")).await;
     let our_writer = our_writer.await.unwrap();
 
-    let our_reader = our_reader.wait();
-    tokio::pin!(our_reader);
-    assert_waits(&mut our_reader).await;
+    let our_reader = waiting(our_reader.wait()).await;
     curator.does_not_say("d read").await;
     our_writer.release().await.unwrap();
     let our_reader = our_reader.await.unwrap();
@@ -87,18 +83,17 @@ async fn curators_writer_that_becomes_a_reader_keeps_our_writer_waiting(ensemble
     assert_eq!(reader, if keeps_its_place { 1 } else { 2 }, "{line:?}");
 
     curator.does(&format!("a unwrite {path}")).await;
-    let (early, late) = (early.wait(), late.wait());
-    tokio::pin!(early, late);
     if keeps_its_place {
-        assert_waits(&mut early).await;
+        let early = waiting(early.wait()).await;
         curator.does(&format!("a unread {path}")).await;
         early.await.unwrap().release().await.unwrap();
+        late.wait().await.unwrap().release().await.unwrap();
     } else {
-        early.await.unwrap().release().await.unwrap();
-        assert_waits(&mut late).await;
+        early.wait().await.unwrap().release().await.unwrap();
+        let late = waiting(late.wait()).await;
         curator.does(&format!("a unread {path}")).await;
+        late.await.unwrap().release().await.unwrap();
     }
-    late.await.unwrap().release().await.unwrap();
     client.close().await;
 }
 
@@ -116,14 +111,12 @@ on_both_arms! {
         let writer = curator.create(&writer, "", mode).await.unwrap().path;
         let ours = RwLock::new(&client, &path).unwrap().enqueue_write().await.unwrap();
         assert_eq!(ours.position(), 1);
-        let ours = ours.wait();
-        tokio::pin!(ours);
-        assert_waits(&mut ours).await;
+        let ours = waiting(ours.wait()).await;
 
         let reader = writer.replace("__WRIT__", "__READ__");
         curator.create(&reader, "", CreateMode::Ephemeral).await.unwrap();
         curator.delete(&writer, Version::ANY).await.unwrap();
-        assert_waits(&mut ours).await;
+        let ours = waiting(ours).await;
         curator.delete(&reader, Version::ANY).await.unwrap();
         ours.await.unwrap().release().await.unwrap();
         client.close().await;

@@ -2,7 +2,7 @@
 
 use lockkeeper::Semaphore;
 
-use crate::{actors::Curator, assert_waits, support::Ensemble};
+use crate::{actors::Curator, support::Ensemble, waiting};
 
 mod needs_java {
     with_others! { a_limit_set_by_either_side_holds_for_both }
@@ -21,9 +21,7 @@ async fn a_limit_set_by_either_side_holds_for_both(ensemble: &Ensemble) {
     curator.does(&format!("a count {limit} 1")).await;
     assert_eq!(semaphore.available().await.unwrap(), 1);
     let one = semaphore.acquire().await.unwrap();
-    let two = semaphore.acquire();
-    tokio::pin!(two);
-    assert_waits(&mut two).await;
+    let two = waiting(semaphore.acquire()).await;
     curator.does(&format!("a count {limit} 2")).await;
     let two = two.await.unwrap();
     assert_eq!(semaphore.available().await.unwrap(), 0);
@@ -49,9 +47,7 @@ async fn a_limit_set_by_either_side_holds_for_both(ensemble: &Ensemble) {
     curator.says("a lease").await;
 
     // Curator holds the only lease, and we wait.
-    let last = semaphore.acquire();
-    tokio::pin!(last);
-    assert_waits(&mut last).await;
+    let last = waiting(semaphore.acquire()).await;
     curator.does(&format!("a unlease {path}")).await;
     last.await.unwrap().release().await.unwrap();
     client.close().await;

@@ -17,7 +17,7 @@ use lockkeeper::{
     watch::{EventType, Watcher},
 };
 
-use servers::{COUNT, Members, Servers, ensemble};
+use servers::{COUNT, Members, Servers, on_ensemble};
 use support::waiting::{soon, until};
 
 /// The user who may reconfigure, and the password.
@@ -29,19 +29,11 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 /// The node in which servers keep their configuration.
 const NODE: &str = "/zookeeper/config";
 
-/// Runs a test on the ensemble. The test has the ensemble for itself and must leave all three
-/// servers as members.
-fn on_ensemble(test: impl AsyncFnOnce(&mut Servers)) {
+/// The test must leave all three servers as members.
+fn members() -> Members {
     let (user, password) = SUPER;
     let super_digest = digest::id(user, password);
-    let mut ensemble = ensemble(Members::Dynamic { super_digest });
-    let servers = ensemble.as_mut().expect("started");
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("threads");
-    runtime.block_on(test(servers));
+    Members::Dynamic { super_digest }
 }
 
 /// A client that is connected to the given server and also knows the others.
@@ -124,7 +116,7 @@ fn refusal(result: Result<GetDataResponse, Error>) -> Option<ErrorCode> {
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_a_server_leaves_and_joins_again() {
-    on_ensemble(async |servers: &mut Servers| {
+    on_ensemble(members(), async |servers: &mut Servers| {
         let all = [0, 1, 2];
         // A follower, because a leader would first hand over the lead.
         let [leaving, staying] = servers.followers()[..] else {
@@ -223,7 +215,7 @@ fn needs_ensemble_a_server_leaves_and_joins_again() {
 #[test]
 #[ignore = "needs three real ZooKeepers: tests/run.sh"]
 fn needs_ensemble_members_are_replaced_and_a_refused_request_changes_nothing() {
-    on_ensemble(async |servers: &mut Servers| {
+    on_ensemble(members(), async |servers: &mut Servers| {
         let operator = operator(servers).await;
         let follower = servers.followers()[0];
         let two: Vec<_> = (0..COUNT).filter(|number| *number != follower).collect();

@@ -115,13 +115,14 @@ impl Bench {
     }
 
     /// Measures a contended lock in two rows: until the client waits, and from the release by
-    /// `rival` to the grant.
-    pub(crate) async fn handed_over<T>(
+    /// `rival` to the grant. Then releases it.
+    pub(crate) async fn handed_over(
         &mut self,
-        [waiting, granted]: [&'static str; 2],
+        waiting: &'static str,
+        granted: &'static str,
         rival: Guard,
-        lock: impl Future<Output = Result<T, LockError>>,
-    ) -> T {
+        lock: impl Future<Output = Result<Guard, LockError>>,
+    ) {
         let mut lock = pin!(lock);
         let client = self.client.clone();
         let begun = driven(&client, lock.as_mut());
@@ -131,7 +132,8 @@ impl Bench {
             drop(rival);
             lock.await
         };
-        self.ok(granted, handed_over).await
+        let guard = self.ok(granted, handed_over).await;
+        guard.release().await.unwrap();
     }
 }
 

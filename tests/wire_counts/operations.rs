@@ -4,9 +4,10 @@
 
 use std::pin::pin;
 
+use futures::TryFutureExt as _;
 use lockkeeper::{
     Client, CreateMode, Election, Mutex, RwLock, Semaphore,
-    locks::{Member, MultiLock, PlainMutex, ReentrantMutex},
+    locks::{Member, MultiLock, PlainMutex, ReentrantMutex, WriteGuard},
 };
 
 use crate::{
@@ -26,17 +27,14 @@ pub(crate) async fn plain_mutexes(bench: &mut Bench) {
         .refused("`PlainMutex::try_lock`, held", mutex(&client).try_lock())
         .await;
     let lock = mutex(&client);
-    let guard = bench
+    bench
         .handed_over(
-            [
-                "`PlainMutex::lock`, held: until it waits",
-                "and when it is released: for each waiter",
-            ],
+            "`PlainMutex::lock`, held: until it waits",
+            "and when it is released: for each waiter",
             rival,
             lock.lock(),
         )
         .await;
-    guard.release().await.unwrap();
 }
 
 pub(crate) async fn mutexes(bench: &mut Bench) {
@@ -67,17 +65,14 @@ pub(crate) async fn mutexes(bench: &mut Bench) {
         .refused("`Mutex::try_lock`, held", tried.try_lock())
         .await;
     let lock = mutex(&client);
-    let guard = bench
+    bench
         .handed_over(
-            [
-                "`Mutex::lock`, held: until it waits",
-                "and when it is handed over: until it is held",
-            ],
+            "`Mutex::lock`, held: until it waits",
+            "and when it is handed over: until it is held",
             rival,
             lock.lock(),
         )
         .await;
-    guard.release().await.unwrap();
 
     let tried = bench
         .measure("`Mutex::try_lock`, free", tried.try_lock())
@@ -138,45 +133,36 @@ pub(crate) async fn read_write_locks(bench: &mut Bench) {
     bench
         .refused("`RwLock::try_read`, a writer holds", lock.try_read())
         .await;
-    let reader = bench
+    bench
         .handed_over(
-            [
-                "`RwLock::read`, a writer holds: until it waits",
-                "and when it is handed over",
-            ],
+            "`RwLock::read`, a writer holds: until it waits",
+            "and when it is handed over",
             writer,
             lock.read(),
         )
         .await;
-    reader.release().await.unwrap();
     let reader = rival.read().await.unwrap();
     bench
         .refused("`RwLock::try_write`, a reader holds", lock.try_write())
         .await;
-    let writer = bench
+    bench
         .handed_over(
-            [
-                "`RwLock::write`, a reader holds: until it waits",
-                "and when it is handed over",
-            ],
+            "`RwLock::write`, a reader holds: until it waits",
+            "and when it is handed over",
             reader,
-            lock.write(),
+            lock.write().map_ok(WriteGuard::into_guard),
         )
         .await;
-    writer.release().await.unwrap();
     // This writer may become a reader, so the end of its node does not prove that nobody is ahead.
     let writer = rival.write().await.unwrap().into_guard();
-    let writer = bench
+    bench
         .handed_over(
-            [
-                "`RwLock::write`, a writer holds: until it waits",
-                "and when it is handed over",
-            ],
+            "`RwLock::write`, a writer holds: until it waits",
+            "and when it is handed over",
             writer,
-            lock.write(),
+            lock.write().map_ok(WriteGuard::into_guard),
         )
         .await;
-    writer.release().await.unwrap();
 }
 
 pub(crate) async fn semaphores(bench: &mut Bench) {
@@ -204,17 +190,14 @@ pub(crate) async fn semaphores(bench: &mut Bench) {
             semaphore.try_acquire(),
         )
         .await;
-    let lease = bench
+    bench
         .handed_over(
-            [
-                "`Semaphore::acquire`, none free: until it waits",
-                "and when a lease comes back",
-            ],
+            "`Semaphore::acquire`, none free: until it waits",
+            "and when a lease comes back",
             held,
             semaphore.acquire(),
         )
         .await;
-    lease.release().await.unwrap();
 }
 
 /// A node with its parents: one more round trip when parents are missing, however many.

@@ -32,7 +32,7 @@ use crate::{
     exit::Failure,
     signals::{ENDING, Signals},
 };
-use story::{LINGER, STEP, Story, WAITS, heading, print};
+use story::{STEP, Story, WAITS, heading, print};
 
 /// How long the servers may take to accept a client, and the clients to close their sessions.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -104,12 +104,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     while let Ok(Ok(line)) = told.try_recv() {
         let _ = print(&line);
     }
-    let verdict = async {
-        followed?;
-        let value = count(&client, &counter).await?;
-        locked(&story).end(value)
-    };
-    let status = verdict.await;
+    let value = count(&client, &counter).await;
     let clear = async {
         // Errors do not matter: the servers delete an empty container later.
         let _ = client.delete(&lock(&counter), Version::ANY).await;
@@ -117,7 +112,8 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
         client.close().await;
     };
     let _ = timeout(GOODBYE, clear).await;
-    status
+    followed?;
+    locked(&story).end(value?)
 }
 
 /// A client that contends until the end: in a loop, it takes the lock, adds one to the counter, and releases the lock.
@@ -177,7 +173,6 @@ fn pause(number: usize, story: &Mutex<Story>, lease: Instant, end: &watch::Recei
     while locked(story).paused.is_some() && !*end.borrow() {
         thread::sleep(LOOK);
     }
-    thread::sleep(LINGER);
     !*end.borrow()
 }
 

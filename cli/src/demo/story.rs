@@ -33,8 +33,6 @@ pub(super) const WAITS: Sign = (FAINT, "░░");
 const RESTS: Sign = (FAINT, "··");
 const PAUSED: Sign = (STEP.bold(), "zz");
 
-/// How long the demo goes on after the hand-over, and after the late write, so that viewers can follow it.
-pub(super) const LINGER: Duration = Duration::from_millis(350);
 /// How long the servers may take for the expiry, the hand-over and the late write. Some grant no session below 4 s.
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -43,11 +41,9 @@ pub(super) struct Story {
     /// Lines to print, or why a client has ended. No bound is needed: a client takes a few steps in each of its rounds.
     pub(super) lines: UnboundedSender<Result<String, Failure>>,
     start: Instant,
-    /// When the clients have contended for long enough.
-    enough: Instant,
     /// The client that first gets the lock after this time is paused.
     pause_at: Option<Instant>,
-    /// When the story ends: first the latest time, and the time that is meant as soon as the late write is answered.
+    /// When the story ends. Until the late write is answered, this has [`PATIENCE`] in it.
     pub(super) until: Instant,
     /// Until the next client gets the lock: the end of the paused client's lease.
     pub(super) paused: Option<Instant>,
@@ -71,7 +67,6 @@ impl Story {
         Self {
             lines,
             start,
-            enough: start + time,
             pause_at: Some(start + time / 3),
             until: start + time + PATIENCE,
             paused: None,
@@ -129,7 +124,7 @@ impl Story {
             self.writes += 1;
         }
         self.late = Some(late);
-        self.until = self.enough.max(Instant::now() + LINGER);
+        self.until -= PATIENCE;
     }
 
     /// Tells the time, what each client does, and a text.

@@ -14,7 +14,7 @@ use lockkeeper_server::Server;
 
 use super::{
     common::{PATIENCE, Peer, auth, create, create_with, get_data, now, request_frame, set_data},
-    is_served, measured, until,
+    is_served, takes_less_than, until,
 };
 
 const MIB: u64 = 1 << 20;
@@ -25,12 +25,10 @@ const UNREAD: u64 = 16 * MIB;
 
 #[test]
 fn a_client_that_asks_and_never_reads_takes_little_memory_and_is_closed() {
-    let taken = measured(|| async {
-        let server = Server::builder()
-            .tick_time(Duration::from_millis(50))
-            .start()
-            .await
-            .unwrap();
+    // The node, its request and its reply, and two or three more replies for the client.
+    takes_less_than(16 * MIB, "a client that never reads", || async {
+        let server = Server::builder().tick_time(Duration::from_millis(50));
+        let server = server.start().await.unwrap();
         let mut other = Peer::join_for(&server, 60_000).await;
         let large = vec![1; 1_000_000];
         other
@@ -53,14 +51,11 @@ fn a_client_that_asks_and_never_reads_takes_little_memory_and_is_closed() {
         }
         until(&server, |report| report.connections == 1).await;
     });
-    println!("{} bytes for a client that never reads", taken.bytes_max);
-    // The node, its request and its reply, and two or three more replies for the client.
-    assert!(taken.bytes_max < 16 * MIB, "{} bytes", taken.bytes_max);
 }
 
 #[test]
 fn a_client_that_gets_more_events_than_it_reads_is_cut() {
-    let taken = measured(|| async {
+    takes_less_than(2 * UNREAD + 16 * MIB, "events without a reader", || async {
         let server = Server::start().await.unwrap();
         let mut peer = Peer::join_for(&server, 60_000).await;
         let mut other = Peer::join_for(&server, 60_000).await;
@@ -82,21 +77,12 @@ fn a_client_that_gets_more_events_than_it_reads_is_cut() {
         until(&server, |report| report.connections == 1).await;
         is_served(&mut other).await;
     });
-    println!(
-        "{} bytes for a client that gets events and never reads",
-        taken.bytes_max
-    );
-    assert!(
-        taken.bytes_max < 2 * UNREAD + 16 * MIB,
-        "{} bytes",
-        taken.bytes_max
-    );
 }
 
 /// A request of 300 kB could make the server build a reply of ten gigabytes.
 #[test]
 fn a_multi_read_with_a_reply_above_the_limit_is_refused() {
-    let taken = measured(|| async {
+    takes_less_than(64 * MIB, "a multi-read of 8 MiB", || async {
         let server = Server::start().await.unwrap();
         let mut peer = Peer::join(&server).await;
         let large = vec![1; 1_000_000];
@@ -119,8 +105,6 @@ fn a_multi_read_with_a_reply_above_the_limit_is_refused() {
             other => panic!("{other:?}"),
         }
     });
-    println!("{} bytes for a multi-read of 8 MiB", taken.bytes_max);
-    assert!(taken.bytes_max < 64 * MIB, "{} bytes", taken.bytes_max);
 }
 
 /// Watches on missing nodes cost the client least: a few bytes of a list for each.
@@ -128,7 +112,8 @@ fn a_multi_read_with_a_reply_above_the_limit_is_refused() {
 fn nodes_and_watches_take_memory_in_proportion_to_the_requests() {
     const WATCHES: usize = 80_000;
     const NODES: usize = 10_000;
-    let taken = measured(|| async {
+    let sent = (WATCHES * (4 + 5)) as u64;
+    takes_less_than(100 * sent, &format!("watches, {sent} sent"), || async {
         let server = Server::start().await.unwrap();
         let mut peer = Peer::join(&server).await;
         let watches = SetWatches {
@@ -140,14 +125,9 @@ fn nodes_and_watches_take_memory_in_proportion_to_the_requests() {
         peer.call(&Request::SetWatches(watches)).await.unwrap();
         assert_eq!(server.report().watches, WATCHES);
     });
-    let sent = (WATCHES * (4 + 5)) as u64;
-    println!(
-        "{} bytes for {WATCHES} watches, {sent} sent",
-        taken.bytes_max
-    );
-    assert!(taken.bytes_max < 100 * sent, "{} bytes", taken.bytes_max);
 
-    let taken = measured(|| async {
+    let sent = (NODES * (9 + 8 + 4 + 27 + 4)) as u64;
+    takes_less_than(40 * sent, &format!("nodes, {sent} sent"), || async {
         let server = Server::start().await.unwrap();
         let mut peer = Peer::join(&server).await;
         let create = |number: usize| {
@@ -164,9 +144,6 @@ fn nodes_and_watches_take_memory_in_proportion_to_the_requests() {
             .unwrap();
         assert_eq!(server.report().nodes, NODES);
     });
-    let sent = (NODES * (9 + 8 + 4 + 27 + 4)) as u64;
-    println!("{} bytes for {NODES} nodes, {sent} sent", taken.bytes_max);
-    assert!(taken.bytes_max < 40 * sent, "{} bytes", taken.bytes_max);
 }
 
 /// Each `auth` entry of an ACL is replaced by all identities of the client, so the numbers

@@ -40,6 +40,13 @@ fn measured<F: Future<Output = ()>>(story: impl FnOnce() -> F) -> AllocationInfo
     })
 }
 
+/// Runs a story on a runtime of its own. It takes less memory than this, including server and sockets.
+fn takes_less_than<F: Future<Output = ()>>(most: u64, what: &str, story: impl FnOnce() -> F) {
+    let bytes = measured(story).bytes_max;
+    println!("{bytes} bytes for {what}");
+    assert!(bytes < most, "{bytes} bytes for {what}");
+}
+
 /// Waits until the server's report fulfils a condition.
 async fn until(server: &Server, is_so: impl Fn(&Report) -> bool) {
     let begin = now();

@@ -3,12 +3,10 @@
 
 use std::time::Duration;
 
-use lockkeeper_proto::{
-    Acl, Acls, CreateMode, OpCode, Request, Response,
-    records::{CreateRequest, SyncRequest},
-};
+use lockkeeper_proto::{Acl, Acls, CreateMode, OpCode, Request, Response, records::CreateRequest};
 use lockkeeper_server::Server;
 use lockkeeper_session::{Client, Effect, Error, ErrorKind, machine::Encoded};
+use lockkeeper_test_support::peer::sync;
 use tokio::task::JoinHandle;
 
 use super::{
@@ -53,11 +51,6 @@ async fn all_succeed(tasks: Creates) {
     for task in tasks {
         soon(task).await.unwrap().unwrap();
     }
-}
-
-fn sync() -> Encoded {
-    let path = "/".to_owned();
-    Request::Sync(SyncRequest { path }).into()
 }
 
 #[tokio::test]
@@ -156,7 +149,7 @@ async fn a_list_longer_than_the_capacity_is_sent_in_parts() {
     let mut effects = Vec::new();
     server.faults().stall();
     let hasty = client.with_deadline(Duration::from_millis(50));
-    let list = std::iter::repeat_with(sync).take(30).collect();
+    let list = (0..30).map(|_| sync("/").into()).collect();
     for reply in soon(hasty.raw().submit_all_with_backpressure(list)).await {
         let late = soon(reply).await.unwrap_err();
         let ErrorKind::DeadlineExceeded { op, .. } = *late.kind() else {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use lockkeeper_server::Server;
-use lockkeeper_session::{Builder, Client, Snapshot};
+use lockkeeper_session::{Builder, Client};
+pub(crate) use lockkeeper_test_support::waiting::follow;
 
 use super::waiting::soon;
 
@@ -18,10 +19,4 @@ pub(crate) fn builder(server: &Server) -> Builder {
 
 pub(crate) async fn client(server: &Server) -> Client {
     soon(builder(server).connect()).await.unwrap()
-}
-
-/// Waits until a snapshot of the client fulfils the condition.
-pub(crate) async fn follow(client: &Client, wanted: impl FnMut(&Snapshot) -> bool) -> Snapshot {
-    let mut snapshots = client.snapshots();
-    soon(snapshots.wait_for(wanted)).await.unwrap().clone()
 }

@@ -1,8 +1,9 @@
 //! Requests made together share one write.
 
-use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Request, records::SyncRequest};
+use lockkeeper_proto::{CreateMode, ErrorCode, OpCode};
 use lockkeeper_server::When;
-use lockkeeper_session::{Client, machine::Encoded};
+use lockkeeper_session::Client;
+use lockkeeper_test_support::peer::sync;
 
 use super::{
     counting::Tally,
@@ -18,11 +19,6 @@ async fn counted(server: &lockkeeper_server::Server) -> (Client, Tally) {
     (client, tally)
 }
 
-fn sync() -> Encoded {
-    let path = "/".to_owned();
-    Request::Sync(SyncRequest { path }).into()
-}
-
 /// The driver may run on another thread between the two requests. Both enter the queue under one
 /// lock, so they share a write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,7 +27,8 @@ async fn two_requests_submitted_together_are_one_write_on_several_threads() {
     let (client, tally) = counted(&server).await;
     for _ in 0..200 {
         tally.clear();
-        let [first, second] = client.raw().submit([sync(), sync()]);
+        let both = [sync("/"), sync("/")].map(Into::into);
+        let [first, second] = client.raw().submit(both);
         soon(first).await.unwrap();
         soon(second).await.unwrap();
         assert_eq!(tally.writes(), [[OpCode::SYNC; 2]]);

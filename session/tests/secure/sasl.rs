@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper_proto::CreateMode;
 use lockkeeper_server::Server;
 use lockkeeper_session::{AuthFailure, Builder, Client, DigestMd5, ErrorKind, State};
-
+use lockkeeper_test_support::waiting::follow;
 use tokio::time::Instant;
 
 use super::{
@@ -48,13 +48,8 @@ async fn the_right_password_opens_every_connection() {
     let session = client.snapshot().session_id;
     let watcher = client.exists_and_watch("/a").await.unwrap().1;
     for round in 1..4 {
-        let mut snapshots = client.snapshots();
         server.faults().cut_all();
-        let reconnected = snapshots.wait_for(|now| now.connections > round);
-        tokio::time::timeout(PROBE_TIMEOUT, reconnected)
-            .await
-            .unwrap()
-            .unwrap();
+        follow(&client, |now| now.connections > round).await;
     }
     client
         .create("/a", "", CreateMode::Ephemeral)

@@ -15,7 +15,10 @@ use lockkeeper_session::{
         },
     },
 };
-use lockkeeper_test_support::{log::Log, waiting::until};
+use lockkeeper_test_support::{
+    log::Log,
+    waiting::{follow, until},
+};
 use tokio::{net::TcpListener, time::Instant};
 use tracing::Level;
 
@@ -125,13 +128,8 @@ async fn every_connection_of_a_session_is_encrypted() {
     for round in 1..4 {
         assert_works(&client).await;
         assert_eq!(gate.entered(), round);
-        let mut snapshots = client.snapshots();
         gate.throw_out();
-        let reconnected = snapshots.wait_for(|now| now.connections > round as u64);
-        tokio::time::timeout(PROBE_TIMEOUT, reconnected)
-            .await
-            .unwrap()
-            .unwrap();
+        follow(&client, |now| now.connections > round as u64).await;
     }
     assert_eq!(client.snapshot().session_id, session);
 }
@@ -287,10 +285,8 @@ async fn renewed_certificates_are_read_for_the_next_connection() {
     let client = builder.connect().await.unwrap();
     let session = client.snapshot().session_id;
     let connected = async |times| {
-        let mut snapshots = client.snapshots();
-        let wanted = snapshots.wait_for(|now| now.connections == times);
-        let now = tokio::time::timeout(PROBE_TIMEOUT, wanted).await;
-        assert_eq!(now.unwrap().unwrap().session_id, session);
+        let now = follow(&client, |now| now.connections == times).await;
+        assert_eq!(now.session_id, session);
     };
 
     // Files that cannot be used do no harm: one without a certificate, and one that is missing.

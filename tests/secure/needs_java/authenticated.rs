@@ -53,18 +53,9 @@ async fn the_right_password_opens_a_server_that_requires_one() {
     let alice = server.plain().sasl(DigestMd5::new("alice", "open sesame"));
     let alice = alice.connect().await.unwrap();
     assert!(alice.get_data("/ren\u{e9}").await.is_err());
-    let mut snapshots = alice.snapshots();
-    let (session, watcher) = (
-        alice.snapshot().session_id,
-        alice.get_data_and_watch("/alice"),
-    );
-    let (_, watcher) = watcher.await.unwrap();
-    server.restart().await;
-    let again = snapshots.wait_for(|now| now.connections == 2);
-    tokio::time::timeout(CONNECT_TIMEOUT, again)
-        .await
-        .expect("a connection")
-        .unwrap();
+    let session = alice.snapshot().session_id;
+    let (_, watcher) = alice.get_data_and_watch("/alice").await.unwrap();
+    server.restart_under(&alice).await;
     alice
         .set_data("/alice", "still", lockkeeper::Version::ANY)
         .await
@@ -123,13 +114,7 @@ async fn digest_identities_are_sent_again_after_a_reconnect() {
         .create_with_acl("/hers", "", CreateMode::Persistent, acl)
         .await
         .unwrap();
-    let mut snapshots = alice.snapshots();
-    server.restart().await;
-    let again = snapshots.wait_for(|now| now.connections == 2);
-    tokio::time::timeout(CONNECT_TIMEOUT, again)
-        .await
-        .expect("a connection")
-        .unwrap();
+    server.restart_under(&alice).await;
     alice.get_data("/hers").await.unwrap();
 
     let bob = server.plain().auth("digest", "bob:open sesame");

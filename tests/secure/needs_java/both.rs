@@ -42,13 +42,7 @@ async fn a_lock_over_tls_and_sasl_outlives_a_restart() {
     let guard = Mutex::new(&ours, "/lock").unwrap().lock().await.unwrap();
     let waiting = Mutex::new(&theirs, "/lock").unwrap();
     let waiting = tokio::spawn(async move { waiting.lock().await });
-    let mut snapshots = ours.snapshots();
-    server.restart().await;
-    let again = snapshots.wait_for(|now| now.connections == 2);
-    tokio::time::timeout(CONNECT_TIMEOUT, again)
-        .await
-        .expect("a connection")
-        .unwrap();
+    server.restart_under(&ours).await;
     assert_eq!(guard.state(), LockState::Held);
     assert!(!waiting.is_finished());
     guard.release().await.unwrap();

@@ -8,7 +8,7 @@ use lockkeeper::{
 
 use crate::{
     certificates::{Authority, Identity},
-    server::{CONNECT_TIMEOUT, Demands, Server, refusal},
+    server::{Demands, Server, refusal},
 };
 
 const NAMES: &[&str] = &["localhost", "127.0.0.1"];
@@ -101,13 +101,7 @@ async fn both_sides_check_certificates(more: &str) {
     );
 
     let session = client.snapshot().session_id;
-    let mut snapshots = client.snapshots();
-    server.restart().await;
-    let again = snapshots.wait_for(|now| now.connections == 2);
-    tokio::time::timeout(CONNECT_TIMEOUT, again)
-        .await
-        .expect("a connection")
-        .unwrap();
+    server.restart_under(&client).await;
     assert_eq!(client.snapshot().session_id, session);
     assert!(client.get_data("/big").await.is_ok());
     client.close().await;

@@ -93,6 +93,15 @@ impl Server {
         }
     }
 
+    /// The same under a client that has one connection. Returns when the client has the next one.
+    pub async fn restart_under(&mut self, client: &Client) {
+        self.restart().await;
+        let mut snapshots = client.snapshots();
+        let again = snapshots.wait_for(|now| now.connections == 2);
+        let again = timeout(CONNECT_TIMEOUT, again).await;
+        again.expect("a connection").expect("a client that goes on");
+    }
+
     /// The address of the plain port, for any client.
     pub fn servers(&self) -> String {
         format!("localhost:{}", self.plain_port)

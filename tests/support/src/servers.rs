@@ -95,6 +95,18 @@ struct Server {
     came_back: bool,
 }
 
+/// Runs a test on the ensemble. No other test uses the ensemble at the same time.
+pub fn on_ensemble(members: Members, test: impl AsyncFnOnce(&mut Servers)) {
+    let mut ensemble = ensemble(members);
+    let servers = ensemble.as_mut().expect("started");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("threads");
+    runtime.block_on(test(servers));
+}
+
 /// The ensemble, locked for one test, with all three servers serving. The first call in a binary
 /// decides on the members.
 pub fn ensemble(members: Members) -> MutexGuard<'static, Option<Servers>> {

@@ -14,7 +14,7 @@ use std::{
 };
 
 use lockkeeper_proto::SessionId;
-use lockkeeper_session::{Client, Clock};
+use lockkeeper_session::{Client, Clock, Snapshot};
 use tokio::time::{Instant, sleep, timeout};
 
 /// The limit of each wait: long enough for any step on a busy machine.
@@ -81,6 +81,12 @@ pub fn clock_ahead() -> (Clock, Arc<AtomicU32>) {
         Instant::now().into_std() + Duration::from_secs(seconds)
     });
     (clock, ahead)
+}
+
+/// Waits until a snapshot of the client fulfils the condition.
+pub async fn follow(client: &Client, wanted: impl FnMut(&Snapshot) -> bool) -> Snapshot {
+    let mut snapshots = client.snapshots();
+    soon(snapshots.wait_for(wanted)).await.unwrap().clone()
 }
 
 /// Waits until a client is connected with another session.

@@ -56,8 +56,7 @@ fn an_added_identity_is_sent_at_once_in_order_and_again_on_each_connection() {
         "answers to identities overtake replies"
     );
     for _ in 0..2 {
-        pair.cut();
-        pair.connect();
+        pair.reconnect();
         assert_eq!(pair.sent(), [packet("first"), packet("second")]);
     }
 }
@@ -77,8 +76,7 @@ fn an_identity_added_without_a_connection_is_kept_for_the_next_one() {
         answer(&mut pair, Ok(()));
     }
     assert!(pair.result(added).is_ok() && pair.result(again).is_ok());
-    pair.cut();
-    pair.connect();
+    pair.reconnect();
     assert_eq!(
         pair.ops(),
         [OpCode::AUTH],
@@ -130,7 +128,6 @@ fn an_identity_too_long_for_a_request_is_not_kept() {
     let (length, limit) = (133, 100);
     let too_large = ErrorKind::TooLarge { length, limit };
     assert_eq!(pair.error(added), too_large.into());
-    pair.cut();
-    pair.connect();
+    pair.reconnect();
     assert_eq!(pair.requests(), []);
 }

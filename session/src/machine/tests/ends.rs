@@ -1,17 +1,13 @@
 //! The end of a client: closing, and refused authentication. Every caller and listener is told
 //! once.
 
-use lockkeeper_proto::{ErrorCode, OpCode, Response, Xid, records::Empty};
+use lockkeeper_proto::{ErrorCode, OpCode, Xid};
 
 use super::{
     pair::{ID, Pair, SECOND, THIRD, TIMEOUT},
     requests::{children, create, delete, digest, exists, get, granted, lost, sound_reply, sync},
 };
-use crate::{Cause, Effect, Error, ErrorKind, State, machine::Output};
-
-fn is_disconnect(output: &Output<u32>) -> bool {
-    matches!(output, Output::Disconnect)
-}
+use crate::{Cause, Effect, Error, ErrorKind, State};
 
 #[test]
 fn closing_sends_the_queued_requests_and_then_close_session() {
@@ -31,7 +27,7 @@ fn closing_sends_the_queued_requests_and_then_close_session() {
     pair.reply(requests[1].0, 6, Ok(sound_reply(&requests[1].1)));
     assert_eq!(pair.states(), [State::Closed]);
     assert_eq!(pair.fired(), [(watch, Err(closed.clone()))]);
-    assert!(pair.outputs.iter().any(is_disconnect));
+    assert!(pair.has_disconnected());
     assert!(pair.machine.link().is_ended());
     let late = pair.submit(sync("/"));
     assert_eq!(pair.error(late), closed);
@@ -66,7 +62,7 @@ fn closing_gives_up_a_pending_attempt_to_connect() {
         }
         pair.machine.close(pair.now);
         pair.pump();
-        assert!(pair.outputs.iter().any(is_disconnect));
+        assert!(pair.has_disconnected());
         assert_eq!(pair.states(), [State::Closed]);
         pair.handle(crate::machine::Input::Connected);
         assert_eq!(pair.frame(), None);
@@ -83,7 +79,7 @@ fn closing_does_not_wait_for_ever_for_the_server() {
         while !pair.machine.link().is_ended() {
             pair.wait(SECOND);
             if pings && pair.ops().contains(&OpCode::PING) {
-                pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
+                pair.pong();
             }
         }
         let took = if pings { TIMEOUT } else { 2 * THIRD };
@@ -166,7 +162,7 @@ fn refused_authentication_ends_the_client() {
     );
     assert_eq!(pair.fired(), [(watch, Err(error.clone()))]);
     assert_eq!(pair.machine.link().ended(), Some(&error));
-    assert!(pair.outputs.iter().any(is_disconnect));
+    assert!(pair.has_disconnected());
     let late = pair.submit(sync("/"));
     assert_eq!(pair.error(late), error);
     assert_eq!(pair.machine.next_deadline(), None);
@@ -192,8 +188,7 @@ fn a_server_that_requires_authentication_ends_the_client() {
                 pair.reply(Xid::PING, 0, Err(code));
             }
             _ => {
-                pair.machine.watch_nodes(["/a"]);
-                pair.pump();
+                pair.watch_nodes(["/a"]);
                 pair.answer_all(|_| Err(code));
             }
         }

@@ -9,10 +9,6 @@ use super::{
 };
 use crate::{State, machine::Output};
 
-fn is_disconnect(output: &Output<u32>) -> bool {
-    matches!(output, Output::Disconnect)
-}
-
 #[test]
 fn a_refused_session_expires_and_a_new_one_is_requested_at_once() {
     let mut pair = Pair::connected(|_| {});
@@ -23,7 +19,7 @@ fn a_refused_session_expires_and_a_new_one_is_requested_at_once() {
     pair.reach();
     pair.outputs.clear();
     pair.refuse_session();
-    assert!(is_disconnect(&pair.outputs[0]));
+    assert!(matches!(pair.outputs[0], Output::Disconnect));
     assert_eq!(pair.states(), [State::Expired, State::Connecting]);
     let over = expired();
     assert_eq!(pair.error(waiting), over);
@@ -118,7 +114,7 @@ fn a_pending_attempt_is_given_up_when_the_session_expires() {
     pair.outputs.clear();
     pair.tick();
     assert_eq!(pair.states(), [State::Expired, State::Connecting]);
-    assert!(is_disconnect(&pair.outputs[0]));
+    assert!(matches!(pair.outputs[0], Output::Disconnect));
     assert!(matches!(pair.outputs[1], Output::Connect(_)));
     assert_eq!(pair.stand().session_id, SessionId::NONE);
 }

@@ -88,7 +88,7 @@ fn pings_renew_the_lease_of_an_idle_session() {
     for pings in 1..10 {
         pair.wait(SIXTH);
         assert_eq!(pair.ops().len(), 1);
-        pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
+        pair.pong();
         assert_eq!(lease(&pair), Some(connected + pings * SIXTH + LEASE));
         assert!(lease(&pair).unwrap() > pair.now + THIRD);
     }
@@ -110,7 +110,7 @@ fn events_authentication_and_reads_do_not_renew_the_lease() {
         pair.serve();
     }
     pair.event(EventType::NODE_CREATED, "/a");
-    pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
+    pair.pong();
     assert_eq!(
         lease(&pair),
         before,

@@ -11,15 +11,7 @@ use super::{
     pair::{ID, Pair, SECOND, SIXTH, THIRD, TIMEOUT},
     requests::{granted, lost, sync},
 };
-use crate::{
-    Cause, Effect, Error, State,
-    machine::{Input, Output},
-};
-
-fn pong(pair: &mut Pair) {
-    let body = lockkeeper_proto::Response::Ping(Empty {});
-    pair.reply(Xid::PING, 1, Ok(body));
-}
+use crate::{Cause, Effect, Error, State, machine::Input};
 
 #[test]
 fn a_ping_is_sent_every_sixth_of_the_timeout_whatever_else_is_sent() {
@@ -29,7 +21,7 @@ fn a_ping_is_sent_every_sixth_of_the_timeout_whatever_else_is_sent() {
     assert_eq!(pair.ops(), []);
     pair.wait(moment);
     assert_eq!(pair.requests(), [(Xid::PING, Request::Ping(Empty {}))]);
-    pong(&mut pair);
+    pair.pong();
     pair.wait(SECOND);
     pair.submit(sync("/"));
     pair.serve();
@@ -58,8 +50,7 @@ fn a_silent_server_is_given_up_after_two_thirds_of_the_timeout() {
     assert_eq!(pair.states(), [State::Suspended]);
     let why = lost("zk1", Cause::Silent(2 * THIRD));
     assert_eq!(pair.error(token), Error::lost(why));
-    let disconnected = |output: &Output<u32>| matches!(output, Output::Disconnect);
-    assert!(pair.outputs.iter().any(disconnected));
+    assert!(pair.has_disconnected());
 }
 
 /// Once, a client slept for longer than its session lived. It took old events for signs of life. It
@@ -115,7 +106,7 @@ fn an_unanswered_request_costs_the_connection_although_pings_are_answered() {
         let later = loop {
             pair.wait(SECOND);
             if pair.ops().contains(&OpCode::PING) {
-                pong(&mut pair);
+                pair.pong();
             }
             if pair.is_settled(token) {
                 break pair.now - pair.born;

@@ -72,13 +72,11 @@ fn a_watch_that_was_not_set_before_a_move_misses_no_change() {
     );
     pair.submit(sync("/"));
     // Nor does it miss one if that connection is lost.
-    pair.cut();
-    pair.connect();
+    pair.reconnect();
     let (xid, restored) = pair.request().unwrap();
     assert_eq!(restored, set_watches(100, &["/n"], &[], &[]));
     pair.reply(xid, 130, Ok(sound_reply(&restored)));
-    pair.cut();
-    pair.connect();
+    pair.reconnect();
     assert_eq!(
         pair.request().unwrap().1,
         set_watches(130, &["/n"], &[], &[])
@@ -128,7 +126,6 @@ fn a_client_is_not_connected_before_the_server_accepts_its_identities() {
     pair.reply(*xid, 0, Ok(sound_reply(request)));
     assert_eq!(pair.states(), [State::Connected]);
     assert!(!pair.is_settled(waiting));
-    pair.cut();
-    pair.connect();
+    pair.reconnect();
     assert_eq!(pair.states(), [State::Suspended]);
 }

@@ -17,6 +17,7 @@ use lockkeeper_proto::{
     frame,
     header::{ReplyHeader, RequestHeader},
     jute::{Decode, Encode, Reader, Writer},
+    records::Empty,
 };
 
 use super::requests::{granted, sound_reply, sync};
@@ -202,6 +203,12 @@ impl Pair {
         self.wire.clear();
     }
 
+    /// The server closes the connection, and accepts the next one.
+    pub(super) fn reconnect(&mut self) -> ConnectRequest {
+        self.cut();
+        self.connect()
+    }
+
     // Requests.
 
     pub(super) fn submit(&mut self, request: Request) -> u32 {
@@ -212,13 +219,7 @@ impl Pair {
 
     /// Submits a request. The transport does not take it yet.
     pub(super) fn submit_quietly(&mut self, request: Request) -> (u32, Option<WatchId>) {
-        self.last_token += 1;
-        let token = self.last_token;
-        let options = RequestOptions::at(self.now);
-        (
-            token,
-            self.machine.submit(self.now, token, request, options),
-        )
+        self.submit_with_quietly(request, RequestOptions::at(self.now))
     }
 
     pub(super) fn submit_with(
@@ -231,7 +232,7 @@ impl Pair {
         submitted
     }
 
-    pub(super) fn submit_with_quietly(
+    fn submit_with_quietly(
         &mut self,
         request: Request,
         options: RequestOptions,
@@ -257,6 +258,16 @@ impl Pair {
         });
         assert_eq!(self.result(token).is_ok(), code.is_ok());
         id
+    }
+
+    /// Watches these nodes, and sends the requests.
+    pub(super) fn watch_nodes<P: Into<String>>(
+        &mut self,
+        paths: impl IntoIterator<Item = P>,
+    ) -> Vec<WatchId> {
+        let watches = self.machine.watch_nodes(paths);
+        self.pump();
+        watches
     }
 
     /// The next frame that the server receives.
@@ -309,6 +320,11 @@ impl Pair {
         });
     }
 
+    /// The server answers a ping.
+    pub(super) fn pong(&mut self) {
+        self.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
+    }
+
     /// The client sees this transaction, in the answer to a request of its own.
     pub(super) fn see(&mut self, zxid: i64) {
         self.submit(sync("/"));
@@ -349,6 +365,12 @@ impl Pair {
     }
 
     // Outputs of the machine.
+
+    /// Whether the machine has closed a connection since the outputs were last taken.
+    pub(super) fn has_disconnected(&self) -> bool {
+        let is_it = |output: &Output<u32>| matches!(output, Output::Disconnect);
+        self.outputs.iter().any(is_it)
+    }
 
     /// Takes out the result of a request.
     pub(super) fn result(&mut self, token: u32) -> Result<Response, Error> {

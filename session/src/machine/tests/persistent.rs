@@ -96,8 +96,7 @@ fn a_one_shot_watch_ends_a_persistent_one() {
         }
         let mut pair = Pair::connected(|_| {});
         let persistent = pair.watch(add_watch("/a", mode), OK);
-        let once = pair.machine.watch_nodes(["/a", "/b"]);
-        pair.pump();
+        let once = pair.watch_nodes(["/a", "/b"]);
         assert_eq!(
             pair.fired(),
             [(persistent, Err(ErrorKind::WatchConflict.into()))]
@@ -119,8 +118,7 @@ fn a_one_shot_watch_ends_a_persistent_one() {
 fn a_one_shot_watch_ends_a_persistent_one_whose_request_is_pending() {
     let mut pair = Pair::connected(|_| {});
     let (_, persistent) = pair.submit_watching(add_watch("/a", PERSISTENT));
-    let once = pair.machine.watch_nodes(["/a"]);
-    pair.pump();
+    let once = pair.watch_nodes(["/a"]);
     let requests = pair.requests();
     let expected = [
         add_watch("/a", PERSISTENT),
@@ -181,8 +179,7 @@ fn persistent_watches_end_on_a_server_that_does_not_know_them_and_others_go_on()
     let mut pair = Pair::connected(|_| {});
     let persistent = pair.watch(add_watch("/a", PERSISTENT), OK);
     pair.watch(get("/b", true), OK);
-    pair.cut();
-    pair.connect();
+    pair.reconnect();
     let (xid, _) = pair.request().unwrap();
     pair.reply(xid, -1, Err(ErrorCode::UNIMPLEMENTED));
     let op = OpCode::ADD_WATCH;

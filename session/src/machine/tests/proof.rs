@@ -27,12 +27,8 @@ fn ping(pair: &mut Pair) -> Instant {
     pair.tick();
     assert_eq!(pair.ops(), [OpCode::PING]);
     let sent = pair.now;
-    pong(pair);
+    pair.pong();
     sent
-}
-
-fn pong(pair: &mut Pair) {
-    pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
 }
 
 /// Sends a write, and returns its number.
@@ -143,7 +139,7 @@ fn a_touch_counts_from_when_it_was_sent() {
     assert_eq!(pair.ops(), [OpCode::PING]);
     let touched = pair.now;
     pair.wait(SECOND);
-    pong(&mut pair);
+    pair.pong();
     ping_until(&mut pair, touched + SECOND + THIRD);
     for _ in 0..2 {
         let xid = write(&mut pair);

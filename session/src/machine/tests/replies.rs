@@ -87,8 +87,8 @@ fn pings_and_authentication_are_answered_out_of_turn() {
     let token = pair.submit(sync("/"));
     let (sync_xid, _) = pair.request().unwrap();
     pair.wait(THIRD);
-    pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
-    pair.reply(Xid::PING, 1, Ok(Response::Ping(Empty {})));
+    pair.pong();
+    pair.pong();
     pair.reply(Xid::AUTH, 0, Ok(Response::Auth(Empty {})));
     assert!(!pair.is_settled(token));
     pair.reply(sync_xid, 1, Ok(echo("/")));
@@ -279,8 +279,7 @@ fn numbers_of_requests_are_not_used_again_on_the_next_connection() {
         for (xid, _) in pair.requests() {
             assert!(used.insert(xid), "{xid} again");
         }
-        pair.cut();
-        pair.connect();
+        pair.reconnect();
     }
 }
 
@@ -298,9 +297,7 @@ fn only_replies_advance_the_newest_zxid() {
     pair.reply(xid, 10, Ok(echo("/")));
     assert_eq!(zxid_after(&mut pair), 10);
     for lower in [0, -1, 9] {
-        pair.submit(sync("/"));
-        let (xid, _) = pair.request().unwrap();
-        pair.reply(xid, lower, Err(ErrorCode::NO_NODE));
+        pair.see(lower);
         assert_eq!(zxid_after(&mut pair), 10);
     }
     pair.reply(Xid::PING, 99, Ok(Response::Ping(Empty {})));

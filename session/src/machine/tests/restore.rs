@@ -89,8 +89,7 @@ fn many_watches_are_restored_in_requests_that_a_server_accepts() {
         } else {
             many(&mut pair);
         }
-        pair.cut();
-        pair.connect();
+        pair.reconnect();
         let mut restored = 0;
         for request in pair.sent() {
             let paths = match request {
@@ -115,13 +114,11 @@ fn many_watches_are_restored_in_requests_that_a_server_accepts() {
 fn a_connection_lost_while_watches_are_restored_costs_no_event() {
     let mut pair = Pair::connected(|_| {});
     many(&mut pair);
-    pair.cut();
-    pair.connect();
+    pair.reconnect();
     let (first, request) = pair.request().unwrap();
     pair.event(CHANGED, "/of no interest");
     pair.reply(first, 1000, Ok(sound_reply(&request)));
-    pair.cut();
-    assert_eq!(pair.connect().last_zxid_seen.0, 1000);
+    assert_eq!(pair.reconnect().last_zxid_seen.0, 1000);
     let batches = pair.sent();
     assert_eq!(batches.len(), 3);
     for batch in batches {
@@ -138,19 +135,16 @@ fn the_oldest_request_without_an_answer_says_from_where_to_restore() {
     let mut pair = Pair::connected(|_| {});
     pair.watch(get("/read", true), OK);
     pair.submit(sync("/"));
-    pair.machine.watch_nodes(["/a"]);
-    pair.pump();
+    pair.watch_nodes(["/a"]);
     let (xid, _) = pair.request().unwrap();
     pair.reply(xid, 42, Err(ErrorCode::NO_NODE));
-    pair.machine.watch_nodes(["/b"]);
-    pair.pump();
+    pair.watch_nodes(["/b"]);
     let watching = [
         set_watches(1, &["/a"], &[], &[]),
         set_watches(42, &["/b"], &[], &[]),
     ];
     assert_eq!(pair.sent(), watching);
-    pair.cut();
-    pair.connect();
+    pair.reconnect();
     let restored = set_watches(1, &["/a", "/b", "/read"], &[], &[]);
     assert_eq!(pair.sent(), [restored]);
 }
@@ -161,8 +155,7 @@ fn the_oldest_request_without_an_answer_says_from_where_to_restore() {
 fn events_are_kept_back_until_all_requests_of_new_watches_are_answered() {
     let mut pair = Pair::connected(|config| config.max_request = 100);
     let long = ["a", "b"].map(|name| format!("/{}", name.repeat(59)));
-    let watches = pair.machine.watch_nodes(long.clone());
-    pair.pump();
+    let watches = pair.watch_nodes(long.clone());
     let [first, last] = &pair.requests()[..] else {
         panic!("two requests");
     };
@@ -179,10 +172,7 @@ fn events_are_kept_back_until_all_requests_of_new_watches_are_answered() {
 #[test]
 fn a_new_watch_that_is_too_long_keeps_no_events_of_others() {
     let mut pair = Pair::connected(|config| config.max_request = 100);
-    let watches = pair
-        .machine
-        .watch_nodes(["/a".to_owned(), format!("/{}", "x".repeat(120))]);
-    pair.pump();
+    let watches = pair.watch_nodes(["/a".to_owned(), format!("/{}", "x".repeat(120))]);
     let ended = pair.fired();
     assert_eq!(ids(&ended), watches[1..]);
     let error = ended[0].1.as_ref().unwrap_err();
@@ -200,8 +190,7 @@ fn events_kept_back_on_a_lost_connection_are_dropped() {
     let data = pair.watch(get("/a", true), OK);
     pair.watch(get("/b", true), OK);
     for path in ["/b", "/a"] {
-        pair.cut();
-        pair.connect();
+        pair.reconnect();
         pair.event(CHANGED, path);
     }
     assert_eq!(pair.fired(), []);
@@ -213,14 +202,12 @@ fn events_kept_back_on_a_lost_connection_are_dropped() {
 fn the_newest_zxid_counts_when_all_watches_are_restored() {
     let mut pair = Pair::connected(|_| {});
     many(&mut pair);
-    pair.cut();
-    pair.connect();
+    pair.reconnect();
     for (index, (xid, request)) in pair.requests().into_iter().enumerate() {
         let zxid = 1000 + i64::try_from(index).unwrap();
         pair.reply(xid, zxid, Ok(sound_reply(&request)));
     }
-    pair.cut();
-    assert_eq!(pair.connect().last_zxid_seen.0, 1002);
+    assert_eq!(pair.reconnect().last_zxid_seen.0, 1002);
 }
 
 /// A server with a small `jute.maxbuffer` closes the connection on a longer request, each time.
@@ -229,14 +216,12 @@ fn restore_requests_keep_to_the_request_limit() {
     let mut pair = Pair::connected(|config| config.max_request = 1000);
     let names: Vec<_> = (0..500).map(|n| format!("/{n}")).collect();
     let paths = names.iter().map(String::as_str);
-    let watches = pair.machine.watch_nodes(paths);
-    pair.pump();
+    let watches = pair.watch_nodes(paths);
     pair.cut();
     for _ in 0..2 {
         let frames: Vec<_> = std::iter::from_fn(|| pair.frame()).collect();
         assert!(frames.iter().all(|frame| frame.len() <= 1000));
-        pair.cut();
-        pair.connect();
+        pair.reconnect();
     }
     let mut paths = 0;
     while let Some((xid, request)) = pair.request() {
@@ -265,8 +250,7 @@ fn a_watch_that_could_not_be_restored_is_refused() {
     );
     pair.watch(get(&path(60), true), OK);
     pair.submit(get(&path(61), false));
-    pair.cut();
-    pair.connect();
+    pair.reconnect();
     assert_eq!(pair.ops(), [OpCode::SET_WATCHES]);
 }
 
@@ -274,8 +258,7 @@ fn a_watch_that_could_not_be_restored_is_refused() {
 fn a_server_that_does_not_restore_watches_is_given_up() {
     let mut pair = Pair::connected(|_| {});
     pair.watch(get("/a", true), OK);
-    pair.cut();
-    pair.connect();
+    pair.reconnect();
     pair.answer_all(|_| Err(ErrorCode::MARSHALLING_ERROR));
     let why = Cause::WatchesRefused(ErrorCode::MARSHALLING_ERROR);
     assert_eq!(pair.last_cause(), why);
@@ -291,8 +274,7 @@ fn a_refused_restore_shows_nothing() {
     pair.watch(get("/a", true), OK);
     pair.see(42);
     for _ in 0..2 {
-        pair.cut();
-        pair.connect();
+        pair.reconnect();
         let (xid, restored) = pair.request().unwrap();
         assert_eq!(restored, set_watches(42, &["/a"], &[], &[]));
         pair.reply(xid, 43, Err(ErrorCode::THROTTLED_OP));
@@ -306,8 +288,7 @@ fn events_kept_back_have_a_bound() {
     for (watch, bound) in [(get("/a", true), 1..10), (persistent, 10_000..70_000)] {
         let mut pair = Pair::connected(|_| {});
         pair.watch(watch, OK);
-        pair.cut();
-        pair.connect();
+        pair.reconnect();
         let mut events = 0;
         while pair.machine.link().state().is_connected() {
             pair.event(CHANGED, "/a");
@@ -326,11 +307,9 @@ fn every_watch_may_report_while_the_others_are_restored() {
     let mut pair = Pair::connected(|_| {});
     let long = "x".repeat(1000);
     let paths: Vec<_> = (0..6000).map(|n| format!("/{n}{long}")).collect();
-    let watches = pair.machine.watch_nodes(paths.iter().map(String::as_str));
-    pair.pump();
+    let watches = pair.watch_nodes(paths.iter().map(String::as_str));
     pair.serve();
-    pair.cut();
-    pair.connect();
+    pair.reconnect();
     for path in &paths {
         pair.event(CHANGED, path);
     }
@@ -346,8 +325,7 @@ fn giving_up_watches_while_they_are_restored_costs_no_connection() {
     let mut pair = Pair::connected(|_| {});
     let paths = ["/a", "/b", "/c", "/d", "/e", "/f"];
     let watches = paths.map(|path| pair.watch(get(path, true), OK));
-    pair.cut();
-    pair.connect();
+    pair.reconnect();
     pair.outputs.clear();
     for id in &watches[1..] {
         pair.machine.cancel(*id);

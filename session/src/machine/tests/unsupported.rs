@@ -52,8 +52,7 @@ fn an_unknown_operation_is_refused_until_the_connection_after_the_next() {
         let again = pair.submit(who_am_i());
         assert_eq!(pair.error(again), who_am_i_unknown());
         assert_eq!(pair.requests(), [], "the second call costs no connection");
-        pair.cut();
-        pair.connect();
+        pair.reconnect();
     }
     let upgraded = pair.submit(who_am_i());
     assert_eq!(pair.ops(), [OpCode::WHO_AM_I]);
@@ -120,8 +119,7 @@ fn watches_end_when_eight_connections_in_a_row_have_ended_on_them() {
         assert_eq!(pair.fired(), [(once, over())]);
         pair.connect();
         assert_eq!(pair.states().last(), Some(&State::Connected));
-        let next = pair.machine.watch_nodes(["/a"])[0];
-        pair.pump();
+        let next = pair.watch_nodes(["/a"])[0];
         assert_eq!(pair.fired(), [(next, over())]);
         assert_eq!(
             (pair.requests().len(), pair.machine.metrics().watches),
@@ -129,8 +127,7 @@ fn watches_end_when_eight_connections_in_a_row_have_ended_on_them() {
         );
         // Servers may have been upgraded.
         let later = pair.watch(get("/a", true), ErrorCode::OK);
-        pair.cut();
-        pair.connect();
+        pair.reconnect();
         pair.serve();
         assert_eq!((pair.fired(), pair.machine.metrics().watches), (vec![], 1));
         let _ = later;

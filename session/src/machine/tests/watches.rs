@@ -36,8 +36,7 @@ fn listeners_hear_of_nothing_before_their_watches_are_set() {
     let mut pair = Pair::connected(|_| {});
     let older = pair.watch(get("/ahead", true), OK);
     let watches = pair.machine.watch_nodes(["/own", "/ahead"]);
-    let later = pair.machine.watch_nodes(["/own", "/other"]);
-    pair.pump();
+    let later = pair.watch_nodes(["/own", "/other"]);
     pair.event(EventType::NODE_DELETED, "/ahead");
     assert_eq!(ids(&pair.fired()), [older]);
     pair.event(EventType::NODE_DELETED, "/own");
@@ -58,8 +57,7 @@ fn listeners_hear_of_nothing_before_their_watches_are_set() {
 fn the_end_of_a_connection_releases_the_events_that_were_kept() {
     let mut pair = Pair::connected(|_| {});
     let older = pair.watch(get("/a", true), OK);
-    let watches = pair.machine.watch_nodes(["/a", "/b"]);
-    pair.pump();
+    let watches = pair.watch_nodes(["/a", "/b"]);
     pair.event(CHANGED, "/a");
     assert_eq!(ids(&pair.fired()), [older]);
     pair.cut();
@@ -79,8 +77,7 @@ fn nodes_watched_without_a_connection_are_watched_on_the_next_one() {
     pair.machine.watch_nodes(["/b"]);
     pair.connect();
     assert_eq!(pair.sent(), [set_watches(1, &["/a", "/b"], &[], &[])]);
-    pair.cut();
-    pair.connect();
+    pair.reconnect();
     let again = set_watches(1, &["/a", "/b"], &[], &[]);
     assert_eq!(
         pair.sent(),
@@ -129,8 +126,7 @@ fn watches_end_with_the_session() {
     let mut pair = Pair::connected(|_| {});
     let read = pair.watch(get("/b", true), OK);
     let listed = pair.watch(children("/a", true), OK);
-    let armed = pair.machine.watch_nodes(["/c"])[0];
-    pair.pump();
+    let armed = pair.watch_nodes(["/c"])[0];
     let (coming, _) = pair.submit_watching(get("/d", true));
     pair.cut();
     pair.wait(SECOND);

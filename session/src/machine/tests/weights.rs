@@ -154,13 +154,15 @@ fn the_bound_in_bytes_holds_for_each_operation_of_the_table() {
             });
             let (submitted, token) = refused.expect("an end");
             assert!(submitted * length > 2 * LIMIT, "{op}: {submitted}");
-            let error = pair.error(token);
-            assert!(
-                matches!(error.kind(), ErrorKind::TooManyRequests { .. }),
-                "{error:?}"
-            );
+            assert_too_many(&mut pair, token);
         }
     }
+}
+
+fn assert_too_many(pair: &mut Pair, token: u32) {
+    let error = pair.error(token);
+    let is_too_many = matches!(error.kind(), ErrorKind::TooManyRequests { .. });
+    assert!(is_too_many, "{error:?}");
 }
 
 #[test]
@@ -174,11 +176,7 @@ fn identities_that_wait_are_bounded_too() {
         pair.machine.add_auth(pair.now, token, auth);
         pair.drain();
         if pair.is_settled(token) {
-            let error = pair.error(token);
-            assert!(
-                matches!(error.kind(), ErrorKind::TooManyRequests { .. }),
-                "{error:?}"
-            );
+            assert_too_many(&mut pair, token);
             assert!(token as usize * 1000 > 3 * LIMIT / 2);
             return;
         }

@@ -93,8 +93,7 @@ fn watches_are_restored_through_the_window_and_before_requests() {
     let mut pair = Pair::connected(|config| config.max_request = 48);
     let watches = WINDOW + 200;
     let paths = (0..watches).map(|watch| format!("/{watch:05}"));
-    pair.machine.watch_nodes(paths);
-    pair.pump();
+    pair.watch_nodes(paths);
     pair.serve();
     pair.cut();
     pair.submit(sync("/"));
