@@ -32,6 +32,6 @@ pub(super) enum Deed {
     /// Deletes nodes without a check. If the transaction ends a session, it carries the timeout of
     /// that session.
     Remove(Vec<Arc<str>>, Option<Duration>),
-    /// Starts a session on this connection.
-    Start(ConnId),
+    /// Starts a session with this timeout on this connection.
+    Start(ConnId, Duration),
 }

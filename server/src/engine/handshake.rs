@@ -74,7 +74,7 @@ impl Engine {
             count(&mut self.connections.counters.sessions);
             let session = self.sessions.create(server, timeout, now.instant);
             tracing::debug!(%session, ?timeout, "session started");
-            let _ = self.transact((session, Xid(0)), Deed::Start(id), now);
+            let _ = self.transact((session, Xid(0)), Deed::Start(id, timeout), now);
             Some(session)
         };
         if fate.lose_reply {
@@ -86,7 +86,8 @@ impl Engine {
         if is_told_later {
             self.arrive(now);
         } else {
-            self.welcome(id, session);
+            let granted = |session| Some((session, self.sessions.get(session)?.timeout));
+            self.welcome(id, session.and_then(granted));
         }
     }
 
@@ -95,13 +96,15 @@ impl Engine {
         self.state.ensemble.role(server) == Role::Former
     }
 
-    /// Answers the handshake with the session, or with zeros if the client has no session.
-    pub(super) fn welcome(&mut self, id: ConnId, session: Option<SessionId>) {
+    /// Answers the handshake with the session and its timeout, or with zeros if the client has no
+    /// session.
+    pub(super) fn welcome(&mut self, id: ConnId, granted: Option<(SessionId, Duration)>) {
         let connection = self.connections.get_mut(id);
         let Some(connection) = connection.filter(|own| own.phase == Phase::Fresh) else {
             return;
         };
         connection.awaits_session = false;
+        let session = granted.map(|(session, _)| session);
         // A client that is told of an expiry on demand closes the connection when it knows, or has what
         // is left of the time for its handshake.
         let is_refused = session.is_none() && connection.told_end_of.is_none();
@@ -109,13 +112,12 @@ impl Engine {
         if session.is_some() {
             self.connections.end_handshake(id);
         }
-        let timeout = session.and_then(|session| Some(self.sessions.get(session)?.timeout));
         let password = session.map_or(Bytes::from_static(&[0; PASSWORD_LEN]), |session| {
             self.sessions.password(session)
         });
         let response = ConnectResponse {
             protocol_version: 0,
-            timeout_ms: timeout.map_or(0, millis),
+            timeout_ms: granted.map_or(0, |(_, timeout)| millis(timeout)),
             session_id: session.unwrap_or(SessionId::NONE),
             password: Some(password),
             read_only,

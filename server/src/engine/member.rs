@@ -6,7 +6,8 @@
 //!
 //! - A member answers reads from its own state.
 //! - It answers a write when the transaction of the write has arrived.
-//! - Later requests of the same session wait behind that write, on any connection.
+//! - Later requests of the same session wait behind that write, on any connection. Only `auth`,
+//!   `sasl` and operations that no server knows are answered at once.
 //!
 //! As in ZooKeeper, a follower recognises the transaction of its oldest waiting write by session id
 //! and xid. If the same session has sent a write with the same xid through another follower, that

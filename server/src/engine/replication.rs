@@ -53,7 +53,7 @@ impl Engine {
             let (session, _) = commit.asked;
             match commit.deed {
                 Deed::Refuse(_) => continue,
-                Deed::Start(_) => self.sessions.remove(session),
+                Deed::Start(..) => self.sessions.remove(session),
                 Deed::Remove(_, Some(timeout)) => self.revive(session, timeout, now.instant),
                 _ => {}
             }
@@ -185,15 +185,16 @@ impl Engine {
             let _ = member.view.apply(commit, &mut self.connections);
         }
         let (session, _) = commit.asked;
-        if let Deed::Start(connection) = commit.deed {
-            // The member of the connection answers, when it knows of the session.
+        if let Deed::Start(connection, timeout) = commit.deed {
+            // The member of the connection answers, when it knows of the session, even if that is
+            // over by now.
             let its = self.connections.get(connection);
             if its.is_some_and(|its| its.server == server) {
-                self.welcome(connection, Some(session));
+                self.welcome(connection, Some((session, timeout)));
                 self.resume_input_of(connection, now);
             }
-            return;
         }
+        // The beginning of a session, too, can be mistaken for a write: for one with the xid 0.
         if let Some(asker) = asker {
             let (id, fate) = (asker.connection, asker.fate);
             let answer = answer_to(&asker.request, commit.reply.clone());

@@ -39,7 +39,7 @@ impl Commit {
     pub(super) fn apply(&self, tree: &mut Tree) -> (Vec<Change>, Result<Response, ErrorCode>) {
         match &self.deed {
             Deed::Refuse(code) => (Vec::new(), Err(*code)),
-            Deed::Start(_) => (Vec::new(), Err(ErrorCode::SESSION_MOVED)),
+            Deed::Start(..) => (Vec::new(), Err(ErrorCode::SESSION_MOVED)),
             Deed::Remove(paths, _) => {
                 let mut txn = Txn::new(tree, self, &[]);
                 for path in paths {

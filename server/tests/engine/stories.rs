@@ -96,6 +96,8 @@ stories! {
         the_same_xid_at_the_same_server_or_another_xid_gets_its_own_reply
         a_read_is_stale_unless_a_sync_or_a_write_precedes_it
         a_follower_ends_a_session_when_the_transaction_arrives
+        a_session_that_ends_before_its_server_knows_of_it_is_greeted_and_closed
+        the_beginning_of_a_session_is_mistaken_for_a_write_with_the_xid_0_at_another_server
         a_deposed_leader_loses_only_transactions_that_no_follower_has_learned
         no_election_loses_what_was_done_by_hand_or_came_before_it
         servers_lag_independently_and_their_watches_fire_after_catching_up
@@ -288,6 +290,8 @@ impl Stage {
             "closed" => assert!(world.of(id).1),
             "greeted" => {
                 let session = ConnectResponse::decode(&mut world.frame(id)).unwrap();
+                let is_refused = session.session_id == SessionId::NONE;
+                assert_eq!(session.timeout_ms == 0, is_refused);
                 let client = self.clients.iter_mut().find(|(_, it, _)| *it == id);
                 client.unwrap().2 = Some(session);
             }

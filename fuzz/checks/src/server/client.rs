@@ -25,7 +25,9 @@ pub(super) struct Client {
     pub(super) session: Option<(SessionId, Bytes)>,
     /// The server has closed the connection.
     pub(super) closed: bool,
-    /// The zxid of the last reply.
+    /// Whether the server is a member of an ensemble.
+    is_of_member: bool,
+    /// The highest zxid of the replies and events.
     zxid: Zxid,
     /// A hash of everything that the client got.
     pub(super) sum: u64,
@@ -50,6 +52,13 @@ enum Opening {
 }
 
 impl Client {
+    pub(super) fn of(is_of_member: bool) -> Self {
+        Self {
+            is_of_member,
+            ..Self::default()
+        }
+    }
+
     /// Notes what the client sends.
     pub(super) fn sends(&mut self, bytes: &[u8]) {
         self.sent.extend_from_slice(bytes);
@@ -141,20 +150,26 @@ impl Client {
         let Ok(ReplyHeader { xid, zxid, err }) = header else {
             return;
         };
+        if zxid > Zxid::ZERO {
+            assert!(zxid >= self.zxid, "{zxid} after {}", self.zxid);
+            self.zxid = zxid;
+        }
         if xid == Xid::NOTIFICATION {
             if self.unanswered.iter().any(|(asked, _)| *asked == xid) {
                 // The client has used the xid of notifications for a request, so it cannot tell
                 // reply and event apart. That is its own fault.
-                let _ = reader.take_rest();
-                self.unanswered.clear();
-                self.opening = Opening::Confused;
-                return;
+                return self.gives_up(reader);
             }
             let event = WatcherEvent::decode(reader);
             assert!(event.is_ok(), "{event:?}");
             return;
         }
-        let Some((asked, op)) = self.unanswered.pop_front() else {
+        let at = self.position_of(xid);
+        if at > 0 && self.unanswered.front().is_some_and(|own| own.0 == xid) {
+            // The same with two requests of one xid.
+            return self.gives_up(reader);
+        }
+        let Some((asked, op)) = self.unanswered.remove(at) else {
             unreachable!("a reply without a request: {xid:?}");
         };
         // The refusal of a client without a login has the xid of the request, even for a ping.
@@ -162,10 +177,6 @@ impl Client {
         let is_ping = op == OpCode::PING && !is_refused;
         let expected = if is_ping { Xid::PING } else { asked };
         assert_eq!(xid, expected, "to {op}");
-        if zxid > Zxid::ZERO {
-            assert!(zxid >= self.zxid, "{zxid} after {}", self.zxid);
-            self.zxid = zxid;
-        }
         // The refusal of a token contains a token, too.
         if err.is_ok() || op == OpCode::SASL {
             let response = Response::decode(op, reader);
@@ -173,9 +184,31 @@ impl Client {
         }
     }
 
-    /// Whether every request has its reply.
+    /// The place of the request that may have this reply: the oldest, or one that a member does not
+    /// keep behind writes that wait for the leader.
+    fn position_of(&self, xid: Xid) -> usize {
+        let is_at_once = |op: OpCode| matches!(op, OpCode::AUTH | OpCode::SASL) || !op.is_request();
+        let mut all = self.unanswered.iter();
+        let ahead = all.position(|(_, op)| self.is_of_member && is_at_once(*op));
+        let ahead = ahead.filter(|at| self.unanswered.get(*at).is_some_and(|own| own.0 == xid));
+        ahead.unwrap_or(0)
+    }
+
+    /// The client cannot tell what it got.
+    fn gives_up(&mut self, reader: &mut Reader) {
+        let _ = reader.take_rest();
+        self.unanswered.clear();
+        self.opening = Opening::Confused;
+    }
+
+    /// Whether every request has its reply. The server reads nothing from a client that it has
+    /// refused.
     pub(super) fn is_answered(&self) -> bool {
-        self.opening != Opening::Asked && self.unanswered.is_empty()
+        match self.opening {
+            Opening::Asked => false,
+            Opening::Refused => true,
+            _ => self.unanswered.is_empty(),
+        }
     }
 
     /// Whether the client has a session.

@@ -27,6 +27,12 @@ const CONNECTIONS: usize = 6;
 /// The tables are checked once in so many steps, because a check takes time in proportion to their
 /// size.
 const LOOK_EVERY: u32 = 8;
+/// The members of an ensemble.
+const MEMBERS: u32 = 3;
+/// How long a member goes on without what its role needs.
+const SYNC_LIMIT: Duration = Duration::from_millis(2500);
+/// The longest time that a transaction travels in some ensembles. In the others it takes no time.
+const TRAVEL: Duration = Duration::from_millis(100);
 
 /// The result of a story. It must not depend on how the input was split.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,6 +66,7 @@ struct Story {
     engine: Engine,
     now: Now,
     piece: usize,
+    is_ensemble: bool,
     clients: BTreeMap<ConnId, Client>,
     /// The entries of `Outcome::clients` for connections that have ended.
     gone: Vec<(u64, bool)>,
@@ -78,7 +85,10 @@ impl Story {
             unix_ms: 1_000_000,
         };
         let choice = script.byte();
-        let tick_ms = if choice & 1 == 0 { 500 } else { 1 };
+        let is_ensemble = choice >> 5 == 4;
+        // Members report each half tick: a short one would make a story slow.
+        let is_quick = choice & 1 != 0 && !is_ensemble;
+        let tick_ms = if is_quick { 1 } else { 500 };
         let mut config = Config::default();
         config.tick_time = Duration::from_millis(tick_ms);
         config.container_check_interval = Duration::from_secs(5);
@@ -90,22 +100,29 @@ impl Story {
         if choice & 8 != 0 {
             config = config.with_user("alice", "hunter2", choice & 16 != 0);
         }
+        let mut engine = Engine::new(config, now);
+        let is_slow = is_ensemble && choice & 16 != 0;
+        if is_ensemble {
+            let travel = if is_slow { TRAVEL } else { Duration::ZERO };
+            engine.set_ensemble(MEMBERS, SYNC_LIMIT, travel, now);
+        }
         Self {
-            engine: Engine::new(config, now),
+            engine,
             now,
             piece,
+            is_ensemble,
             clients: BTreeMap::new(),
             gone: Vec::new(),
             next: 0,
             sent: 0,
-            may_be_late: false,
+            may_be_late: is_slow,
             sessions: Vec::new(),
         }
     }
 
     fn step(&mut self, step: u8, script: &mut Script<'_>) {
         match step % 16 {
-            0 => self.connect(),
+            0 => self.connect(script),
             1 => {
                 let handshake = script.handshake(None);
                 self.send(script, &handshake);
@@ -153,26 +170,66 @@ impl Story {
             }
             11 => {
                 // Starts a session in one step, so that a short story gets far.
-                self.connect();
+                self.connect(script);
                 let handshake = Script(&[9]).handshake(None);
                 if let Some(id) = self.clients.keys().next_back().copied() {
                     self.send_to(id, &handshake);
                 }
             }
+            15 if self.is_ensemble => self.trouble(script),
             _ => {
                 let frame = script.request_frame();
                 self.send(script, &frame);
             }
         }
+        if self.is_ensemble {
+            // Transactions arrive here, and not between two pieces.
+            self.pass(Duration::ZERO);
+            self.ask_for_the_rest();
+        }
+        self.look_at_answers();
     }
 
-    fn connect(&mut self) {
+    fn member(&self, script: &mut Script<'_>) -> ServerId {
+        let choice = if self.is_ensemble { script.byte() } else { 0 };
+        ServerId(u32::from(choice) % MEMBERS)
+    }
+
+    /// Something happens to the members of the ensemble, or to a link.
+    fn trouble(&mut self, script: &mut Script<'_>) {
+        let (one, other, now) = (self.member(script), self.member(script), self.now);
+        self.may_be_late = true;
+        match script.byte() % 8 {
+            0 => self.engine.set_cut_between(one, other, true, now),
+            1 => self.engine.set_cut_between(one, other, false, now),
+            2 => self.engine.stop_server(one, now),
+            3 => self.engine.start_server(one, now),
+            4 => drop(self.engine.elect_another(now)),
+            5 => self.engine.set_lags(one, true),
+            6 => self.engine.set_lags(one, false),
+            _ => self.heal(),
+        }
+        self.collect();
+    }
+
+    /// All members run, and hear of everything.
+    fn heal(&mut self) {
+        for one in (0..MEMBERS).map(ServerId) {
+            for other in (0..MEMBERS).map(ServerId) {
+                self.engine.set_cut_between(one, other, false, self.now);
+            }
+            self.engine.set_lags(one, false);
+            self.engine.start_server(one, self.now);
+        }
+    }
+
+    fn connect(&mut self, script: &mut Script<'_>) {
+        let server = self.member(script);
         if self.clients.len() < CONNECTIONS {
             let id = ConnId(self.next);
             self.next += 1;
-            let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000));
-            self.engine.connected(ServerId::FIRST, id, remote, self.now);
-            self.clients.insert(id, Client::default());
+            self.engine.connected(server, id, remote(), self.now);
+            self.clients.insert(id, Client::of(self.is_ensemble));
             self.collect();
         }
     }
@@ -201,7 +258,18 @@ impl Story {
             }
             self.collect();
         }
-        self.look_at_answers();
+    }
+
+    /// Asks for the rest of the input that came during a stall, if it was too much to answer at
+    /// once.
+    fn ask_for_the_rest(&mut self) {
+        let all: Vec<ConnId> = self.clients.keys().copied().collect();
+        for id in all {
+            while self.engine.received(id, BytesMut::new(), self.now) == Received::Partly {
+                self.collect();
+            }
+        }
+        self.collect();
     }
 
     /// Lets time pass, and calls the engine at every deadline on the way.
@@ -320,15 +388,11 @@ impl Story {
     fn end(mut self) -> Outcome {
         self.engine.clear_faults(self.now);
         self.engine.rules().delay = None;
-        self.collect();
-        let all: Vec<ConnId> = self.clients.keys().copied().collect();
-        for id in all {
-            // The rest of the input that came during a stall, if it was too much to answer at once.
-            while self.engine.received(id, BytesMut::new(), self.now) == Received::Partly {
-                self.collect();
-            }
+        if self.is_ensemble {
+            self.heal();
         }
         self.collect();
+        self.ask_for_the_rest();
         self.pass(Duration::from_secs(1));
         self.may_be_late = false;
         self.look_at_answers();
@@ -373,7 +437,39 @@ impl Story {
         assert_eq!((report.watches, report.connections), (0, 0));
         assert_eq!(report.sessions.len(), 0);
         self.engine.assert_sound();
+        if self.is_ensemble && !self.members_agree() {
+            // The deletion of a container may have been under way.
+            self.pass(TRAVEL);
+            assert!(self.members_agree());
+        }
     }
+
+    /// Whether all members have as many nodes, of the same size, and none that is ephemeral.
+    fn members_agree(&mut self) -> bool {
+        let all = [0, 1, 2].map(|member| self.nodes_of(ServerId(member)));
+        let first = &all[0];
+        first.contains("zk_ephemerals_count\t0\n") && all.iter().all(|nodes| nodes == first)
+    }
+
+    fn nodes_of(&mut self, server: ServerId) -> String {
+        let id = ConnId(self.next);
+        self.next += 1;
+        self.engine.connected(server, id, remote(), self.now);
+        let word = BytesMut::from(&b"mntr"[..]);
+        let _ = self.engine.received(id, word, self.now);
+        let Some(Output::Send(_, text)) = self.engine.poll_output() else {
+            unreachable!("{server:?} is silent");
+        };
+        assert_eq!(self.engine.poll_output(), Some(Output::Close(id)));
+        let text = String::from_utf8_lossy(&text);
+        let of_nodes = ["zk_znode", "zk_ephemerals", "zk_approximate_data"];
+        let is_of_nodes = |line: &&str| of_nodes.iter().any(|start| line.starts_with(start));
+        text.split_inclusive('\n').filter(is_of_nodes).collect()
+    }
+}
+
+fn remote() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000))
 }
 
 /// The start of the story's clock. Only the time since then matters.
