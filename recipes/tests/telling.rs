@@ -14,7 +14,7 @@ use std::{
     io,
     pin::{Pin, pin},
     sync::{Arc, Mutex as StdMutex},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -33,7 +33,7 @@ use tokio::{
 
 use support::{
     client, server,
-    waiting::{LONG, soon, until},
+    waiting::{LONG, poll_once, soon, until},
 };
 
 /// Says whether somebody still believes in the lock.
@@ -125,10 +125,10 @@ async fn watched_client(server: &Server) -> (Client, Witness) {
     (client, witness)
 }
 
-fn is_ready<F: Future>(future: Pin<&mut F>) -> bool {
-    future
-        .poll(&mut Context::from_waker(Waker::noop()))
-        .is_ready()
+/// The reply to the next `exists` of this client is late.
+fn delay_exists(server: &Server, client: &Client, delay: Duration) {
+    let exists = When::op(OpCode::EXISTS).of_session(client.snapshot().session_id);
+    server.faults().delay_reply(exists, delay);
 }
 
 /// From now on the connection checks that a write that gives up this guard's node finds `lost`
@@ -139,11 +139,11 @@ fn watch(
     mut believes: impl FnMut() -> Option<&'static str> + Send + 'static,
 ) {
     let mut lost = Box::pin(guard.lost());
-    assert!(!is_ready(lost.as_mut()));
+    assert!(poll_once(lost.as_mut()).is_none());
     let mut seen = witness.lock().unwrap();
     seen.node = guard.path().into_bytes();
     seen.believes = Some(Box::new(move || {
-        let is_pending = !is_ready(lost.as_mut());
+        let is_pending = poll_once(lost.as_mut()).is_none();
         believes().or(is_pending.then_some("lost() is pending"))
     }));
 }
@@ -258,7 +258,7 @@ async fn a_close_tells_first() {
     watch_all(&witness, &client, &guard, &latch);
     let mut changes = latch.changes();
     let mut closing = pin!(client.clone().close());
-    assert!(!is_ready(closing.as_mut()));
+    assert!(poll_once(closing.as_mut()).is_none());
     assert!(!guard.is_valid() && !latch.is_leader() && !client.lease().is_valid);
     assert_eq!(soon(guard.lost()).await, Loss::Closed);
     // The server answers nothing any more: they do not wait for that.
@@ -306,13 +306,9 @@ async fn nothing_is_queued_behind_the_delete_of_the_limit() {
         let plain = |client: &Client| PlainMutex::new(client, "/p").unwrap();
         let guard = plain(&former).lock().await.unwrap();
         // Nothing else is sent meanwhile: the window is full with this request.
-        let session = former.snapshot().session_id;
-        let slow = When::op(OpCode::EXISTS).of_session(session);
-        server
-            .faults()
-            .delay_reply(slow, Duration::from_millis(300));
+        delay_exists(&server, &former, Duration::from_millis(300));
         let mut full = pin!(former.exists("/"));
-        assert!(!is_ready(full.as_mut()));
+        assert!(poll_once(full.as_mut()).is_none());
         let late: Pin<Box<dyn Future<Output = _> + Send>> = match way {
             0 => guard
                 .transaction()
@@ -324,7 +320,7 @@ async fn nothing_is_queued_behind_the_delete_of_the_limit() {
             _ => guard.set_data("late").boxed(),
         };
         let mut late = pin!(late);
-        assert!(!is_ready(late.as_mut()), "there is no capacity");
+        assert!(poll_once(late.as_mut()).is_none(), "there is no capacity");
         guard.limit_hold(Duration::ZERO);
         let next = plain(&other);
         let before = server.counters().requests_of(OpCode::SET_DATA);
@@ -353,17 +349,16 @@ async fn a_limit_that_passes_during_a_release_deletes_nothing() {
         .lock()
         .await
         .unwrap();
-    let session = former.snapshot().session_id;
     let before = server.counters().requests_of(OpCode::DELETE);
-    let slow = When::op(OpCode::EXISTS).of_session(session);
-    server
-        .faults()
-        .delay_reply(slow, Duration::from_millis(300));
+    delay_exists(&server, &former, Duration::from_millis(300));
     let mut full = pin!(former.exists("/"));
-    assert!(!is_ready(full.as_mut()));
+    assert!(poll_once(full.as_mut()).is_none());
     guard.limit_hold(Duration::from_millis(100));
     let mut releasing = pin!(guard.release_with(|writes| writes));
-    assert!(!is_ready(releasing.as_mut()), "there is no capacity");
+    assert!(
+        poll_once(releasing.as_mut()).is_none(),
+        "there is no capacity"
+    );
     tokio::time::sleep(Duration::from_millis(150)).await;
     let (_, released) = soon(async { tokio::join!(full, releasing) }).await;
     released.unwrap();
@@ -391,13 +386,11 @@ async fn a_holder_whose_replies_are_late_is_told_before_another_one_holds() {
             told.lock().unwrap().push("granted");
             next.release().await.unwrap();
         };
-        let session = former.snapshot().session_id;
-        let slow = When::op(OpCode::EXISTS).of_session(session);
-        server.faults().delay_reply(slow, LONG);
+        delay_exists(&server, &former, LONG);
         let give_up = async {
             until!(inspect(&other, "/m").await.unwrap().len() == 2);
             // Whatever the server sends to the former holder from now on is late.
-            assert!(!is_ready(pin!(former.exists("/"))));
+            assert!(poll_once(pin!(former.exists("/"))).is_none());
             if closes {
                 let closing = former.clone().close();
                 drop(tokio::time::timeout(Duration::from_millis(1), closing).await);

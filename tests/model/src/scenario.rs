@@ -52,41 +52,30 @@ impl Faults {
     pub fn of(counts: &[u8]) -> Option<Self> {
         let mut all = [0; 8];
         all.get_mut(..counts.len())?.copy_from_slice(counts);
-        let [
-            cuts,
-            pauses,
-            cancels,
-            by_hand,
-            again,
-            deaths,
-            losses,
-            ghosts,
-        ] = all;
+        let mut all = all.into_iter();
+        let mut next = || all.next();
         Some(Self {
-            cuts,
-            pauses,
-            cancels,
-            by_hand,
-            again,
-            deaths,
-            losses,
-            ghosts,
+            cuts: next()?,
+            pauses: next()?,
+            cancels: next()?,
+            by_hand: next()?,
+            again: next()?,
+            deaths: next()?,
+            losses: next()?,
+            ghosts: next()?,
         })
     }
 
     pub(crate) fn counts(self) -> [u8; 8] {
-        let Self {
-            cuts,
-            pauses,
-            cancels,
-            by_hand,
-            again,
-            deaths,
-            losses,
-            ghosts,
-        } = self;
         [
-            cuts, pauses, cancels, by_hand, again, deaths, losses, ghosts,
+            self.cuts,
+            self.pauses,
+            self.cancels,
+            self.by_hand,
+            self.again,
+            self.deaths,
+            self.losses,
+            self.ghosts,
         ]
     }
 }

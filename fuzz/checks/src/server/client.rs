@@ -201,14 +201,9 @@ impl Client {
         self.opening = Opening::Confused;
     }
 
-    /// Whether every request has its reply. The server reads nothing from a client that it has
-    /// refused.
+    /// Whether every request has its reply.
     pub(super) fn is_answered(&self) -> bool {
-        match self.opening {
-            Opening::Asked => false,
-            Opening::Refused => true,
-            _ => self.unanswered.is_empty(),
-        }
+        self.opening != Opening::Asked && self.unanswered.is_empty()
     }
 
     /// Whether the client has a session.
