@@ -3,7 +3,7 @@
 //! process of its own: this test program, started again.
 //!
 //! The stop may come between the look at the lease and the step, in one poll. No client can prevent
-//! this step; that is what tokens are for. So a step counts by the beginning of its poll.
+//! this step; a store that checks tokens refuses it. So a step counts by the beginning of its poll.
 //!
 //! Not here: a thread that is blocked (`recipes/tests/losses.rs`), `lockkeeper run`
 //! (`cli/tests/signals.rs`).

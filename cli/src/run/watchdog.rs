@@ -277,7 +277,7 @@ async fn keep(command: &[OsString], group: i32) -> io::Result<()> {
     }
 }
 
-/// Waits until everything below this process has ended: whatever is left behind becomes its child.
+/// Waits until everything below this process has ended. Orphans become its children.
 async fn all_ended(ends: &mut Ends) -> io::Result<()> {
     while ends.next().await?.is_some() {}
     Ok(())

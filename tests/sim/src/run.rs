@@ -195,13 +195,19 @@ fn look_back(sim: &Sim, plan: &Plan, survivors: &[Survivor]) {
         .iter()
         .map(|survivor| survivor.client.snapshot().session_id.0)
         .collect();
-    for Survivor { client, .. } in survivors.iter().filter(|it| it.is_open()) {
+    for survivor in survivors.iter().filter(|it| it.is_open()) {
+        let client = &survivor.client;
         let connections = client.snapshot().connections;
         if plan.service_us > 0 && connections > 1 {
             world.record(0, What::Deserted(connections));
         }
-        let wanted = client.raw().wanted_watches();
-        world.compare_watches(client.snapshot().session_id, &wanted);
+        if survivor.is_at_rest() {
+            let wanted = client.raw().wanted_watches();
+            world.compare_watches(client.snapshot().session_id, &wanted);
+        } else {
+            // It may be about to set its watches again.
+            world.figures.count("clients that did not come to rest");
+        }
     }
     let renewals = survivors.iter().map(Survivor::renewals).sum();
     world

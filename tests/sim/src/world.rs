@@ -77,7 +77,7 @@ pub(crate) struct World {
     servers: BTreeMap<ServerId, Server>,
     /// Until when directions between servers are cut: from the first to the second.
     cuts: BTreeMap<(ServerId, ServerId), u64>,
-    /// How many faults by which requests are throttled have not ended.
+    /// How many faults of throttled requests have not ended.
     throttles: usize,
     armed: Vec<Armed>,
     /// The highest token that each external store has seen.
