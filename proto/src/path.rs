@@ -28,6 +28,9 @@ pub const SEQUENCE_DIGITS: usize = 10;
 /// );
 /// ```
 pub fn check(path: &str) -> Result<(), PathError> {
+    if is_plain(path) && !path.ends_with('/') {
+        return Ok(());
+    }
     let checked = characters(path).and_then(|names| match names {
         "" => Ok(()),
         names if names.ends_with('/') => Err(String::from("it must not end with /")),
@@ -41,6 +44,9 @@ pub fn check(path: &str) -> Result<(), PathError> {
 /// # Errors
 /// The first problem of the path with its number.
 pub fn check_sequential(path: &str) -> Result<(), PathError> {
+    if is_plain(path) {
+        return Ok(());
+    }
     // With its number, the last name is neither empty nor `.` nor `..`. So only the names before it
     // need the check.
     let check_above = |names: &str| {
@@ -52,6 +58,19 @@ pub fn check_sequential(path: &str) -> Result<(), PathError> {
     checked.map_err(|problem| PathError::new(path, problem, end))
 }
 
+/// Whether the path begins with a slash and has only usual characters, none of them a slash or a dot
+/// behind a slash: nearly every path.
+fn is_plain(path: &str) -> bool {
+    let bytes = path.as_bytes();
+    let pairs = bytes.iter().zip(bytes.get(1..).unwrap_or_default());
+    // A fold looks at many bytes at a time.
+    let is_strange = |found, (before, byte): (&u8, &u8)| {
+        let begins_name = *before == b'/';
+        found | !matches!(byte, b' '..=b'~') | (begins_name & matches!(byte, b'/' | b'.'))
+    };
+    bytes.first() == Some(&b'/') && !pairs.fold(false, is_strange)
+}
+
 /// Checks the first slash and all characters, and returns the part after the first slash.
 ///
 /// The caller checks the names in that part: see `check_names`.
@@ -60,11 +79,6 @@ fn characters(path: &str) -> Result<&str, String> {
         return Err(String::from("it is empty; a path looks like /locks/orders"));
     }
     let names = path.strip_prefix('/').ok_or("it must start with /")?;
-    // Nearly every path has only these characters. A fold looks at many bytes at a time.
-    let is_strange = |found, byte| found | !matches!(byte, b' '..=b'~');
-    if !path.bytes().fold(false, is_strange) {
-        return Ok(names);
-    }
     match path.char_indices().find(|(_, c)| is_forbidden(*c)) {
         Some((at, c)) => Err(format!("character {c:?} at byte {at} is not allowed")),
         None => Ok(names),
@@ -73,16 +87,6 @@ fn characters(path: &str) -> Result<&str, String> {
 
 /// Checks that no name is empty, `.` or `..`. `names` starts at byte 1 of the path.
 fn check_names(names: &str) -> Result<(), String> {
-    // Nearly every path has no such pair, and ends in none.
-    let bytes = names.as_bytes();
-    let pairs = bytes.iter().zip(bytes.get(1..).unwrap_or_default());
-    let is_suspect = |found, pair: (&u8, &u8)| found | matches!(pair, (b'/', b'/' | b'.'));
-    let ends = (bytes.first(), bytes.last());
-    if !matches!(ends, (None | Some(b'/' | b'.'), _) | (_, Some(b'/')))
-        && !pairs.fold(false, is_suspect)
-    {
-        return Ok(());
-    }
     let mut at: usize = 1;
     for name in names.split('/') {
         match name {

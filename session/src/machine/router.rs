@@ -194,6 +194,9 @@ impl<T> Machine<T> {
         }
         let request = self.requests.answered(now, Some(&header));
         let request = request.map_err(|expected| Cause::UnexpectedReply { expected, got })?;
+        let Some(request) = self.requests.take_answered(request) else {
+            return Ok(());
+        };
         if got != Xid::AUTH && !overtakes(&header) {
             self.link.answered(now, request.at, header.zxid);
         }
@@ -306,7 +309,8 @@ impl<T> Machine<T> {
     /// long, and since errors are short it is a success. The connection is kept.
     pub(super) fn oversized(&mut self, now: Instant, length: usize, limit: usize) {
         let too_long = Cause::Frame(FrameError::TooLong { length, limit });
-        let Ok(sent) = self.requests.answered(now, None) else {
+        let sent = self.requests.answered(now, None).ok();
+        let Some(sent) = sent.and_then(|at| self.requests.take_answered(at)) else {
             return self.link.give_up(now, too_long);
         };
         self.link.hear(now);

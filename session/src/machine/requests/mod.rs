@@ -166,7 +166,7 @@ impl<R> Requests<R> {
 
     // From the server.
 
-    /// Takes out the request that this reply answers; `None` for the oldest one, whatever the reply.
+    /// The place of the request that this reply answers; `None` for the oldest one, whatever the reply.
     ///
     /// # Errors
     /// The number of the request whose reply should have come; `None` if there is none.
@@ -174,12 +174,18 @@ impl<R> Requests<R> {
         &mut self,
         now: Instant,
         header: Option<&ReplyHeader>,
-    ) -> Result<Pending<R>, Option<Xid>> {
+    ) -> Result<usize, Option<Xid>> {
         let at = self.queue.answered(now, header)?;
         let sent = self.queue.get_mut(at).ok_or(None)?;
         let (options, number) = (sent.options, sent.number);
         self.settle(options, number);
-        self.queue.take(at).ok_or(None)
+        Ok(at)
+    }
+
+    /// Takes out the request at this place, which is answered.
+    #[inline]
+    pub(crate) fn take_answered(&mut self, at: usize) -> Option<Pending<R>> {
+        self.queue.take(at)
     }
 
     /// The oldest request under way, except for identities.

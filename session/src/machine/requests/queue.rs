@@ -45,6 +45,8 @@ pub(super) struct Queue<R> {
     requests: VecDeque<Pending<R>>,
     /// How many were sent.
     pub(super) sent: usize,
+    /// How many of these are identities.
+    identities: usize,
     /// Of the waiting requests of callers, without those of their frames.
     pub(super) bytes: usize,
     /// When the last request was answered, or else when the connection was established.
@@ -56,6 +58,7 @@ impl<R> Queue<R> {
         Self {
             requests: VecDeque::new(),
             sent: 0,
+            identities: 0,
             bytes: 0,
             last_answered: now,
         }
@@ -113,6 +116,7 @@ impl<R> Queue<R> {
         (next.xid, next.at) = (xid, now);
         self.bytes -= next.bytes();
         self.sent += 1;
+        self.identities += usize::from(xid == Xid::AUTH);
     }
 
     fn all_sent(&self) -> impl Iterator<Item = &Pending<R>> {
@@ -128,12 +132,12 @@ impl<R> Queue<R> {
     /// waits for no request.
     pub(super) fn unanswered_since(&self) -> Option<Instant> {
         let oldest = self.requests.front().filter(|_| self.sent > 0)?;
-        if oldest.xid == Xid::AUTH {
-            return Some(oldest.at);
-        }
-        let identity = self.all_sent().find(|sent| sent.xid == Xid::AUTH);
         let request = oldest.at.max(self.last_answered);
-        Some(identity.map_or(request, |identity| request.min(identity.at)))
+        if self.identities == 0 {
+            return Some(request);
+        }
+        let identity = self.all_sent().find(|sent| sent.xid == Xid::AUTH)?;
+        Some(request.min(identity.at))
     }
 
     fn position(&self, is_it: impl Fn(Xid) -> bool) -> Option<usize> {
@@ -189,6 +193,7 @@ impl<R> Queue<R> {
         let taken = self.requests.get(at)?;
         if at < self.sent {
             self.sent -= 1;
+            self.identities -= usize::from(taken.xid == Xid::AUTH);
         } else {
             self.bytes -= taken.bytes();
         }
