@@ -38,12 +38,18 @@ struct Turn<'a> {
 /// A turn that has come: the core, the time, and the options of the requests.
 struct Begun<'a>(&'a Shared, MutexGuard<'a, Core>, Instant, RequestOptions);
 
-/// The options of a request made at `now` by a handle with this deadline.
-pub(crate) fn options(deadline: Option<Duration>, now: Instant) -> RequestOptions {
-    RequestOptions {
-        since: now,
-        // A deadline beyond the range of `Instant` counts as no deadline.
-        deadline: deadline.and_then(|deadline| now.checked_add(deadline)),
+impl Core {
+    /// The time, and the options of a request that a handle with this deadline makes now. Without a
+    /// deadline nobody needs the time, so the clock is not read.
+    pub(crate) fn options(&mut self, deadline: Option<Duration>) -> (Instant, RequestOptions) {
+        let mut options = RequestOptions::default();
+        if let Some(deadline) = deadline {
+            let now = self.clock.now();
+            options.since = Some(now);
+            // A deadline beyond the range of `Instant` counts as no deadline.
+            options.deadline = now.checked_add(deadline);
+        }
+        (self.clock.latest, options)
     }
 }
 
@@ -51,19 +57,21 @@ impl<'a> Turn<'a> {
     /// The turn, if there is capacity now. Otherwise the waker waits for it, if there is one.
     fn begin(&mut self, waker: Option<&Waker>) -> Option<Begun<'a>> {
         let mut core = self.shared.lock();
-        let now = core.clock.now();
-        let options = *self
-            .options
-            .get_or_insert_with(|| options(self.deadline, now));
+        let (now, options) = match self.options {
+            None => core.options(self.deadline),
+            Some(options) => (core.clock.now(), options),
+        };
         // A request that fails immediately need not wait for its turn.
         let is_answered = || core.machine.link().is_closing() || options.is_over(now);
         let is_next = core.capacity_queue.is_first(self.ticket) || is_answered();
         if !(is_next && core.machine.has_capacity(now, self.bytes, &options)) {
+            let options = self.options.get_or_insert(options);
+            options.since.get_or_insert_with(|| core.clock.now());
             if let Some(waker) = waker.cloned() {
                 let waiting = Waiting {
                     waker,
                     bytes: self.bytes,
-                    options,
+                    options: *options,
                 };
                 self.ticket = Some(core.capacity_queue.wait(self.ticket, waiting));
             }

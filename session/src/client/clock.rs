@@ -93,6 +93,8 @@ pub(crate) struct SleepingClock {
     pub(crate) source: Clock,
     /// `None` for a clock that is given: what it says is not corrected.
     detector: Option<Detector>,
+    /// What it said last.
+    pub(crate) latest: Instant,
 }
 
 impl SleepingClock {
@@ -101,6 +103,7 @@ impl SleepingClock {
         let detector = || Detector::new(read_instant(), read_wall(), uptime());
         Self {
             detector: is_system.then(detector),
+            latest: source.running(),
             source,
         }
     }
@@ -121,6 +124,7 @@ impl SleepingClock {
             Duration::ZERO => running,
             slept => running + slept,
         };
+        self.latest = now;
         Time { now, slept }
     }
 }

@@ -14,7 +14,7 @@ use std::{
 use lockkeeper_proto::{Acls, OpCode, SessionId, WatcherType, Zxid};
 
 use super::{
-    Client, Clock, PendingReply, capacity::options, shared::Core, sleep::Sleep, sync::BoxFuture,
+    Client, Clock, PendingReply, shared::Core, sleep::Sleep, sync::BoxFuture,
     watches::group::WatchGroup,
 };
 use crate::{
@@ -72,8 +72,7 @@ impl Raw<'_> {
     pub fn submit<const N: usize>(self, requests: [Encoded; N]) -> [PendingReply; N] {
         self.client.makes_all(&requests);
         self.client.shared.act(|core| {
-            let now = core.clock.now();
-            let options = options(self.client.deadline(), now);
+            let (now, options) = core.options(self.client.deadline());
             requests.map(|request| core.submit(self.within, now, request, options))
         })
     }

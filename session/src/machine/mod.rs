@@ -137,6 +137,7 @@ impl<T> Machine<T> {
         let before = out.len();
         self.link.transmit(out);
         while out.len() - before < BURST && self.send_next(now, out) {}
+        self.requests.waits_from(now);
         if out.len() > before {
             self.out.metrics.bytes_sent += metrics::bytes(out.len() - before);
         }

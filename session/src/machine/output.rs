@@ -134,11 +134,12 @@ impl State {
 }
 
 /// How long a request may wait, and for what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestOptions {
-    /// When the caller began to wait; not before the machine was made.
-    pub since: Instant,
+    /// When the caller began to wait, not before the machine was made; `None` for the next
+    /// [`transmit`](super::Machine::transmit), or if there is a deadline, for now.
+    pub since: Option<Instant>,
     /// When the request fails; `None` for the limits of the session alone.
     pub deadline: Option<Instant>,
 }
@@ -148,7 +149,7 @@ impl RequestOptions {
     #[must_use]
     pub fn at(since: Instant) -> Self {
         Self {
-            since,
+            since: Some(since),
             deadline: None,
         }
     }
@@ -160,9 +161,8 @@ impl RequestOptions {
 
     /// The error of a request whose deadline has come.
     pub(crate) fn exceeded(&self, op: OpCode, effect: Effect, peer: Peer) -> Error {
-        let waited = self
-            .deadline
-            .map(|deadline| deadline.saturating_duration_since(self.since));
+        let waited = self.deadline.zip(self.since);
+        let waited = waited.map(|(deadline, since)| deadline.saturating_duration_since(since));
         let waited = waited.unwrap_or_default();
         Error::new(ErrorKind::DeadlineExceeded { op, waited }, peer, effect)
     }

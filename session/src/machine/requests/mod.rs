@@ -144,6 +144,14 @@ impl<R> Requests<R> {
 
     // To the transport.
 
+    /// Those of callers that wait count from now, if nobody has said since when.
+    #[inline]
+    pub(crate) fn waits_from(&mut self, now: Instant) {
+        if self.queued() > 0 {
+            self.queue.waits_from(now);
+        }
+    }
+
     /// The connection of this number is established.
     pub(crate) fn opened(&mut self, now: Instant, connection: u64) {
         self.queue.opened(now);
@@ -280,7 +288,7 @@ impl<R> Requests<R> {
 
     /// Since when the oldest waiting request of a caller, which is the first of all, waits.
     pub(crate) fn waits_since(&self) -> Option<Instant> {
-        Some(self.queue.next()?.options?.since)
+        self.queue.next()?.options?.since
     }
 
     /// Takes out the request that has waited for the longest time.

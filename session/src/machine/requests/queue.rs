@@ -49,6 +49,8 @@ pub(super) struct Queue<R> {
     identities: usize,
     /// Of the waiting requests of callers, without those of their frames.
     pub(super) bytes: usize,
+    /// The last request of which it is known since when it waits, if it waits.
+    known: u64,
     /// When the last request was answered, or else when the connection was established.
     last_answered: Instant,
 }
@@ -60,6 +62,7 @@ impl<R> Queue<R> {
             sent: 0,
             identities: 0,
             bytes: 0,
+            known: 0,
             last_answered: now,
         }
     }
@@ -93,6 +96,17 @@ impl<R> Queue<R> {
         if let Some(last) = self.requests.pop_back() {
             self.requests.insert(self.sent, last);
         }
+    }
+
+    /// Those that wait count from now, if nobody has said since when.
+    pub(super) fn waits_from(&mut self, now: Instant) {
+        let waiting = self.requests.range_mut(self.sent..).rev();
+        for new in waiting.take_while(|it| it.number > self.known) {
+            if let Some(options) = &mut new.options {
+                options.since.get_or_insert(now);
+            }
+        }
+        self.known = self.requests.back().map_or(self.known, |last| last.number);
     }
 
     /// The connection is established.
