@@ -9,7 +9,7 @@ use lockkeeper_proto::{
     ErrorCode, OpCode, Request, Response, WatcherEvent, Xid, Zxid,
     frame::{FrameError, PREFIX_LEN},
     header::ReplyHeader,
-    jute::{Decode, DecodeError, Reader},
+    jute::{Decode, Reader},
     records::{AuthPacket, Empty},
 };
 
@@ -223,23 +223,16 @@ impl<T> Machine<T> {
             return self.unknown(op, code, sent.reply_to);
         }
         match sent.reply_to {
-            ReplyTo::Caller(token, watch) => {
-                // The bytes behind an error must not be read.
-                let result = if code.is_ok() && token.is_some() {
-                    Response::decode(op, body).and_then(|response| {
-                        sent.request.asked.check(header.zxid, &response)?;
-                        Ok(Some(response))
-                    })
-                } else {
-                    Ok(None)
+            ReplyTo::Caller(None, watch) => self.settle_watch(watch, Some(code)),
+            ReplyTo::Caller(Some(token), watch) => {
+                let result = self.result(&sent.request, &header, body);
+                let malformed = match result.as_ref().map_err(Error::kind) {
+                    Err(ErrorKind::Malformed { error, .. }) => Some(*error),
+                    _ => None,
                 };
-                self.settle_watch(watch, result.is_ok().then_some(code));
-                let malformed = result.as_ref().err().copied();
-                if let Some(token) = token {
-                    self.out.metrics.round_trips.record(latency);
-                    let result = self.result(op, code, result);
-                    self.out.complete(op, token, result);
-                }
+                self.settle_watch(watch, malformed.is_none().then_some(code));
+                self.out.metrics.round_trips.record(latency);
+                self.out.complete(op, token, result);
                 malformed.map_or(Ok(()), |error| Err(Cause::Decode(error)))?;
             }
             ReplyTo::Identity(token, scheme) => self.identity_answered(token, scheme, code),
@@ -262,29 +255,33 @@ impl<T> Machine<T> {
         Ok(())
     }
 
-    /// The result that the caller gets.
+    /// The result that the caller of this request gets.
     fn result(
         &self,
-        op: OpCode,
-        code: ErrorCode,
-        decoded: Result<Option<Response>, DecodeError>,
+        request: &Encoded,
+        header: &ReplyHeader,
+        body: &mut Reader,
     ) -> Result<Response, Error> {
-        let (kind, effect) = match decoded {
-            Ok(Some(Response::Multi(response))) => match response.failure() {
-                Some((index, code)) => {
-                    let kind = ErrorKind::TransactionRefused { index, code };
-                    (kind, Effect::NotApplied)
-                }
-                None => return Ok(Response::Multi(response)),
-            },
-            Ok(Some(response)) => return Ok(response),
-            Ok(None) => {
-                let path = String::new();
-                (ErrorKind::Refused { op, path, code }, Effect::NotApplied)
-            }
-            Err(error) => (ErrorKind::Malformed { op, error }, Effect::Unknown),
+        let (op, code) = (request.op(), header.err);
+        let not_applied = |kind| Err(Error::new(kind, self.link.peer(), Effect::NotApplied));
+        if !code.is_ok() {
+            // The bytes behind an error must not be read.
+            let path = String::new();
+            return not_applied(ErrorKind::Refused { op, path, code });
+        }
+        let malformed = |error| {
+            let kind = ErrorKind::Malformed { op, error };
+            Error::new(kind, self.link.peer(), Effect::Unknown)
         };
-        Err(Error::new(kind, self.link.peer(), effect))
+        let response = Response::decode(op, body).map_err(malformed)?;
+        let asked = request.asked.check(header.zxid, &response);
+        asked.map_err(malformed)?;
+        if let Response::Multi(response) = &response
+            && let Some((index, code)) = response.failure()
+        {
+            return not_applied(ErrorKind::TransactionRefused { index, code });
+        }
+        Ok(response)
     }
 
     /// The server has answered an identity.
