@@ -45,13 +45,13 @@ impl Attempt {
     fn granted(mut self, token: FencingToken) -> Hold {
         self.is_settled = true;
         let since = self.directory.clock.running();
-        let waited = since.saturating_duration_since(self.since);
+        let waited = || since.saturating_duration_since(self.since);
         self.directory.count(|it| {
             it.acquired.add();
-            it.wait.record(waited);
+            it.wait.record(waited());
             it.held.add();
         });
-        tracing::debug!(parent: &self.span, token = token.get(), ?waited, "granted");
+        tracing::debug!(parent: &self.span, token = token.get(), waited = ?waited(), "granted");
         Hold::new(self.directory.clone(), since, token, self.span.clone())
     }
 
