@@ -357,14 +357,17 @@ impl Core {
     /// whose time has come. Inline, as mostly nobody waits.
     #[inline]
     pub(crate) fn woken(&mut self, now: Instant) -> Vec<Waker> {
+        if self.capacity_queue.len() == 0 && self.timers.next().is_none() {
+            return Vec::new();
+        }
+        self.all_woken(now)
+    }
+
+    fn all_woken(&mut self, now: Instant) -> Vec<Waker> {
         let mut woken = Vec::new();
-        if self.capacity_queue.len() > 0 {
-            self.capacity_queue.woken(now, &self.machine, &mut woken);
-        }
-        if self.timers.next().is_some() {
-            let all = self.machine.link().is_ended();
-            self.timers.fire(|due| all || due <= now, &mut woken);
-        }
+        self.capacity_queue.woken(now, &self.machine, &mut woken);
+        let all = self.machine.link().is_ended();
+        self.timers.fire(|due| all || due <= now, &mut woken);
         woken
     }
 
