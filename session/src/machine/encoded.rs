@@ -173,7 +173,8 @@ impl From<Request> for Encoded {
 
 fn put_path(writer: &mut Writer<'_>, path: &[&str]) {
     writer.put_length(path.iter().map(|piece| piece.len()).sum());
-    for piece in path {
+    // Mostly there is no chroot.
+    for piece in path.iter().filter(|piece| !piece.is_empty()) {
         writer.put_slice(piece.as_bytes());
     }
 }

@@ -135,7 +135,9 @@ impl<T> Machine<T> {
     /// write, and a request that was never asked for was never sent.
     pub fn transmit(&mut self, now: Instant, out: &mut BytesMut) {
         let before = out.len();
-        self.link.transmit(out);
+        if self.link.has_unsent() {
+            self.link.transmit(out);
+        }
         while out.len() - before < BURST && self.send_next(now, out) {}
         self.requests.waits_from(now);
         if out.len() > before {

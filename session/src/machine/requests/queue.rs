@@ -80,15 +80,16 @@ impl<R> Queue<R> {
         options: Option<RequestOptions>,
         number: u64,
     ) {
-        self.requests.push_back(Pending {
+        let pending = Pending {
             request,
             reply_to,
             options,
             number,
             xid: Xid(0),
             at: self.last_answered,
-        });
-        self.bytes += self.requests.back().map_or(0, Pending::bytes);
+        };
+        self.bytes += pending.bytes();
+        self.requests.push_back(pending);
     }
 
     /// Moves the last request ahead of those that wait.
