@@ -277,7 +277,7 @@ impl Cluster {
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut Engine, Now) -> R) -> R {
-        self.server.shared.resume(act)
+        self.server.shared.with(act)
     }
 
     fn with_member(&self, server: ServerId, act: impl FnOnce(&mut Engine)) {

@@ -152,7 +152,7 @@ impl Faults {
     /// Ends all faults that were set with this type. Only a closed port stays closed. In a cluster,
     /// links stay cut, stopped members stay stopped, and members that lag go on lagging.
     pub fn clear(&self) {
-        self.shared.resume(super::engine::Engine::clear_faults);
+        self.shared.with(|engine, _| engine.clear_faults());
     }
 
     /// Stops listening: the operating system refuses new connections. Open connections stay.
@@ -187,6 +187,6 @@ impl Faults {
 
     fn set_stalled(&self, session: Option<SessionId>, is_stalled: bool) {
         self.shared
-            .resume(|engine, now| engine.set_stalled(session, is_stalled, now));
+            .with(|engine, _| engine.set_stalled(session, is_stalled));
     }
 }

@@ -186,7 +186,7 @@ async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, out
             read.try_read_buf(&mut buffer)?;
             io::Result::Ok(buffer)
         };
-        let buffer = match select(pin!(input), pin!(outgoing.nudged.notified())).await {
+        let buffer = match select(pin!(input), pin!(outgoing.resumed.notified())).await {
             // The client has ended the stream.
             Either::Left((Ok(buffer), _)) if buffer.is_empty() => return,
             Either::Left((Ok(buffer), _)) => buffer,
@@ -196,7 +196,7 @@ async fn read_requests(shared: &Shared, id: ConnId, read: &mut ReadHalf<'_>, out
                 tracing::debug!(connection = id.0, %error, "cannot read from a connection");
                 return;
             }
-            // The engine may have more of the held-back requests than it could answer at once.
+            // Requests that have waited can be handled.
             Either::Right(_) => BytesMut::new(),
         };
         let mut received = shared.with(|engine, now| engine.received(id, buffer, now));

@@ -22,9 +22,8 @@ pub(crate) struct Outgoing {
     filled: Notify,
     /// Notified when the bytes that were taken are written. Only the reader waits on it.
     emptied: Notify,
-    /// Notified when some requests that were held back may still be left. Only the reader waits on
-    /// it.
-    pub(crate) nudged: Notify,
+    /// Notified when requests that have waited can be handled. Only the reader waits on it.
+    pub(crate) resumed: Notify,
     /// Cancelled to drop the connection together with its queued bytes.
     pub(crate) cut: CancellationToken,
     /// Cancelled when nothing more will be appended.
@@ -50,7 +49,7 @@ impl Outgoing {
             queue: Mutex::default(),
             filled: Notify::new(),
             emptied: Notify::new(),
-            nudged: Notify::new(),
+            resumed: Notify::new(),
             cut,
             over: CancellationToken::new(),
         }

@@ -84,17 +84,6 @@ impl Shared {
         result
     }
 
-    /// Like [`with`](Self::with), for a change that releases requests which were held back. A
-    /// connection may have more of them than the server can answer at once. The nudge makes its
-    /// task ask for the rest.
-    pub(crate) fn resume<R>(&self, act: impl FnOnce(&mut Engine, Now) -> R) -> R {
-        let result = self.with(act);
-        for peer in self.lock().peers.values() {
-            peer.nudged.notify_one();
-        }
-        result
-    }
-
     /// Moves the engine's clock ahead. The engine is called at each of its deadlines on the way.
     pub(crate) fn advance(&self, time: Duration) {
         let mut core = self.lock();
@@ -202,6 +191,11 @@ impl Core {
                 Output::Cut(id) => {
                     if let Some(peer) = self.peers.remove(&id) {
                         peer.cut.cancel();
+                    }
+                }
+                Output::Resume(id) => {
+                    if let Some(peer) = self.peers.get(&id) {
+                        peer.resumed.notify_one();
                     }
                 }
             }

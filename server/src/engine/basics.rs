@@ -127,6 +127,8 @@ pub enum Output {
     Close(ConnId),
     /// Close it now and discard what is not sent yet.
     Cut(ConnId),
+    /// Call [`received`](super::Engine::received) without bytes: input that waited can be handled.
+    Resume(ConnId),
 }
 
 /// How much of the received input is done.

@@ -1,7 +1,7 @@
 //! All connections: who has something to send, who takes too long for the handshake, and whose
 //! frames are held back.
 //!
-//! Invariant: a connection in `dirty`, `handshakes` or `held` is in `all`.
+//! Invariant: a connection in `dirty`, `handshakes`, `held` or `resumed` is in `all`.
 //! Not here: what belongs to a connection elsewhere, its session and its watches (`Engine::leave`).
 
 use std::{
@@ -34,6 +34,8 @@ pub(super) struct Connections {
     handshakes: BTreeSet<(Instant, ConnId)>,
     /// Connections that hold frames back: few, since only faults make them.
     held: BTreeSet<ConnId>,
+    /// Connections whose input has waited, and can be handled now.
+    resumed: BTreeSet<ConnId>,
     /// Paths about which, or below which, the next event is lost.
     pub(super) lost_events: Vec<String>,
     /// For each server: the frames that it received from connections that are gone, and sent them.
@@ -166,6 +168,15 @@ impl Connections {
         });
     }
 
+    /// What waited at this connection goes on: its input, and what it has to send.
+    pub(super) fn resume(&mut self, id: ConnId) {
+        let connection = self.all.get(&id);
+        if connection.is_some_and(|own| !own.input.is_empty() || own.unheard.is_some()) {
+            self.resumed.insert(id);
+        }
+        self.with(id, |_| ());
+    }
+
     /// The handshake of a connection is over, one way or the other.
     pub(super) fn end_handshake(&mut self, id: ConnId) {
         if let Some(connection) = self.all.get(&id) {
@@ -197,6 +208,7 @@ impl Connections {
     pub(super) fn forget(&mut self, id: ConnId) -> Option<Connection> {
         self.dirty.remove(&id);
         self.held.remove(&id);
+        self.resumed.remove(&id);
         let connection = self.all.remove(&id)?;
         let gone = self.gone.entry(connection.server).or_default();
         gone.0 = gone.0.saturating_add(connection.received);
@@ -240,7 +252,7 @@ impl Connections {
                 return Some(Output::Close(id));
             }
         }
-        None
+        self.resumed.pop_first().map(Output::Resume)
     }
 
     /// Panics if the tables disagree.
@@ -255,7 +267,8 @@ impl Connections {
             assert_eq!(is_held, self.held.contains(id), "{id:?}");
         }
         let timed = self.handshakes.iter().map(|(_, id)| id);
-        let mut noted = timed.chain(&self.held).chain(&self.dirty);
+        let noted = timed.chain(&self.held).chain(&self.resumed);
+        let mut noted = noted.chain(&self.dirty);
         assert!(noted.all(|id| self.all.contains_key(id)));
     }
 }

@@ -167,6 +167,6 @@ impl Engine {
         }
         // The pings of the leader are ahead of its transactions.
         self.report_heard(now);
-        self.resume_input(now);
+        self.resume_all();
     }
 }

@@ -83,9 +83,7 @@ impl Engine {
         if let Some(delay) = fate.delay {
             self.connections.hold(id, delay, now.instant);
         }
-        if is_told_later {
-            self.arrive(now);
-        } else {
+        if !is_told_later {
             let granted = |session| Some((session, self.sessions.get(session)?.timeout));
             self.welcome(id, session.and_then(granted));
         }

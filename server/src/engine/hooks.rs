@@ -8,8 +8,8 @@ use std::sync::Arc;
 use lockkeeper_proto::{SessionId, path};
 
 use super::{
-    BATCH_LIMIT, Engine,
-    basics::{ConnId, Now, Received, ServerId},
+    Engine,
+    basics::{Now, ServerId},
     connection::Connection,
     rules::Rules,
 };
@@ -21,9 +21,9 @@ impl Engine {
     }
 
     /// Removes all rules, and ends all stalls and delays.
-    pub fn clear_faults(&mut self, now: Now) {
+    pub fn clear_faults(&mut self) {
         self.rules = Rules::default();
-        self.resume_input(now);
+        self.resume_all();
     }
 
     /// Cuts the connection of a session. Returns whether it had one.
@@ -122,16 +122,13 @@ impl Engine {
 
     /// Starts or ends a stall: the server reads nothing from any client and sends nothing; with a
     /// session, on each connection that the session uses.
-    ///
-    /// At the end of a stall, some input of a connection may be left. Call
-    /// [`received`](Self::received) without bytes for it.
-    pub fn set_stalled(&mut self, session: Option<SessionId>, stalled: bool, now: Now) {
+    pub fn set_stalled(&mut self, session: Option<SessionId>, stalled: bool) {
         match session {
             None => self.rules.all_stalled = stalled,
             Some(session) if stalled => drop(self.rules.stalled.insert(session)),
             Some(session) => drop(self.rules.stalled.remove(&session)),
         }
-        self.resume_input(now);
+        self.resume_all();
     }
 
     /// Sets the number of the next sequential child of a node. Returns whether the node exists.
@@ -144,26 +141,10 @@ impl Engine {
         is_there
     }
 
-    /// Handles the input that came during a stall.
-    pub(super) fn resume_input(&mut self, now: Now) {
+    /// What waited at all connections goes on.
+    pub(super) fn resume_all(&mut self) {
         for id in self.connections.which(|_| true) {
-            self.resume_input_of(id, now);
-        }
-    }
-
-    /// The same for one connection.
-    pub(super) fn resume_input_of(&mut self, id: ConnId, now: Now) {
-        loop {
-            let received = self.read_input(id, now);
-            // It may have something to send that was held back by the stall.
-            self.connections.with(id, |_| ());
-            // If much output is left to send, the caller of the engine must ask for the rest of the
-            // input.
-            let is_full = (self.connections.get(id))
-                .is_none_or(|connection| connection.ready.len() > BATCH_LIMIT);
-            if received == Received::Wholly || is_full {
-                break;
-            }
+            self.connections.resume(id);
         }
     }
 }

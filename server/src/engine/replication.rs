@@ -191,7 +191,7 @@ impl Engine {
             let its = self.connections.get(connection);
             if its.is_some_and(|its| its.server == server) {
                 self.welcome(connection, Some((session, timeout)));
-                self.resume_input_of(connection, now);
+                self.connections.resume(connection);
             }
         }
         // The beginning of a session, too, can be mistaken for a write: for one with the xid 0.

@@ -125,7 +125,7 @@ fn a_stalled_session_expires_and_its_connection_stays_silent() {
         .call(id, &create("/e", CreateMode::Ephemeral))
         .unwrap();
     let session = response.session_id;
-    world.engine.set_stalled(Some(session), true, world.now);
+    world.engine.set_stalled(Some(session), true);
     let ping = Request::Ping(Empty {});
     for _ in 0..4 {
         world.send(id, &request_frame(Xid::PING, &ping));
@@ -133,7 +133,7 @@ fn a_stalled_session_expires_and_its_connection_stays_silent() {
     }
     assert_eq!(world.engine.report().nodes, 0);
     assert_eq!(*world.of(id), (BytesMut::new(), false));
-    world.engine.set_stalled(Some(session), false, world.now);
+    world.engine.set_stalled(Some(session), false);
     world.collect();
     assert_eq!(*world.of(id), (BytesMut::new(), true));
 }

@@ -87,6 +87,7 @@ impl World {
                     sent.unsplit(bytes);
                 }
                 Output::Close(id) | Output::Cut(id) => self.of(id).1 = true,
+                Output::Resume(id) => self.send(id, &[]),
             }
         }
     }

@@ -185,7 +185,6 @@ impl Story {
         if self.is_ensemble {
             // Transactions arrive here, and not between two pieces.
             self.pass(Duration::ZERO);
-            self.ask_for_the_rest();
         }
         self.look_at_answers();
     }
@@ -252,22 +251,13 @@ impl Story {
             if let Some(client) = self.clients.get_mut(&id) {
                 client.sends(piece);
             }
-            let mut piece = BytesMut::from(piece);
-            while self.engine.received(id, piece.split(), self.now) == Received::Partly {
-                self.collect();
-            }
-            self.collect();
+            self.receive(id, BytesMut::from(piece));
         }
     }
 
-    /// Asks for the rest of the input that came during a stall, if it was too much to answer at
-    /// once.
-    fn ask_for_the_rest(&mut self) {
-        let all: Vec<ConnId> = self.clients.keys().copied().collect();
-        for id in all {
-            while self.engine.received(id, BytesMut::new(), self.now) == Received::Partly {
-                self.collect();
-            }
+    fn receive(&mut self, id: ConnId, mut bytes: BytesMut) {
+        while self.engine.received(id, bytes.split(), self.now) == Received::Partly {
+            self.collect();
         }
         self.collect();
     }
@@ -295,11 +285,11 @@ impl Story {
         let which = usize::from(script.byte()) % self.sessions.len().max(1);
         let session = self.sessions.get(which).map(|(id, _)| *id);
         let effect = match script.byte() % 12 {
-            0 => return self.engine.clear_faults(now),
+            0 => return self.engine.clear_faults(),
             1 => return self.engine.cut_all(None),
             2 => {
                 self.may_be_late = true;
-                return self.engine.set_stalled(None, script.byte() & 1 != 0, now);
+                return self.engine.set_stalled(None, script.byte() & 1 != 0);
             }
             3 => {
                 self.may_be_late = true;
@@ -328,7 +318,7 @@ impl Story {
                     _ => {
                         self.may_be_late = true;
                         let stalled = script.byte() & 1 != 0;
-                        self.engine.set_stalled(Some(session), stalled, now);
+                        self.engine.set_stalled(Some(session), stalled);
                     }
                 }
                 return;
@@ -365,6 +355,7 @@ impl Story {
                     }
                     self.left(id);
                 }
+                Output::Resume(id) => self.receive(id, BytesMut::new()),
             }
         }
     }
@@ -386,13 +377,12 @@ impl Story {
     }
 
     fn end(mut self) -> Outcome {
-        self.engine.clear_faults(self.now);
+        self.engine.clear_faults();
         self.engine.rules().delay = None;
         if self.is_ensemble {
             self.heal();
         }
         self.collect();
-        self.ask_for_the_rest();
         self.pass(Duration::from_secs(1));
         self.may_be_late = false;
         self.look_at_answers();

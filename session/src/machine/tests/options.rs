@@ -234,6 +234,21 @@ fn time_spent_waiting_for_capacity_counts() {
     );
 }
 
+/// A caller that does not say since when it waits.
+#[test]
+fn a_request_waits_from_the_transmit_behind_it() {
+    let mut pair = Pair::new(|_| {});
+    let [first, second] = [(); 2].map(|()| {
+        pair.wait(THIRD);
+        pair.submit_with(sync("/"), RequestOptions::default()).0
+    });
+    pair.wait(2 * THIRD);
+    assert!(!pair.is_settled(second));
+    pair.error(first);
+    pair.wait(THIRD);
+    pair.error(second);
+}
+
 /// A busy client sends two thousand million requests in some months.
 #[test]
 fn xids_start_again_before_they_become_those_of_pings_and_events() {

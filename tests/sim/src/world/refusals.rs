@@ -24,8 +24,7 @@ impl World {
     pub(super) fn throttle_ends(&mut self) {
         self.throttles -= 1;
         if self.throttles == 0 {
-            let now = self.engine_now();
-            self.engine.clear_faults(now);
+            self.engine.clear_faults();
             self.after_engine();
         }
     }

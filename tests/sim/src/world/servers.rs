@@ -42,17 +42,19 @@ impl World {
         if self.is_broken(id) || !self.links.get(&id).is_some_and(|link| link.served) {
             return;
         }
-        let now = self.engine_now();
         let rules = self.engine.rules().pending();
-        let mut received = self.engine.received(ConnId(id), BytesMut::from(bytes), now);
-        self.after_engine();
-        while received == Received::Partly {
-            received = self.engine.received(ConnId(id), BytesMut::new(), now);
-            self.after_engine();
-        }
+        self.receives(ConnId(id), BytesMut::from(bytes));
         for _ in self.engine.rules().pending()..rules {
             self.figures.count("requests throttled");
         }
+    }
+
+    fn receives(&mut self, id: ConnId, mut bytes: BytesMut) {
+        let now = self.engine_now();
+        while self.engine.received(id, bytes.split(), now) == Received::Partly {
+            self.after_engine();
+        }
+        self.after_engine();
     }
 
     /// The server learns that the client is gone.
@@ -77,6 +79,7 @@ impl World {
                 Output::Send(ConnId(id), bytes) => self.send_down(id, &bytes),
                 Output::Close(ConnId(id)) => self.end_down(id, false),
                 Output::Cut(ConnId(id)) => self.end_down(id, true),
+                Output::Resume(id) => self.receives(id, BytesMut::new()),
             }
         }
         let started = self.engine.counters().sessions;
