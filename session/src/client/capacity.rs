@@ -165,13 +165,7 @@ impl Client {
     }
 
     /// Runs `act` on the core: at once, or when there is capacity for this many bytes of requests.
-    /// With the options of an earlier request of the same caller, its deadline counts for both.
-    pub(crate) fn when_capacity<'a, R, F>(
-        &'a self,
-        options: Option<RequestOptions>,
-        bytes: usize,
-        act: F,
-    ) -> WhenCapacity<'a, R>
+    pub(crate) fn when_capacity<'a, R, F>(&'a self, bytes: usize, act: F) -> WhenCapacity<'a, R>
     where
         F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Send + 'a,
     {
@@ -179,7 +173,7 @@ impl Client {
             shared: &self.shared,
             deadline: self.deadline(),
             bytes,
-            options,
+            options: None,
             ticket: None,
             until: None,
         };
@@ -209,7 +203,7 @@ mod tests {
         let _queued = client
             .raw()
             .submit([Request::Sync(SyncRequest { path }).into()]);
-        let mut waiting = client.when_capacity(None, 1, |_, _, _| ());
+        let mut waiting = client.when_capacity(1, |_, _, _| ());
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut waiting).poll(cx).is_pending());
         client.shared.close();

@@ -5,7 +5,6 @@
 
 use std::{
     any::Any,
-    collections::VecDeque,
     future::Future,
     sync::Arc,
     time::{Duration, Instant},
@@ -97,10 +96,9 @@ impl Raw<'_> {
         requests: [Encoded; N],
     ) -> impl Future<Output = [PendingReply; N]> + Send {
         let bytes = self.client.makes_all(&requests);
-        self.client
-            .when_capacity(None, bytes, move |core, now, options| {
-                requests.map(|request| core.submit(self.within, now, request, options))
-            })
+        self.client.when_capacity(bytes, move |core, now, options| {
+            requests.map(|request| core.submit(self.within, now, request, options))
+        })
     }
 
     /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for one request: the method
@@ -108,10 +106,9 @@ impl Raw<'_> {
     #[doc(hidden)]
     pub fn submit_one(self, request: Encoded) -> impl Future<Output = PendingReply> + Send {
         let bytes = self.client.makes_all([&request]);
-        self.client
-            .when_capacity(None, bytes, move |core, now, options| {
-                core.submit(self.within, now, request, options)
-            })
+        self.client.when_capacity(bytes, move |core, now, options| {
+            core.submit(self.within, now, request, options)
+        })
     }
 
     /// As [`submit_with_backpressure`](Self::submit_with_backpressure), if `is_allowed` says so
@@ -131,18 +128,17 @@ impl Raw<'_> {
             let queued = || requests.map(|it| core.submit(self.within, now, it, options));
             is_allowed().then(queued)
         };
-        self.client.when_capacity(None, bytes, submit).await
+        self.client.when_capacity(bytes, submit).await
     }
 
-    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for a list of requests. A
-    /// list that is too long for the capacity is sent in parts: each part as soon as there is
-    /// capacity for its first request.
+    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for a list of requests: each
+    /// is submitted as soon as there is capacity for it. A deadline of the handle counts for each.
     ///
     /// # Cancel safety
     /// If the future is dropped, the requests for which there was no capacity yet are not sent.
     ///
     /// # Ordering
-    /// The servers handle the requests in the order of the list. Between two parts there may be
+    /// The servers handle the requests in the order of the list. Between two of them there may be
     /// requests of other callers.
     #[must_use = "the replies say whether the requests succeeded"]
     pub fn submit_all_with_backpressure<'a>(
@@ -154,24 +150,8 @@ impl Raw<'_> {
     {
         Box::pin(async move {
             let mut replies = Vec::with_capacity(requests.len());
-            self.client.makes_all(&requests);
-            let mut requests = VecDeque::from(requests);
-            let mut first_options = None;
-            while let Some(first) = requests.front() {
-                let bytes = first.len();
-                let submit = |core: &mut Core, now: Instant, options: RequestOptions| {
-                    let fits = |core: &Core, request: &Encoded| {
-                        core.machine.has_capacity(now, request.len(), &options)
-                    };
-                    while requests.front().is_some_and(|next| fits(core, next))
-                        && let Some(request) = requests.pop_front()
-                    {
-                        replies.push(core.submit(self.within, now, request, options));
-                    }
-                    options
-                };
-                let submitted = self.client.when_capacity(first_options, bytes, submit);
-                first_options = Some(submitted.await);
+            for request in requests {
+                replies.push(self.submit_one(request).await);
             }
             replies
         })

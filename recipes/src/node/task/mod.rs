@@ -126,7 +126,7 @@ impl NodeTask {
                 }
                 if directory {
                     // Not together with the create: a long list is sent in parts, and this future
-                    // may be dropped between two of them. All are in the same write nevertheless.
+                    // may be dropped between two of them. All take one round trip nevertheless.
                     // Levels that exist fail, which does no harm.
                     let levels = identity.directory.make_requests();
                     let raw = identity.client().raw();

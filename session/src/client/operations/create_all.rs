@@ -75,7 +75,7 @@ impl Client {
         self.created(created?)
     }
 
-    /// Creates all parents and the node, with one write to the socket. Fails when a parent cannot
+    /// Creates all parents and the node, with one round trip. Fails when a parent cannot
     /// be created. The result is that of the node.
     async fn create_below(
         &self,

@@ -175,7 +175,7 @@ impl Client {
     ) -> (PendingReply, Option<WatchId>) {
         let request = Encoded::from(request);
         let bytes = self.makes_all([&request]);
-        self.when_capacity(None, bytes, |core, now, options| {
+        self.when_capacity(bytes, |core, now, options| {
             core.submit_watching(now, request, options, listener)
         })
         .await
