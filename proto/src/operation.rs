@@ -43,6 +43,7 @@ impl OpCode {
 
     /// Whether the operation changes nodes: the leader handles it, and a majority takes part.
     #[must_use]
+    #[inline]
     pub fn is_write(self) -> bool {
         matches!(self.class(), Some(Class::Create | Class::Change))
     }
@@ -80,6 +81,7 @@ macro_rules! operations {
         impl OpCode {
             /// What the operation does; `None` for an operation that no client asks for.
             #[must_use]
+            #[inline]
             pub fn class(self) -> Option<Class> {
                 Some(match self {
                     $(Self::$op => Class::$class,)*

@@ -230,11 +230,9 @@ impl<T> Machine<T> {
 
     /// Why a caller's request is not accepted now.
     fn refusal(&self, now: Instant, request: &Encoded, options: &RequestOptions) -> Option<Error> {
-        if let Some(error) = self.link.ended() {
-            return Some(error.clone());
-        }
         if self.link.is_closing() {
-            return Some(ErrorKind::Closed.into());
+            let ended = self.link.ended().cloned();
+            return Some(ended.unwrap_or(ErrorKind::Closed.into()));
         }
         if options.is_over(now) {
             let peer = self.link.peer();

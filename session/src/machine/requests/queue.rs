@@ -80,16 +80,15 @@ impl<R> Queue<R> {
         options: Option<RequestOptions>,
         number: u64,
     ) {
-        let pending = Pending {
+        self.bytes += options.map_or(0, |_| request.len());
+        self.requests.push_back(Pending {
             request,
             reply_to,
             options,
             number,
             xid: Xid(0),
             at: self.last_answered,
-        };
-        self.bytes += pending.bytes();
-        self.requests.push_back(pending);
+        });
     }
 
     /// Moves the last request ahead of those that wait.
