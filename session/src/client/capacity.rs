@@ -42,14 +42,12 @@ impl Core {
     /// The time, and the options of a request that a handle with this deadline makes now. Without a
     /// deadline nobody needs the time, so the clock is not read.
     pub(crate) fn options(&mut self, deadline: Option<Duration>) -> (Instant, RequestOptions) {
-        let mut options = RequestOptions::default();
-        if let Some(deadline) = deadline {
-            let now = self.clock.now();
-            options.since = Some(now);
-            // A deadline beyond the range of `Instant` counts as no deadline.
-            options.deadline = now.checked_add(deadline);
-        }
-        (self.clock.latest, options)
+        let since = deadline.map(|_| self.clock.now());
+        // A deadline beyond the range of `Instant` counts as no deadline.
+        let deadline = since
+            .zip(deadline)
+            .and_then(|(now, it)| now.checked_add(it));
+        (self.clock.latest, RequestOptions { since, deadline })
     }
 }
 

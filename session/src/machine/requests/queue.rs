@@ -101,10 +101,9 @@ impl<R> Queue<R> {
     /// Those that wait count from now, if nobody has said since when.
     pub(super) fn waits_from(&mut self, now: Instant) {
         let waiting = self.requests.range_mut(self.sent..).rev();
-        for new in waiting.take_while(|it| it.number > self.known) {
-            if let Some(options) = &mut new.options {
-                options.since.get_or_insert(now);
-            }
+        let new = waiting.take_while(|it| it.number > self.known);
+        for options in new.filter_map(|it| it.options.as_mut()) {
+            options.since.get_or_insert(now);
         }
         self.known = self.requests.back().map_or(self.known, |last| last.number);
     }
