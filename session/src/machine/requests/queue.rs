@@ -35,8 +35,12 @@ pub(crate) struct Pending<R> {
 impl<R> Pending<R> {
     /// How much room it takes while it waits. Requests of the machine itself take none from callers.
     fn bytes(&self) -> usize {
-        self.options.map_or(0, |_| self.request.len())
+        room(&self.request, self.options.is_some())
     }
+}
+
+fn room(request: &Encoded, is_callers: bool) -> usize {
+    if is_callers { request.len() } else { 0 }
 }
 
 /// All of them, oldest first.
@@ -80,7 +84,7 @@ impl<R> Queue<R> {
         options: Option<RequestOptions>,
         number: u64,
     ) {
-        self.bytes += options.map_or(0, |_| request.len());
+        self.bytes += room(&request, options.is_some());
         self.requests.push_back(Pending {
             request,
             reply_to,
