@@ -40,7 +40,7 @@ struct Begun<'a>(&'a Shared, MutexGuard<'a, Core>, Instant, RequestOptions);
 
 impl Core {
     /// The time, and the options of a request that a handle with this deadline makes now. Without a
-    /// deadline nobody needs the time, so the clock is not read.
+    /// deadline nobody needs the time: it is that of the last reading of the clock.
     pub(crate) fn options(&mut self, deadline: Option<Duration>) -> (Instant, RequestOptions) {
         let since = deadline.map(|_| self.clock.now());
         // A deadline beyond the range of `Instant` counts as no deadline.

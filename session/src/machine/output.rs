@@ -137,8 +137,8 @@ impl State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestOptions {
-    /// When the caller began to wait, not before the machine was made; `None` for the next
-    /// [`transmit`](super::Machine::transmit), or if there is a deadline, for now.
+    /// When the caller began to wait, not before the machine was made. `None` stands for the next
+    /// [`transmit`](super::Machine::transmit).
     pub since: Option<Instant>,
     /// When the request fails; `None` for the limits of the session alone.
     pub deadline: Option<Instant>,

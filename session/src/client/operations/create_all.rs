@@ -32,7 +32,8 @@ impl Client {
     /// cannot be created, the error is about the parent and has its path. The parents above it
     /// stay.
     ///
-    /// A [deadline](Self::with_deadline) counts for each round trip.
+    /// A [deadline](Self::with_deadline) counts for each round trip, and for each request that waits
+    /// for capacity.
     ///
     /// # Cancel safety
     /// Once the future was polled, parents and the node may be created even if the future is

@@ -144,7 +144,7 @@ impl<R> Requests<R> {
 
     // To the transport.
 
-    /// Those of callers that wait count from now, if nobody has said since when.
+    /// The wait of callers begins now, unless it is known since when they wait.
     #[inline]
     pub(crate) fn waits_from(&mut self, now: Instant) {
         if self.queued() > 0 {
@@ -174,7 +174,7 @@ impl<R> Requests<R> {
 
     // From the server.
 
-    /// The place of the request that this reply answers; `None` for the oldest one, whatever the reply.
+    /// The place of the request that this reply answers. Without a header it is the oldest one.
     ///
     /// # Errors
     /// The number of the request whose reply should have come; `None` if there is none.
@@ -276,7 +276,8 @@ impl<R> Requests<R> {
             };
             if at < self.in_flight() {
                 let sent = self.queue.get_mut(at)?;
-                let options = sent.options?;
+                let mut options = sent.options?;
+                options.since.get_or_insert(sent.at);
                 return Some((Overdue::Sent(sent), options));
             }
             let unsent = self.queue.take(at)?;

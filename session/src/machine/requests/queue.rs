@@ -53,7 +53,7 @@ pub(super) struct Queue<R> {
     identities: usize,
     /// Of the waiting requests of callers, without those of their frames.
     pub(super) bytes: usize,
-    /// The last request of which it is known since when it waits, if it waits.
+    /// The number of the newest request that a transmit has seen.
     known: u64,
     /// When the last request was answered, or else when the connection was established.
     last_answered: Instant,
@@ -102,7 +102,7 @@ impl<R> Queue<R> {
         }
     }
 
-    /// Those that wait count from now, if nobody has said since when.
+    /// The wait of callers begins now, unless it is known since when they wait.
     pub(super) fn waits_from(&mut self, now: Instant) {
         let waiting = self.requests.range_mut(self.sent..).rev();
         let new = waiting.take_while(|it| it.number > self.known);

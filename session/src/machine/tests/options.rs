@@ -249,6 +249,17 @@ fn a_request_waits_from_the_transmit_behind_it() {
     pair.error(second);
 }
 
+/// The error says how long the request has waited, although its caller did not say since when.
+#[test]
+fn a_deadline_without_a_beginning_counts_from_the_transmit() {
+    let mut pair = Pair::connected(|_| {});
+    let (since, deadline) = (None, Some(pair.now + SECOND));
+    let (token, _) = pair.submit_with(sync("/"), RequestOptions { since, deadline });
+    pair.wait(SECOND);
+    let waited = "sync not answered within 1 s";
+    assert!(pair.error(token).to_string().starts_with(waited));
+}
+
 /// A busy client sends two thousand million requests in some months.
 #[test]
 fn xids_start_again_before_they_become_those_of_pings_and_events() {
