@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper::{Client, Guard, LockError, Mutex, Wait};
+use futures::executor::block_on;
+use lockkeeper::{Client, Guard, LockError, Mutex};
 
 /// The steps of the work. Between two of them, the program looks whether it still has the lock.
 fn work(guard: &Guard) -> Result<u32, LockError> {
@@ -19,16 +20,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = lockkeeper_server::Server::builder().start_on_thread()?;
 
     // This thread has no runtime, so the client gets a thread of its own.
-    let client = Client::connect(&server.connect_string()).wait()?;
+    let client = block_on(Client::connect(&server.connect_string()))?;
     let mutex = Mutex::new(&client, "/locks/orders")?;
-    let guard = mutex.lock_timeout(Duration::from_secs(5)).wait()?;
+    let guard = block_on(mutex.lock_timeout(Duration::from_secs(5)))?;
     // Another thread may wait for the loss, for instance to end a child process. It ends with the
     // guard, too.
     let lost = guard.lost();
-    let watching = std::thread::spawn(move || lost.wait());
+    let watching = std::thread::spawn(move || block_on(lost));
     assert_eq!(work(&guard)?, 3);
-    guard.release().wait()?; // success: the lock was held until now
-    println!("no longer held: {}", watching.join().expect("no panic")?);
+    block_on(guard.release())?; // success: the lock was held until now
+    println!("no longer held: {}", watching.join().expect("no panic"));
     Ok(())
 }
 

@@ -1,9 +1,7 @@
 //! How does Prometheus see the locks and the client of my program?
 //!
 //! `page` makes the text that a page `/metrics` shows. There may be any number of paths: each meter
-//! is one value of the label `lock`. `docs/alerts.yml` has alerts on these names. A program that uses
-//! the crate `metrics` needs no such code: with the feature `metrics` its recorder gets the numbers
-//! of the meters.
+//! is one value of the label `lock`. `docs/alerts.yml` has alerts on these names.
 
 use std::{collections::BTreeMap, fmt::Write};
 

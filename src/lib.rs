@@ -46,7 +46,8 @@
 //! | [`proto`] | every record, operation and error code of the protocol |
 //!
 //! The futures of clients and locks may be polled on any executor, and code without async waits for
-//! them by [`Wait`]. Without a tokio runtime the client's own task gets a thread: see [`Client`].
+//! them by `futures::executor::block_on`. Without a tokio runtime the client's own task gets a
+//! thread: see [`Client`].
 //!
 //! Code that uses it is tested without Java and without containers on the embedded server,
 //! `lockkeeper-server`.
@@ -55,7 +56,6 @@
 //!
 //! | feature | what |
 //! |---|---|
-//! | `metrics` | [`LockMeter`](locks::LockMeter) reports to the recorder of the crate `metrics` |
 //! | `tls` | encryption by rustls: `Connector::tls`, `tls::TlsConfig` |
 //! | `sasl-digest-md5` | a user and a password for servers that demand SASL: `DigestMd5`, `Builder::sasl` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
@@ -70,7 +70,7 @@ pub use lockkeeper_proto::{CreateMode, Version, path::PathError};
 #[doc(inline)]
 pub use lockkeeper_recipes::{Election, FencingToken, Guard, LockError, Mutex, RwLock, Semaphore};
 #[doc(inline)]
-pub use lockkeeper_session::{Client, Error, Wait};
+pub use lockkeeper_session::{Client, Error};
 
 /// The client: its settings, its session, and operations on several nodes at once.
 pub mod client {

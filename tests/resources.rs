@@ -15,7 +15,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use lockkeeper::{Client, Guard, Mutex, Wait};
+use futures::executor::block_on;
+use lockkeeper::{Client, Guard, Mutex};
 use lockkeeper_test_support::{
     Ensemble,
     log::Log,
@@ -169,11 +170,11 @@ fn child_of_the_tests() {
     let log = Log::of_all_threads();
     let mut attempts = 0;
     let builder = || Client::builder(server).unwrap().session_timeout(SESSION);
-    let connect = || builder().connect().wait();
+    let connect = || block_on(builder().connect());
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let client = connect().unwrap();
     let mutex = Mutex::new(&client, path).unwrap();
-    let mut guard = Arc::new(mutex.lock().wait().unwrap());
+    let mut guard = Arc::new(block_on(mutex.lock()).unwrap());
     for line in io::stdin().lines() {
         let answer = match &*line.unwrap() {
             "id" => std::process::id().to_string(),
@@ -194,7 +195,7 @@ fn child_of_the_tests() {
                 connected.map_or_else(|error| error.to_string(), |_| "connected".to_owned())
             }
             _ => {
-                guard = Arc::new(mutex.lock().wait().unwrap());
+                guard = Arc::new(block_on(mutex.lock()).unwrap());
                 "locked".to_owned()
             }
         };

@@ -5,9 +5,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use lockkeeper_proto::path::PathError;
-use lockkeeper_session::{
-    self as session, ConnectStringError, Effect, Endpoint, ErrorKind, Exact, Outcome,
-};
+use lockkeeper_session::{self as session, ConnectStringError, Effect, Endpoint, ErrorKind, Exact};
 
 use crate::order::name::Kind;
 
@@ -163,15 +161,6 @@ pub enum Loss {
     Overdue,
     /// No loss: this program has released the lock, or made its writer a reader.
     Released,
-}
-
-impl Outcome for Loss {
-    type Value = Self;
-    type Error = LockError;
-
-    fn into_result(self) -> Result<Self, LockError> {
-        Ok(self)
-    }
 }
 
 impl LockError {

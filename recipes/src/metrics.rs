@@ -53,7 +53,7 @@ macro_rules! lock_metrics {
         }
 
         /// The counters behind [`LockMetrics`].
-        #[derive(Debug)]
+        #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $counter: Number,)*
             $(pub(crate) $gauge: Number,)*
@@ -61,42 +61,11 @@ macro_rules! lock_metrics {
         }
 
         impl Counters {
-            /// The feature `metrics` reports each change to the recorder of that crate.
-            #[cfg_attr(not(feature = "metrics"), allow(unused_variables))]
-            fn of_meter(name: &str) -> Self {
-                Self {
-                    $($counter: Number {
-                        number: AtomicU64::new(0),
-                        #[cfg(feature = "metrics")]
-                        facade: Facade::Counter(::metrics::counter!(
-                            concat!("lockkeeper_lock_", stringify!($counter), "_total"),
-                            "lock" => name.to_owned()
-                        )),
-                    },)*
-                    $($gauge: Number {
-                        number: AtomicU64::new(0),
-                        #[cfg(feature = "metrics")]
-                        facade: Facade::Gauge(::metrics::gauge!(
-                            concat!("lockkeeper_lock_", stringify!($gauge)),
-                            "lock" => name.to_owned()
-                        )),
-                    },)*
-                    $($duration: Durations {
-                        histogram: Mutex::default(),
-                        #[cfg(feature = "metrics")]
-                        facade: ::metrics::histogram!(
-                            concat!("lockkeeper_lock_", stringify!($duration), "_seconds"),
-                            "lock" => name.to_owned()
-                        ),
-                    },)*
-                }
-            }
-
             fn snapshot(&self) -> LockMetrics {
                 LockMetrics {
                     $($counter: self.$counter.get(),)*
                     $($gauge: self.$gauge.get(),)*
-                    $($duration: lock(&self.$duration.histogram).clone(),)*
+                    $($duration: lock(&self.$duration.0).clone(),)*
                 }
             }
         }
@@ -153,10 +122,8 @@ lock_metrics! {
 /// and outlive the lock objects. The program chooses the name, so a monitoring system sees as many
 /// names as there are meters, however many paths there are.
 ///
-/// Cheap to clone. With the feature `metrics` of the crate `lockkeeper`, each change is also
-/// reported to the recorder of the crate `metrics`, under the names of [`LockMetrics::counters`],
-/// [`gauges`](LockMetrics::gauges) and [`durations`](LockMetrics::durations), and with the label
-/// `lock`. Install the recorder before you make the meter.
+/// Cheap to clone. [`LockMetrics::counters`], [`gauges`](LockMetrics::gauges) and
+/// [`durations`](LockMetrics::durations) have the names for an exporter.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -186,7 +153,7 @@ impl LockMeter {
     pub fn new(name: &str) -> Self {
         Self {
             name: name.into(),
-            counters: Arc::new(Counters::of_meter(name)),
+            counters: Arc::default(),
         }
     }
 
@@ -204,56 +171,30 @@ impl LockMeter {
 }
 
 /// A number that only grows, or the number of the present moment.
-#[derive(Debug)]
-pub(crate) struct Number {
-    number: AtomicU64,
-    #[cfg(feature = "metrics")]
-    facade: Facade,
-}
-
-#[cfg(feature = "metrics")]
-#[derive(Debug)]
-enum Facade {
-    Counter(::metrics::Counter),
-    Gauge(::metrics::Gauge),
-}
+#[derive(Debug, Default)]
+pub(crate) struct Number(AtomicU64);
 
 impl Number {
     pub(crate) fn add(&self) {
-        self.number.fetch_add(1, Ordering::Relaxed);
-        #[cfg(feature = "metrics")]
-        match &self.facade {
-            Facade::Counter(counter) => counter.increment(1),
-            Facade::Gauge(gauge) => gauge.increment(1),
-        }
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn remove(&self) {
-        self.number.fetch_sub(1, Ordering::Relaxed);
-        #[cfg(feature = "metrics")]
-        if let Facade::Gauge(gauge) = &self.facade {
-            gauge.decrement(1);
-        }
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn get(&self) -> u64 {
-        self.number.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed)
     }
 }
 
 /// A [`DurationHistogram`] behind a mutex, which is locked for a few additions and never across an
 /// await.
-#[derive(Debug)]
-pub(crate) struct Durations {
-    histogram: Mutex<DurationHistogram>,
-    #[cfg(feature = "metrics")]
-    facade: ::metrics::Histogram,
-}
+#[derive(Debug, Default)]
+pub(crate) struct Durations(Mutex<DurationHistogram>);
 
 impl Durations {
     pub(crate) fn record(&self, duration: Duration) {
-        lock(&self.histogram).record(duration);
-        #[cfg(feature = "metrics")]
-        self.facade.record(duration);
+        lock(&self.0).record(duration);
     }
 }

@@ -14,11 +14,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{executor::block_on, future::join};
+use futures::{FutureExt as _, executor::block_on, future::join};
 use lockkeeper_proto::{AddWatchMode, CreateMode, EventType, Version};
-use lockkeeper_recipes::{Election, LockError, Loss, Mutex, ReentrantMutex};
+use lockkeeper_recipes::{Election, Loss, Mutex, ReentrantMutex};
 use lockkeeper_server::Server;
-use lockkeeper_session::{Builder, Client, ErrorKind, Wait};
+use lockkeeper_session::{Builder, Client};
 use tokio::runtime::{self, Runtime};
 
 /// No wait of a test gets as long, unless something is wrong.
@@ -28,21 +28,18 @@ const SHORT: Duration = Duration::from_millis(200);
 /// Tells the child process of a test how to end: `ADDRESS HOW`.
 const CHILD: &str = "LOCKKEEPER_CHILD";
 
-/// An embedded server, which runs on threads of its own.
+/// An embedded server, which runs on a thread of its own.
 struct Ensemble {
     server: Server,
-    /// Dropped behind the server.
-    runtime: Runtime,
 }
 
 impl Ensemble {
     fn start() -> Self {
-        let runtime = Runtime::new().unwrap();
         let builder = Server::builder()
             .tick_time(Duration::from_millis(100))
             .max_session_timeout(LONG);
-        let server = runtime.block_on(builder.start()).unwrap();
-        Self { server, runtime }
+        let server = builder.start_on_thread().unwrap();
+        Self { server }
     }
 
     fn builder(&self) -> Builder {
@@ -52,7 +49,7 @@ impl Ensemble {
 
     /// A client whose session does not expire in a test.
     fn client(&self) -> Client {
-        self.builder().connect().wait().unwrap()
+        block_on(self.builder().connect()).unwrap()
     }
 
     fn has_lock_nodes(&self) -> bool {
@@ -62,92 +59,31 @@ impl Ensemble {
 }
 
 #[test]
-fn every_kind_of_future_can_be_waited_for() {
+fn a_lock_is_taken_and_lost_without_a_runtime() {
     let ensemble = Ensemble::start();
     let client = ensemble.client();
-    let (_, mut created) = client.exists_and_watch("/a").wait().unwrap();
-    assert_eq!((&mut created).wait_for(SHORT), Ok(None));
-    let mut all = client
-        .add_watch("/", AddWatchMode::PERSISTENT_RECURSIVE)
-        .wait()
-        .unwrap();
-    assert_eq!(all.next().wait_for(SHORT), Ok(None));
-    client
-        .create("/a", "1", CreateMode::Persistent)
-        .wait()
-        .unwrap();
-    let event = created.wait_for(LONG).unwrap().unwrap();
+    let (_, created) = block_on(client.exists_and_watch("/a")).unwrap();
+    let mut all = block_on(client.add_watch("/", AddWatchMode::PERSISTENT_RECURSIVE)).unwrap();
+    block_on(client.create("/a", "1", CreateMode::Persistent)).unwrap();
+    let event = block_on(created).unwrap();
     assert_eq!(event.event_type, EventType::NODE_CREATED);
-    assert!(all.next().wait().unwrap().is_some());
-    let missing = client.get_data("/b").wait().unwrap_err();
-    assert!(missing.is_no_node());
+    assert!(block_on(all.next()).is_some());
 
     let mutex = Mutex::new(&client, "/mutex").unwrap();
-    let guard = mutex.lock().wait().unwrap();
-    // A wait that ends first drops the attempt, which leaves no node.
-    assert!(mutex.lock().wait_for(SHORT).unwrap().is_none());
-    let late = mutex.lock_timeout(SHORT).wait().unwrap_err();
+    let guard = block_on(mutex.lock()).unwrap();
+    let late = block_on(mutex.lock_timeout(SHORT)).unwrap_err();
     assert!(late.is_timeout());
     let mut lost = pin!(guard.lost());
-    assert_eq!(lost.as_mut().wait_for(SHORT), Ok(None));
-    assert_eq!(guard.revoked().wait_for(SHORT), Ok(None));
-    client.delete(&guard.path(), Version::ANY).wait().unwrap();
-    assert_eq!(lost.wait(), Ok(Loss::Deleted));
-    assert!(guard.release().wait().unwrap_err().loss().is_some());
+    assert!(lost.as_mut().now_or_never().is_none());
+    block_on(client.delete(&guard.path(), Version::ANY)).unwrap();
+    assert_eq!(block_on(lost), Loss::Deleted);
+    assert!(block_on(guard.release()).unwrap_err().loss().is_some());
     assert!(!ensemble.has_lock_nodes());
 
     let latch = Election::new(&client, "/leader").unwrap().latch();
-    assert!(latch.elected().wait_for(LONG).unwrap().is_some());
-    client.close().wait().unwrap();
+    block_on(latch.elected()).unwrap();
+    block_on(client.close());
     assert!(!latch.is_leader());
-}
-
-/// Nothing is sent, and what takes a value is given up: the release goes on in the background.
-#[test]
-fn a_wait_on_a_thread_of_a_runtime_is_an_error() {
-    let refused = LockError::Session(ErrorKind::InsideRuntime.into());
-    let ensemble = Ensemble::start();
-    let client = ensemble.client();
-    let mutex = Mutex::new(&client, "/mutex").unwrap();
-    let guard = mutex.lock().wait().unwrap();
-    let before = ensemble.server.counters();
-    ensemble.runtime.block_on(async {
-        assert_eq!(
-            ensemble.builder().connect().wait().unwrap_err(),
-            ErrorKind::InsideRuntime.into()
-        );
-        assert_eq!(
-            client.exists("/").wait(),
-            Err(ErrorKind::InsideRuntime.into())
-        );
-        assert_eq!(
-            client.exists("/").wait_for(LONG),
-            Err(ErrorKind::InsideRuntime.into())
-        );
-        assert_eq!(mutex.lock().wait().unwrap_err(), refused.clone());
-        assert_eq!(guard.lost().wait(), Err(refused.clone()));
-    });
-    assert_eq!(ensemble.server.counters(), before, "nothing was sent");
-    // `spawn_blocking` cannot be told from the others.
-    let blocking = mutex.clone();
-    let spawned = ensemble
-        .runtime
-        .spawn_blocking(move || blocking.try_lock().wait().map(drop));
-    assert_eq!(
-        ensemble.runtime.block_on(spawned).unwrap(),
-        Err(refused.clone())
-    );
-    // What the error names instead.
-    let blocking = client.clone();
-    let spawned = (ensemble.runtime)
-        .spawn_blocking(move || runtime::Handle::current().block_on(blocking.exists("/")));
-    let found = ensemble.runtime.block_on(spawned).unwrap();
-    assert!(found.unwrap().is_some());
-    assert_eq!(
-        ensemble.runtime.block_on(async { guard.release().wait() }),
-        Err(refused.clone())
-    );
-    drop(mutex.lock_timeout(LONG).wait().unwrap());
 }
 
 /// The session is gone when the last handle was dropped, whatever that handle is, and wherever.
@@ -160,7 +96,7 @@ fn the_drop_of_the_last_handle_waits_for_the_end_of_the_session() {
         let client = ensemble.client();
         let session = client.snapshot().session_id;
         let mutex = Mutex::new(&client, "/mutex").unwrap();
-        let guard = mutex.lock().wait().unwrap();
+        let guard = block_on(mutex.lock()).unwrap();
         drop((client, mutex));
         assert!(sessions().contains_key(&session) && guard.is_valid());
         if round % 2 == 0 {
@@ -172,7 +108,7 @@ fn the_drop_of_the_last_handle_waits_for_the_end_of_the_session() {
     }
     // A client that connects in the background has a thread, too.
     let lazy = ensemble.builder().connect_lazy();
-    lazy.sync("/").wait().unwrap();
+    block_on(lazy.sync("/")).unwrap();
     drop(lazy);
     assert!(sessions().is_empty());
 }
@@ -183,11 +119,7 @@ fn the_drop_of_the_last_handle_waits_for_the_end_of_the_session() {
 fn a_drop_does_not_wait_for_a_server_that_does_not_answer() {
     let ensemble = Ensemble::start();
     let client = ensemble.client();
-    let guard = Mutex::new(&client, "/mutex")
-        .unwrap()
-        .lock()
-        .wait()
-        .unwrap();
+    let guard = block_on(Mutex::new(&client, "/mutex").unwrap().lock()).unwrap();
     drop(client);
     ensemble.server.faults().stall();
     let start = Instant::now();
@@ -230,7 +162,7 @@ fn a_wait_with_a_limit_ends_with_the_client() {
     let ensemble = Ensemble::start();
     let client = ensemble.client();
     let mutex = ReentrantMutex::new(&client, "/reentrant").unwrap();
-    let _held = mutex.lock("a").wait().unwrap();
+    let _held = block_on(mutex.lock("a")).unwrap();
     let start = Instant::now();
     let waits = mutex.lock_timeout("b", LONG);
     let (waited, ()) = block_on(join(waits, client.clone().close()));
@@ -270,11 +202,7 @@ fn child_of_the_test_above() {
             let _guard = Mutex::new(&client, "/child").unwrap().lock().await.unwrap();
         });
     }
-    let client = builder().connect().wait().unwrap();
-    let _guard = Mutex::new(&client, "/child")
-        .unwrap()
-        .lock()
-        .wait()
-        .unwrap();
+    let client = block_on(builder().connect()).unwrap();
+    let _guard = block_on(Mutex::new(&client, "/child").unwrap().lock()).unwrap();
     assert_ne!(how, "panics", "on purpose");
 }

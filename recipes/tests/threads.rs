@@ -7,9 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::executor::block_on;
 use lockkeeper_recipes::Mutex;
 use lockkeeper_server::Server;
-use lockkeeper_session::{Client, Wait};
+use lockkeeper_session::Client;
 
 /// How many threads of this process hold a client.
 fn threads() -> usize {
@@ -37,13 +38,13 @@ fn until_threads(count: usize) {
 #[test]
 fn no_thread_is_left_behind_the_last_handle() {
     let server = Server::builder().start_on_thread().unwrap();
-    let connect = || Client::connect(&server.connect_string()).wait().unwrap();
+    let connect = || block_on(Client::connect(&server.connect_string())).unwrap();
     until_threads(0);
     for _ in 0..3 {
         let (one, other) = (connect(), connect());
         until_threads(2);
         let mutex = Mutex::new(&one, "/mutex").unwrap();
-        let guard = mutex.lock().wait().unwrap();
+        let guard = block_on(mutex.lock()).unwrap();
         drop((one, mutex));
         assert_eq!(threads(), 2, "a guard is a handle");
         drop(other);
@@ -53,11 +54,11 @@ fn no_thread_is_left_behind_the_last_handle() {
     }
     // Nor behind a client that was closed, one that has not connected, and one that is dropped by
     // its own thread.
-    connect().close().wait().unwrap();
+    block_on(connect().close());
     until_threads(0);
     let builder = Client::builder("127.0.0.1:1").unwrap();
     let short = builder.connect_timeout(Duration::from_millis(50));
-    assert!(short.connect().wait().is_err());
+    assert!(block_on(short.connect()).is_err());
     until_threads(0);
     let client = connect();
     let task = client.clone();

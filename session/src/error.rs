@@ -169,9 +169,6 @@ pub enum ErrorKind {
         /// What is wrong with the reply.
         error: DecodeError,
     },
-    /// [`Wait`](crate::Wait) was used on a thread of a tokio runtime, which must not block. Nothing
-    /// was sent. Use `.await` there, or tokio's `Handle::block_on` in `spawn_blocking`.
-    InsideRuntime,
     /// The system could not start the background thread of a client: it has no thread, no memory or
     /// no file descriptor left for this process.
     NoThread(Cause),
@@ -380,9 +377,6 @@ impl fmt::Display for Error {
             ErrorKind::Malformed { op, .. } => {
                 write!(f, "the reply to {} cannot be read{at}{effect}", name(op))
             }
-            ErrorKind::InsideRuntime => f.write_str(
-                "wait in a runtime: use .await there, or Handle::block_on in spawn_blocking",
-            ),
             ErrorKind::NoThread(cause) => {
                 write!(f, "cannot start the thread of the client: {cause}")
             }

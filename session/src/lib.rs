@@ -69,9 +69,9 @@ pub use client::sync::changes::Changes;
 pub use client::tls;
 #[cfg(feature = "tokio")]
 pub use client::{
-    Builder, Client, Clock, Connector, GroupEvent, Lease, LeaseKeeper, Missed, OpResult, Outcome,
+    Builder, Client, Clock, Connector, GroupEvent, Lease, LeaseKeeper, Missed, OpResult,
     PendingReply, PersistentWatcher, Raw, ReadResult, ReadTransaction, Sleep, Transaction,
-    Transport, Wait, WatchGroup, WatchNotice, Watcher,
+    Transport, WatchGroup, WatchNotice, Watcher,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 #[cfg(feature = "sasl-digest-md5")]

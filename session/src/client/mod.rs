@@ -11,7 +11,6 @@
 //! | `lease` | until when the session lives for certain, and who needs to know |
 //! | `driver` | what moves bytes and time between the machine and the socket |
 //! | `task`, `own_thread` | the driver as a task of tokio; a thread and runtime for it alone |
-//! | `wait` | waiting for a future without async |
 //! | `sync` | waiting for another task: a value, a change, the first of two futures |
 //! | `net/` | byte streams to servers: TCP, TLS, frames |
 //! | `clock` | the only place that reads a clock |
@@ -42,7 +41,6 @@ mod tests {
     mod schedules;
 }
 mod timers;
-mod wait;
 mod watches;
 
 use std::{
@@ -66,7 +64,6 @@ pub use operations::{
 pub use raw::Raw;
 pub use shared::PendingReply;
 pub use sleep::Sleep;
-pub use wait::{Outcome, Wait};
 pub use watches::{
     event_queue::{Missed, WatchNotice},
     group::{GroupEvent, WatchGroup},
@@ -95,8 +92,8 @@ use shared::Shared;
 /// The client is one task. It runs on the present tokio runtime, and on a thread of its own where
 /// there is none, or where [`Builder::own_thread`] asks for it: a runtime that is blocked for
 /// longer than the session timeout then costs no lock. All futures, those of locks included, may be
-/// polled anywhere: on another executor, or by a thread that has no runtime ([`Wait`]). Their
-/// timers run in the client's task.
+/// polled anywhere: on another executor, or by a thread that has no runtime
+/// (`futures::executor::block_on`). Their timers run in the client's task.
 ///
 /// When the last handle of a client on a thread is dropped, the drop waits until the session is
 /// closed, at most a second, so that `main` may return. When a runtime ends, its client sends what

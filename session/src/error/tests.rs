@@ -130,10 +130,6 @@ fn all() -> Vec<(bool, Error, &'static str)> {
             "the reply to createTTL cannot be read (zk1:2181, session 0x2a); the request may have been applied",
         ),
         (
-            ErrorKind::InsideRuntime.into(),
-            "wait in a runtime: use .await there, or Handle::block_on in spawn_blocking",
-        ),
-        (
             ErrorKind::NoThread(Cause::from(&std::io::ErrorKind::WouldBlock.into())).into(),
             "cannot start the thread of the client: operation would block",
         ),
@@ -156,7 +152,6 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         | ErrorKind::BadConnectString(_)
         | ErrorKind::TooLarge { .. }
         | ErrorKind::TooManyRequests { .. }
-        | ErrorKind::InsideRuntime
         | ErrorKind::NoThread(_) => false,
     };
     let told = errors.map(|(error, text)| (concerns(&error), error, text));
@@ -164,7 +159,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         .iter()
         .map(|(_, error, _)| std::mem::discriminant(error.kind()))
         .collect();
-    assert_eq!(kinds.len(), 19, "one of each");
+    assert_eq!(kinds.len(), 18, "one of each");
     told.into()
 }
 

@@ -25,7 +25,7 @@ use shuttle::future::block_on;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{
-    Client, Clock, Connector, Transport, Wait,
+    Client, Clock, Connector, Transport,
     client::{
         driver::{Driver, Run},
         random::Random,
@@ -179,7 +179,7 @@ fn every_reply_wakes_its_caller_and_the_thread_ends_with_the_last_handle() {
             thread::spawn(move || {
                 for number in 0..2 {
                     let path = format!("/{caller}/{number}");
-                    assert!(client.exists(&path).wait().unwrap().is_none());
+                    assert!(block_on(client.exists(&path)).unwrap().is_none());
                 }
             })
         });
@@ -197,22 +197,19 @@ fn every_reply_wakes_its_caller_and_the_thread_ends_with_the_last_handle() {
 fn work_that_comes_while_the_thread_looks_for_work_is_seen() {
     let explored = || {
         let (client, runs) = client();
-        assert!(client.exists("/connected").wait().unwrap().is_none());
+        assert!(block_on(client.exists("/connected")).unwrap().is_none());
         let callers = [(); 2].map(|()| {
             let client = client.clone();
             thread::spawn(move || {
                 let (done, is_done) = oneshot::channel::<()>();
                 client.raw().run_in_background(async { drop(done) });
-                let is_done = async {
-                    let _ = is_done.await;
-                };
-                is_done.wait().unwrap();
+                let _ = block_on(is_done);
             })
         });
         for caller in callers {
             caller.join().unwrap();
         }
-        client.close().wait().unwrap();
+        block_on(client.close());
         runs.join().unwrap();
     };
     shuttle::check_random(explored, ORDERS);
