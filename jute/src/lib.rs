@@ -71,7 +71,6 @@ mod error;
 mod names;
 mod reader;
 mod record;
-mod trace;
 mod writer;
 
 #[cfg(test)]
@@ -81,8 +80,6 @@ pub use codec::{Decode, Encode};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use names::Names;
 pub use reader::Reader;
-#[cfg(feature = "trace")]
-pub use trace::{Traced, TracedValue};
 pub use writer::Writer;
 
 #[doc(hidden)]

@@ -9,18 +9,13 @@
 //! Not here: the fields of a record (`record!`), the encoding of each type (`codec`).
 
 use alloc::string::String;
-#[cfg(feature = "trace")]
-use alloc::vec::Vec;
 
 use byteorder::{BigEndian, ByteOrder};
 use bytes::{Buf, Bytes};
 
-#[cfg(feature = "trace")]
-use crate::Traced;
 use crate::{
     Decode, DecodeError, DecodeErrorKind, Names,
     names::{self, LENGTH},
-    trace::TracedValue,
 };
 
 /// Reads jute values from the front of a buffer.
@@ -30,8 +25,6 @@ pub struct Reader {
     total: usize,
     field: &'static str,
     is_tolerant: bool,
-    #[cfg(feature = "trace")]
-    trace: Option<Vec<Traced>>,
 }
 
 impl Reader {
@@ -45,8 +38,6 @@ impl Reader {
             total,
             field: "input",
             is_tolerant: false,
-            #[cfg(feature = "trace")]
-            trace: None,
         }
     }
 
@@ -57,21 +48,6 @@ impl Reader {
     pub fn tolerant(mut self) -> Self {
         self.is_tolerant = true;
         self
-    }
-
-    /// Makes the reader note each value that it reads.
-    #[cfg(feature = "trace")]
-    #[must_use]
-    pub fn with_trace(mut self) -> Self {
-        self.trace = Some(Vec::new());
-        self
-    }
-
-    /// The values that were read so far; none without [`with_trace`](Self::with_trace).
-    #[cfg(feature = "trace")]
-    #[must_use]
-    pub fn trace(&self) -> &[Traced] {
-        self.trace.as_deref().unwrap_or_default()
     }
 
     /// Sets the field that errors of the next read name. [`record!`](crate::record) calls it.
@@ -112,39 +88,23 @@ impl Reader {
         })
     }
 
-    /// Passes a value of this length.
-    #[inline]
-    #[cfg_attr(not(feature = "trace"), allow(unused_variables))]
-    fn pass(&mut self, length: usize, value: impl FnOnce() -> TracedValue) {
-        #[cfg(feature = "trace")]
-        if let Some(trace) = &mut self.trace {
-            trace.push(Traced {
-                field: self.field,
-                offset: self.total.saturating_sub(self.rest.len()),
-                length,
-                value: value(),
-            });
-        }
-        self.rest.advance(length);
-    }
-
     pub(crate) fn take_byte(&mut self) -> Result<u8, DecodeError> {
         let bytes = self.peek::<1>()?;
-        self.pass(1, || TracedValue::Fixed(Bytes::copy_from_slice(&bytes)));
+        self.rest.advance(1);
         Ok(u8::from_be_bytes(bytes))
     }
 
     #[inline]
     pub(crate) fn take_i32(&mut self) -> Result<i32, DecodeError> {
         let int = BigEndian::read_i32(&self.peek::<4>()?);
-        self.pass(4, || TracedValue::Int(int));
+        self.rest.advance(4);
         Ok(int)
     }
 
     #[inline]
     pub(crate) fn take_i64(&mut self) -> Result<i64, DecodeError> {
         let long = BigEndian::read_i64(&self.peek::<8>()?);
-        self.pass(8, || TracedValue::Long(long));
+        self.rest.advance(8);
         Ok(long)
     }
 
@@ -154,9 +114,7 @@ impl Reader {
     pub(crate) fn take_buffer(&mut self) -> Result<Option<Bytes>, DecodeError> {
         let buffer = self.peek_value()?.map(|end| self.rest.slice(LENGTH..end));
         let length = buffer.as_ref().map_or(0, Bytes::len);
-        self.pass(length.saturating_add(LENGTH), || {
-            TracedValue::Buffer(buffer.clone())
-        });
+        self.rest.advance(length.saturating_add(LENGTH));
         Ok(buffer)
     }
 
@@ -202,7 +160,7 @@ impl Reader {
     /// - `NotUtf8`: the bytes are not text, and the reader is not [`tolerant`](Self::tolerant).
     pub fn take_string(&mut self) -> Result<Option<String>, DecodeError> {
         let Some(end) = self.peek_value()? else {
-            self.pass(LENGTH, || TracedValue::Text(None));
+            self.rest.advance(LENGTH);
             return Ok(None);
         };
         // Borrow the bytes. To split off a `Bytes` that shares the memory would cost more than the
@@ -217,14 +175,13 @@ impl Reader {
                 })
                 .ok_or_else(|| self.error(DecodeErrorKind::NotUtf8))?,
         };
-        self.pass(end, || TracedValue::Text(Some(text.clone())));
+        self.rest.advance(end);
         Ok(Some(text))
     }
 
     /// Reads a `vector` of `ustring`. Returns `None` for null.
     ///
-    /// The names share the memory of the input, unless one of them is not UTF-8 there, or the reader
-    /// notes what it reads.
+    /// The names share the memory of the input, unless one of them is not UTF-8 there.
     pub(crate) fn take_names(&mut self) -> Result<Option<Names>, DecodeError> {
         let Some(count) = self.take_count(LENGTH)? else {
             return Ok(None);
@@ -240,10 +197,6 @@ impl Reader {
 
     /// The length of so many strings in front, if they are all UTF-8.
     fn peek_names(&self, count: usize) -> Option<usize> {
-        #[cfg(feature = "trace")]
-        if self.trace.is_some() {
-            return None;
-        }
         let mut rest = &self.rest[..];
         for _ in 0..count {
             (_, rest) = names::split_first(rest)?;
@@ -264,7 +217,7 @@ impl Reader {
         if let Some(count) = count {
             self.check_fits(count, count.saturating_mul(smallest.max(1)))?;
         }
-        self.pass(LENGTH, || TracedValue::Count(count));
+        self.rest.advance(LENGTH);
         Ok(count)
     }
 }

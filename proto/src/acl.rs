@@ -62,7 +62,7 @@ impl Decode for Id {
 
 crate::ids::wire_integer! {
     /// A set of permissions.
-    Perms(i32)
+    Perms(i32) "{}"
 }
 
 impl Perms {

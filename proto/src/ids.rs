@@ -1,13 +1,12 @@
 //! Newtypes for the protocol's integers, so that they cannot be mixed up, and the macros that
 //! declare them.
 
-use core::fmt;
-
-/// Declares a newtype around a wire integer. It is encoded as that integer.
+/// Declares a newtype around a wire integer. It is encoded as that integer, and `Display` and
+/// `Debug` print it in this format. Without a format, the caller implements `Display`.
 macro_rules! wire_integer {
-    ($($(#[$meta:meta])* $name:ident($inner:ty))*) => {$(
+    ($($(#[$meta:meta])* $name:ident($inner:ty) $($format:literal)?)*) => {$(
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub $inner);
 
         impl $crate::jute::Encode for $name {
@@ -22,6 +21,18 @@ macro_rules! wire_integer {
 
             fn decode(reader: &mut $crate::jute::Reader) -> Result<Self, $crate::jute::DecodeError> {
                 Ok(Self(<$inner>::decode(reader)?))
+            }
+        }
+
+        $(impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                write!(f, $format, self.0)
+            }
+        })?
+
+        impl core::fmt::Debug for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                core::fmt::Display::fmt(self, f)
             }
         }
     )*};
@@ -69,15 +80,15 @@ pub(crate) use {wire_enum, wire_integer};
 wire_integer! {
     /// A transaction id: the epoch of the leader in the high half, a counter in the low one. It
     /// orders all changes.
-    Zxid(i64)
+    Zxid(i64) "{:#x}"
     /// The id of a session. It is opaque, and never 0 for an existing session.
-    SessionId(i64)
+    SessionId(i64) "{:#x}"
     /// The number that pairs a reply with its request. Negative values are reserved: see the
     /// constants.
-    Xid(i32)
+    Xid(i32) "{}"
     /// A node's version: data (`version`), children (`cversion`) or ACL (`aversion`). It wraps at
     /// 2^31.
-    Version(i32)
+    Version(i32) "{}"
 }
 
 impl Zxid {
@@ -105,28 +116,4 @@ impl Xid {
 impl Version {
     /// Matches every version, so the operation is not conditional.
     pub const ANY: Self = Self(-1);
-}
-
-impl fmt::Display for Zxid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}", self.0)
-    }
-}
-
-impl fmt::Display for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}", self.0)
-    }
-}
-
-impl fmt::Display for Xid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }

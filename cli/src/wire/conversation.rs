@@ -3,6 +3,7 @@
 //! Invariants:
 //! - Every byte that comes in is in exactly one message, in order.
 //! - No bytes make this fail. What cannot be decoded is in a message with the reason.
+//! - A message is printed as `proto` prints its record, so passwords and credentials are left out.
 //! - Later versions may add keys to the JSON, but remove none.
 //!
 //! A reply does not name its operation, so this remembers the requests.
@@ -11,13 +12,13 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
-    ErrorCode, OpCode, Request, Response, WatcherEvent, Xid,
+    OpCode, Request, Response, WatcherEvent, Xid,
     connect::{ConnectRequest, ConnectResponse},
     frame::{self, PREFIX_LEN},
     header::{ReplyHeader, RequestHeader},
-    jute::{Decode as _, DecodeError, Reader, Traced, TracedValue},
+    jute::{Decode, DecodeError, Reader},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{exit::Failure, text};
 
@@ -37,7 +38,7 @@ pub(super) struct Conversation {
     number: usize,
     /// Whether messages are printed as JSON.
     json: bool,
-    /// Whether the connection is not a recording: messages have a time, and their secrets are not shown.
+    /// Whether the connection is not a recording: messages have a time, and their bytes are not shown.
     is_live: bool,
     /// The bytes of each side.
     sides: [Direction; 2],
@@ -58,24 +59,22 @@ struct Direction {
 }
 
 /// A message, or bytes that are none.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Message {
     /// What it is: `getData`, `reply to getData`, `event`.
     what: String,
     /// All bytes, with the length in front of a frame.
     bytes: Bytes,
-    /// The fields, in order and without a gap. What is behind them is not decoded.
-    fields: Vec<Traced>,
-    error: Option<String>,
+    /// What it says, or why that is not known.
+    said: Result<String, String>,
 }
 
 /// Bytes that are not decoded.
 fn opaque(what: &str, bytes: BytesMut, error: Option<String>) -> Message {
     Message {
         what: what.to_owned(),
+        said: error.map_or_else(|| Ok(readable(&bytes)), Err),
         bytes: bytes.freeze(),
-        error,
-        ..Message::default()
     }
 }
 
@@ -133,150 +132,88 @@ impl Conversation {
             }
         };
         let mut what = "handshake".to_owned();
-        let mut reader = Reader::new(bytes.clone()).with_trace();
+        let mut reader = Reader::new(bytes.clone());
         let decoded = self.decode(side, &mut reader, &mut what);
-        Some(Message {
-            what,
-            bytes,
-            fields: reader.trace().to_vec(),
-            error: decoded.err().map(|error| error.to_string()),
-        })
+        let said = decoded.map(|said| match reader.left() {
+            0 => said,
+            left => format!("{said}, and {left} bytes more"),
+        });
+        let said = said.map_err(|error| error.to_string());
+        Some(Message { what, bytes, said })
     }
 
-    /// Decodes a frame, and says what it is.
+    /// Decodes a frame; says what it is, and what is in it.
     fn decode(
         &mut self,
         side: Side,
         reader: &mut Reader,
         what: &mut String,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<String, DecodeError> {
         let begun = std::mem::replace(&mut self.sides[side as usize].begun, true);
         reader.enter("frame length");
         i32::decode(reader)?;
         match (side, begun) {
-            (Side::Client, false) => ConnectRequest::decode(reader).map(drop),
-            (Side::Server, false) => ConnectResponse::decode(reader).map(drop),
+            (Side::Client, false) => record::<ConnectRequest>(reader),
+            (Side::Server, false) => record::<ConnectResponse>(reader),
             (Side::Client, true) => {
                 "request".clone_into(what);
-                let header = RequestHeader::decode(reader)?;
-                self.asked.push_back((header.xid, header.op));
-                header.op.name().unwrap_or("request").clone_into(what);
-                Request::decode(header.op, reader).map(drop)
+                let RequestHeader { xid, op } = RequestHeader::decode(reader)?;
+                self.asked.push_back((xid, op));
+                op.name().unwrap_or("request").clone_into(what);
+                let request = Request::decode(op, reader)?;
+                Ok(format!("xid {xid}, {request:?}"))
             }
             (Side::Server, true) => {
                 "reply".clone_into(what);
-                let header = ReplyHeader::decode(reader)?;
-                if header.xid == Xid::NOTIFICATION {
+                let ReplyHeader { xid, zxid, err } = ReplyHeader::decode(reader)?;
+                if xid == Xid::NOTIFICATION {
                     "event".clone_into(what);
-                    return WatcherEvent::decode(reader).map(drop);
+                    return record::<WatcherEvent>(reader);
                 }
-                let asked = self.asked.iter().position(|(xid, _)| *xid == header.xid);
+                let header = format!("xid {xid}, zxid {zxid}, {err}");
+                let asked = self.asked.iter().position(|(asked, _)| *asked == xid);
                 let Some((_, op)) = asked.and_then(|at| self.asked.remove(at)) else {
-                    return Ok(());
+                    return Ok(header);
                 };
                 let name = op.name().unwrap_or("request");
-                if header.err.is_ok() {
-                    *what = format!("reply to {name}");
-                    return Response::decode(op, reader).map(drop);
+                if !err.is_ok() {
+                    *what = format!("refusal of {name}");
+                    return Ok(header);
                 }
-                *what = format!("refusal of {name}");
-                Ok(())
+                *what = format!("reply to {name}");
+                let response = Response::decode(op, reader)?;
+                Ok(format!("{header}, {response:?}"))
             }
         }
     }
 
     fn print(&mut self, side: Side, message: Message) -> Result<(), Failure> {
-        let (what, bytes, mut fields) = (message.what, message.bytes, message.fields);
-        let end = fields.last().map_or(0, |last| last.offset + last.length);
-        if end < bytes.len() {
-            fields.push(Traced {
-                field: "bytes",
-                offset: end,
-                length: bytes.len() - end,
-                value: TracedValue::Fixed(bytes.slice(end..)),
-            });
-        }
+        let Message { what, bytes, said } = message;
         let from = ["client", "server"][side as usize];
         let direction = &mut self.sides[side as usize];
         let (number, offset, length) = (self.number, direction.offset, bytes.len());
         direction.offset += length;
         let now = self.is_live.then(text::now);
+        let hex = (!self.is_live).then(|| hex::encode(&bytes));
         text::print(if self.json {
-            let object = |it| as_object(it, &bytes, self.is_live);
-            let fields: Vec<_> = fields.iter().map(object).collect();
-            let time = now.map(text::millis);
             let message = json!({
-                "connection": number, "from": from, "what": what, "offset": offset,
-                "bytes": length, "error": message.error, "fields": fields, "time_ms": time,
+                "connection": number, "from": from, "what": what, "offset": offset, "bytes": length,
+                "said": said.as_ref().ok(), "error": said.as_ref().err(), "hex": hex,
+                "time_ms": now.map(text::millis),
             });
             format!("{message}\n")
         } else {
             let time = now.map_or(String::new(), |now| format!("{}  ", text::moment(now)));
-            let fields = fields.iter().filter(|it| it.offset > 0);
-            let word = |it| format!(" {}={}", short(it), value(it, self.is_live));
-            let fields: String = fields.map(word).collect();
-            let error = message.error.map(|error| format!(": {error}"));
-            let error = error.unwrap_or_default();
-            format!("{time}{number}  {from}  {what}, {length} bytes at {offset}{fields}{error}\n")
+            let bytes = hex.map_or(String::new(), |hex| format!(": 0x{hex}"));
+            let said = said.unwrap_or_else(|error| error + &bytes);
+            format!("{time}{number}  {from}  {what}, {length} bytes at {offset}: {said}\n")
         })
     }
 }
 
-/// Fields whose values let others in.
-const SECRETS: [&str; 5] = [
-    "AuthPacket.auth",
-    "SaslRequest.token",
-    "SaslResponse.token",
-    "ConnectRequest.password",
-    "ConnectResponse.password",
-];
-
-/// The parts of the names of fields whose values are written in hexadecimal everywhere.
-const IDS: [&str; 3] = ["zxid", "session_id", "owner"];
-
-/// A field of these bytes as an object. If its value must be hidden, it has neither the value nor the bytes.
-fn as_object(field: &Traced, bytes: &Bytes, hide: bool) -> Value {
-    let bytes = bytes.slice(field.offset..field.offset + field.length);
-    json!({
-        "name": field.field,
-        "offset": field.offset,
-        "bytes": field.length,
-        "value": value(field, hide),
-        "hex": (!hide || !is_secret(field)).then(|| hex::encode(bytes)),
-    })
-}
-
-fn is_secret(field: &Traced) -> bool {
-    SECRETS.contains(&field.field)
-}
-
-/// The name of a field without that of its record.
-fn short(field: &Traced) -> &str {
-    let name = field.field.split_once('.');
-    name.map_or(field.field, |(_, name)| name)
-}
-
-/// The value of a field, in the form that its meaning asks for.
-fn value(field: &Traced, hide: bool) -> String {
-    let name = short(field);
-    match &field.value {
-        _ if hide && is_secret(field) => "(not shown)".to_owned(),
-        TracedValue::Int(op) if name == "op" => {
-            let name = OpCode(*op).name();
-            name.map_or(op.to_string(), |name| format!("{op} ({name})"))
-        }
-        TracedValue::Int(error) if name == "err" => ErrorCode(*error).to_string(),
-        TracedValue::Int(int) => int.to_string(),
-        TracedValue::Long(long) if IDS.iter().any(|id| name.contains(id)) => format!("0x{long:x}"),
-        TracedValue::Long(long) => long.to_string(),
-        TracedValue::Fixed(bytes) if name != "bytes" && **bytes == [0] => "false".to_owned(),
-        TracedValue::Fixed(bytes) if name != "bytes" && **bytes == [1] => "true".to_owned(),
-        TracedValue::Fixed(bytes) | TracedValue::Buffer(Some(bytes)) => readable(bytes),
-        TracedValue::Text(Some(text)) => format!("\"{}\"", text::harmless(text)),
-        TracedValue::Count(Some(1)) => "1 element".to_owned(),
-        TracedValue::Count(Some(count)) => format!("{count} elements"),
-        _ => "null".to_owned(),
-    }
+/// A record as text.
+fn record<T: Decode + std::fmt::Debug>(reader: &mut Reader) -> Result<String, DecodeError> {
+    Ok(format!("{:?}", T::decode(reader)?))
 }
 
 /// Bytes as text, if they are visible text; else in hexadecimal.

@@ -35,7 +35,7 @@ pub(crate) enum WireCommand {
     Spy(SpyArgs),
 }
 
-/// Print recorded messages, with all their fields
+/// Print recorded messages
 #[derive(Args, Debug)]
 #[command(
     after_help = "A recording has lines that begin with C> (bytes of the client) or S> (bytes of \
@@ -43,13 +43,13 @@ pub(crate) enum WireCommand {
         comment `server closes the connection (EOF)` begins a new connection.\n\n\
         tshark makes a recording of a connection in a capture of tcpdump:\n  \
         tshark -r FILE -qz follow,tcp,raw,0 | sed -n 's/^[0-9a-f]*$/C>&/p; s/^\\t/S>/p'\n\n\
-        Passwords and credentials are shown.\n\n\
+        Passwords and credentials are left out, except in the bytes of --json.\n\n\
         What cannot be decoded is shown as bytes, with the reason. The status is then 0, \
         too.\n\n\
         Example:\n  lockkeeper wire decode recording.hex"
 )]
 pub(crate) struct DecodeArgs {
-    /// Print JSON: an object in one line for each message, with the offset and the bytes of each field
+    /// Print JSON: an object in one line for each message, with its bytes
     #[arg(long)]
     json: bool,
 

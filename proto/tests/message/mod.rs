@@ -10,7 +10,7 @@ use lockkeeper_proto::{
     OpCode, Request, Response, WatcherEvent,
     connect::{ConnectRequest, ConnectResponse},
     header::{ReplyHeader, RequestHeader},
-    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, TracedValue, Writer},
+    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer},
 };
 use proptest::{
     strategy::Strategy,
@@ -19,7 +19,7 @@ use proptest::{
 
 pub(crate) use lockkeeper_test_support::cases::cases;
 
-use crate::schema::{self, Holds};
+use crate::schema;
 
 /// The kind of a message: the type that its bytes are decoded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,31 +115,36 @@ impl Kind {
     }
 }
 
-/// Checks that messages of these kinds, one behind the other, are decoded completely, to the fields
-/// of the schema, and that they are encoded to the same bytes.
+/// Checks that messages of these kinds, one behind the other, are decoded completely, and encoded to
+/// the same bytes; and that the error about a message that ends at a field of the schema names that
+/// field, or the count of a list in front of it.
 pub(crate) fn assert_agree(kinds: &[Kind], bytes: &Bytes) -> Result<(), DecodeError> {
-    let mut reader = Reader::new(bytes.clone()).with_trace();
-    let (mut again, mut places) = (BytesMut::new(), Vec::new());
+    let mut reader = Reader::new(bytes.clone());
+    let mut again = BytesMut::new();
     for kind in kinds {
         let begin = again.len();
         again.extend_from_slice(&kind.recode(&mut reader)?);
-        let read = &bytes[begin..bytes.len() - reader.left()];
-        let in_all = |place: schema::Place| (place.field, begin + place.offset, place.holds);
-        places.extend(schema::places(*kind, read).into_iter().map(in_all));
+        let read = bytes.slice(begin..bytes.len() - reader.left());
+        let places = schema::places(*kind, &read);
+        for place in &places {
+            let Err(error) = kind.decode_all(&read.slice(..place.offset)) else {
+                assert!(
+                    place.field == "read_only",
+                    "{kind:?} ends at {}",
+                    place.field
+                );
+                continue;
+            };
+            let named = places.iter().find(|it| it.offset == error.offset).unwrap();
+            let (_, field) = error.field.split_once('.').unwrap();
+            assert_eq!(field, named.field, "{kind:?}");
+            assert!(
+                named.offset == place.offset || named.holds == schema::Holds::Count,
+                "{kind:?}"
+            );
+        }
     }
     assert_eq!(again, bytes, "{kinds:?}");
-    let fields = reader.trace().iter().map(|read| {
-        let holds = match &read.value {
-            TracedValue::Fixed(_) => Holds::Bool,
-            TracedValue::Int(_) => Holds::Int,
-            TracedValue::Long(_) => Holds::Long,
-            TracedValue::Buffer(_) | TracedValue::Text(_) => Holds::Length,
-            TracedValue::Count(_) => Holds::Count,
-        };
-        let (_, name) = read.field.split_once('.').unwrap();
-        (name.to_owned(), read.offset, holds)
-    });
-    assert_eq!(fields.collect::<Vec<_>>(), places);
     Ok(())
 }
 
