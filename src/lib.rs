@@ -120,7 +120,7 @@ pub mod election {
     #[doc(no_inline)]
     pub use crate::Election;
     #[doc(inline)]
-    pub use lockkeeper_recipes::{Latch, Leader, Observer};
+    pub use lockkeeper_recipes::Latch;
 }
 
 /// Watches: being told of the next change of a node, or of every change.

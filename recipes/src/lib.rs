@@ -102,7 +102,6 @@ pub use kinds::{
     election::{Election, Latch},
     multi_lock::{Member, MultiGuard, MultiLock},
     mutex::Mutex,
-    observer::{Leader, Observer},
     plain::PlainMutex,
     reentrant::{ReentrantGuard, ReentrantMutex},
     rw_lock::{RwLock, WriteGuard},

@@ -8,7 +8,7 @@ mod support;
 use std::{pin::pin, sync::atomic::Ordering, time::Duration};
 
 use futures::future::FutureExt;
-use lockkeeper_proto::{CreateMode, ErrorCode, OpCode};
+use lockkeeper_proto::{ErrorCode, OpCode};
 use lockkeeper_recipes::{Election, FencingToken, LockError, Loss};
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Effect};
@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use support::{
     below, client, server,
-    waiting::{LONG, clock_ahead, driven, soon, until},
+    waiting::{LONG, clock_ahead, soon, until},
 };
 
 const PATH: &str = "/leader";
@@ -199,43 +199,4 @@ async fn a_latch_leads_again_when_its_lease_is_proved_again() {
     server.faults().clear();
     becomes(Some(token)).await;
     assert_eq!(client.snapshot().connections, 1);
-}
-
-/// Who only looks sees each leader, and what happens to other nodes costs nothing.
-#[tokio::test]
-async fn an_observer_sees_who_leads() {
-    let server = server().await;
-    let (looks, one, two) = (
-        client(&server).await,
-        client(&server).await,
-        client(&server).await,
-    );
-    let mut observer = election(&looks).observe();
-    assert_eq!(soon(observer.next()).await, Ok(None));
-    // A node that is in no queue is no news.
-    for path in [PATH, "/leader/other"] {
-        let made = one.create(path, "", CreateMode::Persistent).await;
-        made.unwrap();
-        let next = driven(&looks, pin!(observer.next())).await;
-        assert_eq!(next, None, "it knows that nobody leads");
-    }
-    let first = election(&one).with_data("one").elect().await.unwrap();
-    let leader = soon(observer.next()).await.unwrap().unwrap();
-    let seen = (leader.token, leader.data.as_deref());
-    assert_eq!(seen, (first.fencing_token(), Some(&b"one"[..])));
-
-    let latch = election(&two).with_data("two").latch();
-    until_contenders(&server, 3).await;
-    let before = looks.metrics().succeeded;
-    assert_eq!(driven(&looks, pin!(observer.next())).await, None);
-    assert_eq!(looks.metrics().succeeded, before);
-
-    first.release().await.unwrap();
-    let next = soon(observer.next()).await.unwrap().unwrap();
-    assert_eq!(next.data.as_deref(), Some(&b"two"[..]));
-    assert!(next.token > leader.token);
-    // The observer's own session ends, and the observer goes on in the next one.
-    server.faults().expire(looks.snapshot().session_id);
-    drop(latch);
-    until!(soon(observer.next()).await == Ok(None));
 }

@@ -28,7 +28,7 @@ use tokio::{
 
 use crate::{
     args::DemoArgs,
-    client::{GOODBYE, connect},
+    client::{GOODBYE, connect, open},
     exit::Failure,
     signals::{ENDING, Signals},
 };
@@ -46,7 +46,6 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs the demo, and returns the exit status.
 pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
-    let mut signals = Signals::catch(&ENDING)?;
     // The embedded server runs until the end of this function.
     let mut server = None;
     let (place, settings) = if let Some(servers) = &args.servers.connect {
@@ -56,22 +55,14 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
         let place = format!("an embedded server at {}", own.local_addr());
         (place, Builder::new(&own.local_addr().into()))
     };
-    let settings = settings.connect_timeout(PATIENCE);
     let settings = settings.session_timeout(SESSION_TIMEOUT);
     let settings = settings.server_timeout(PATIENCE / 4);
     let counter = format!("/lockkeeper-demo-{:016x}", random(u64::MAX));
-    let prepared = async {
-        let client = connect(settings.clone(), PATIENCE).await?;
-        match client.create(&counter, "0", CreateMode::Container).await {
-            Ok(_) => Ok(client),
-            Err(error) if error.is_no_node() => Err(failure!(
-                UNAVAILABLE,
-                "the chroot in {place} does not exist"
-            )),
-            Err(error) => Err(Failure::connect(&error)),
-        }
-    };
-    let client = signals.or_end(prepared).await?;
+    let client = connect(settings.clone(), PATIENCE).await?;
+    let created = client.create(&counter, "0", CreateMode::Container).await;
+    created.map_err(|why| failure!(UNAVAILABLE, "{place}: does the chroot exist? {why}"))?;
+    // Until here a signal ends the process at once: nobody has the lock yet.
+    let mut signals = Signals::catch(&ENDING)?;
 
     heading(args, &place)?;
     let (lines, mut told) = unbounded_channel();
@@ -80,30 +71,25 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     for number in 0..args.clients.into() {
         let (settings, counter, story) = (settings.clone(), counter.clone(), story.clone());
         let end = end.subscribe();
-        let runtime = runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let mut builder = runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build()?;
         thread::spawn(move || {
             let contend = contend(number, settings, &counter, &story, end);
             if let Err(error) = runtime.block_on(contend) {
-                let failure = Failure::lock(&lock(&counter), error);
-                let _ = locked(&story).lines.send(Err(failure));
+                let _ = locked(&story).lines.send(Err(error));
             }
         });
     }
     let until = || locked(&story).until.into();
     let follow = async {
         while let Ok(Some(line)) = timeout_at(until(), told.recv()).await {
-            print(&line?)?;
+            print(&line.map_err(|error| Failure::lock(&lock(&counter), error))?)?;
         }
         Ok(())
     };
     let followed = signals.or_end(follow).await;
     end.send_replace(true);
     let _ = timeout(PATIENCE, end.closed()).await;
-    while let Ok(Ok(line)) = told.try_recv() {
-        let _ = print(&line);
-    }
     let value = count(&client, &counter).await;
     let clear = async {
         // Errors do not matter: the servers delete an empty container later.
@@ -113,6 +99,9 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     };
     let _ = timeout(GOODBYE, clear).await;
     followed?;
+    while let Ok(Ok(line)) = told.try_recv() {
+        print(&line)?;
+    }
     locked(&story).end(value?)
 }
 
@@ -126,7 +115,7 @@ async fn contend(
     story: &Mutex<Story>,
     mut end: watch::Receiver<bool>,
 ) -> Result<(), LockError> {
-    let client = settings.connect().await?;
+    let client = open(settings, PATIENCE).await?;
     let name = format!("client {} of a demo", number + 1);
     let mutex = lockkeeper::Mutex::new(&client, &lock(counter))?.with_data(name);
     loop {
@@ -141,14 +130,15 @@ async fn contend(
         let lease = guard.valid_until().unwrap_or(from);
         let is_paused = locked(story).hold(number, token, lease);
         let next = count(&client, counter).await? + 1;
-        if !is_paused {
-            sleep(Duration::from_millis(60 + random(160))).await;
-            write(&guard, counter, next).await?;
-            let (waited, held) = (from - since, from.elapsed());
-            locked(story).release(number, waited, held, token);
-            guard.release().await?;
-        } else if pause(number, story, lease, &end) {
-            // It goes on as if nothing had happened.
+        if is_paused {
+            // This blocks the client's whole runtime, until another client has the lock. The session sends and receives nothing, like
+            // that of a suspended process, or of one in a long garbage collection.
+            thread::sleep(lease.saturating_duration_since(Instant::now()));
+            locked(story).note(STEP, "its lease has ended");
+            while locked(story).paused.is_some() && !*end.borrow() {
+                thread::sleep(LOOK);
+            }
+            // The client goes on as if nothing had happened.
             let is_valid = guard.is_valid();
             let is_refused = loop {
                 match write(&guard, counter, next).await {
@@ -157,23 +147,17 @@ async fn contend(
                 }
             };
             locked(story).write_late(number, next, (is_valid, is_refused));
+        } else {
+            sleep(Duration::from_millis(60 + random(160))).await;
+            write(&guard, counter, next).await?;
+            let (waited, held) = (from - since, from.elapsed());
+            locked(story).release(number, waited, held, token);
+            guard.release().await?;
         }
         sleep(Duration::from_millis(20 + random(280))).await;
     }
     client.close().await;
     Ok(())
-}
-
-/// Blocks the client's whole runtime until another client has the lock, or until the end: then this is false. The session sends and
-/// receives nothing, like that of a suspended process, or of one in a long garbage collection.
-fn pause(number: usize, story: &Mutex<Story>, lease: Instant, end: &watch::Receiver<bool>) -> bool {
-    thread::sleep(lease.saturating_duration_since(Instant::now()));
-    let text = format!("lease of client {} has ended", number + 1);
-    locked(story).note(STEP, &text);
-    while locked(story).paused.is_some() && !*end.borrow() {
-        thread::sleep(LOOK);
-    }
-    !*end.borrow()
 }
 
 /// Writes the counter, unless the lock's node is gone.

@@ -18,7 +18,6 @@ use crate::{
     backoff::Rounds,
     error::{LockError, Loss},
     guard::{FencingToken, Guard, LockState},
-    kinds::observer::Observer,
     order::name::Kind,
     queue::lock_queue::LockQueue,
 };
@@ -33,7 +32,26 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// - [`lead_until`](Self::lead_until) does so in a program that may shut down meanwhile.
 /// - [`elect`](Self::elect) returns a guard, as a lock does.
 /// - [`latch`](Self::latch) takes part in the background.
-/// - [`observe`](Self::observe) only sees who leads.
+///
+/// [`inspect`](crate::inspect) shows who leads to a program that does not take part:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = lockkeeper_server::Server::start().await?;
+/// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+/// # mod lockkeeper { pub use lockkeeper_recipes::Election; pub mod locks { pub use lockkeeper_recipes::{Kind, inspect}; } }
+/// use lockkeeper::{Election, locks::{Kind, inspect}};
+///
+/// let election = Election::new(&client, "/leader")?.with_data("10.0.0.7:8080");
+/// let leads = election.elect().await?;
+/// let entries = inspect(&client, "/leader").await?;
+/// let leader = entries.iter().find(|it| it.kind == Kind::Latch && it.holds);
+/// let leader = leader.expect("a leader");
+/// assert_eq!(leader.data.as_deref(), Some(&b"10.0.0.7:8080"[..]));
+/// assert_eq!(leader.path, leads.path());
+/// # Ok(()) }
+/// ```
 ///
 /// Cheap to clone. Compatible with Curator's `LeaderLatch` on the same path. (Curator's
 /// `LeaderSelector` is a mutex: use [`Mutex`](crate::Mutex) with it.)
@@ -173,28 +191,6 @@ impl Election {
     /// As [`elect`](Self::elect).
     pub async fn elect_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
         self.queue.lock_timeout(wait).await
-    }
-
-    /// Sees who leads, without taking part: for a program that sends work to the leader, or shows it.
-    /// Sends nothing until the observer is asked.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = lockkeeper_server::Server::start().await?;
-    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// # use lockkeeper_recipes as lockkeeper;
-    /// let election = lockkeeper::Election::new(&client, "/leader")?.with_data("10.0.0.7:8080");
-    /// let mut observer = election.observe();
-    /// assert_eq!(observer.next().await?, None);
-    /// let leads = election.elect().await?;
-    /// let leader = observer.next().await?.expect("a leader");
-    /// assert_eq!(leader.data.as_deref(), Some(&b"10.0.0.7:8080"[..]));
-    /// assert_eq!(leader.token, leads.fencing_token());
-    /// # Ok(()) }
-    /// ```
-    pub fn observe(&self) -> Observer {
-        Observer::new(&self.queue.client, self.path())
     }
 
     /// Takes part in the election in the background until the latch is dropped. After a loss of the

@@ -8,7 +8,7 @@
 //! | `rw_lock` | the fair read/write lock |
 //! | `semaphore`, `first_waiter`, `lease_turn`, `limit` | the semaphore |
 //! | `multi_lock` | several locks at once, all or none |
-//! | `election`, `observer` | leader election |
+//! | `election` | leader election |
 
 use std::sync::Arc;
 
@@ -23,7 +23,6 @@ pub mod lease_turn;
 mod limit;
 pub(crate) mod multi_lock;
 pub(crate) mod mutex;
-pub(crate) mod observer;
 pub(crate) mod plain;
 pub mod plain_turn;
 pub(crate) mod reentrant;
