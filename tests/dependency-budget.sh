@@ -75,7 +75,6 @@ while read -r feature expected; do
 done <<'FEATURES'
 digest base64 block-buffer cfg-if cpufeatures crypto-common digest generic-array sha1 typenum
 metrics metrics rapidhash rustversion
-sasl-digest-md5 block-buffer cfg-if crypto-common digest generic-array md-5 typenum
 tls cfg-if getrandom ring rustls rustls-pki-types rustls-webpki subtle tokio-rustls untrusted zeroize
 FEATURES
 exit "$failed"

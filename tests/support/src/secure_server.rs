@@ -41,8 +41,6 @@ pub struct Demands<'a> {
     pub tls: Option<(&'a Identity, &'a Authority)>,
     /// SASL users and their passwords. Every client must log in.
     pub users: &'a [(&'a str, &'a str)],
-    /// Makes the SASL login optional.
-    pub login_is_optional: bool,
     /// Further lines of the server's configuration.
     pub more: &'a str,
 }
@@ -194,11 +192,7 @@ fn configure(dir: &Path, demands: &Demands<'_>, plain_port: u16, secure_port: u1
         config.push_str(
             "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n",
         );
-        let _ = writeln!(
-            config,
-            "sessionRequireClientSASLAuth={}",
-            !demands.login_is_optional
-        );
+        config.push_str("sessionRequireClientSASLAuth=true\n");
         let mut jaas =
             "Server {\n org.apache.zookeeper.server.auth.DigestLoginModule required".to_owned();
         for (user, password) in demands.users {
