@@ -115,8 +115,7 @@ impl Conversation {
             let named = challenge.iter().filter(move |(name, _)| *name == wanted);
             named.map(|(_, value)| value.as_str())
         };
-        let offers_auth = |qop: &str| qop.split(',').any(|one| one.trim() == "auth");
-        if !all("qop").all(offers_auth) {
+        if !all("qop").all(|offer| offer.split(',').any(|qop| qop.trim() == "auth")) {
             return Err(bad("it offers no plain authentication"));
         }
         if !all("algorithm").any(|algorithm| algorithm == "md5-sess") {
@@ -135,12 +134,11 @@ impl Conversation {
             let bytes = latin1(text).or_else(|| knows_utf8.then(|| text.into()));
             bytes.ok_or(ONLY_LATIN1)
         };
-        let realm_or_none = realm.unwrap_or_default();
-        let secret = [
-            hashed(user)?,
-            hashed(realm_or_none)?,
-            hashed(&self.password)?,
-        ];
+        let secret = [user, realm.unwrap_or_default(), &self.password];
+        let secret = secret
+            .into_iter()
+            .map(hashed)
+            .collect::<Result<Vec<_>, _>>()?;
         let session_key = Md5::new()
             .chain_update(Md5::digest(secret.join(&b':')))
             .chain_update(format!(":{nonce}:{cnonce}"))

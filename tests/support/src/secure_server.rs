@@ -100,14 +100,9 @@ impl Server {
         again.expect("a connection").expect("a client that goes on");
     }
 
-    /// The address of the plain port, for any client.
-    pub fn servers(&self) -> String {
-        format!("localhost:{}", self.plain_port)
-    }
-
     /// A builder of clients for the plain port.
     pub fn plain(&self) -> Builder {
-        builder(&self.servers())
+        builder(&format!("localhost:{}", self.plain_port))
     }
 
     /// A builder of clients for the encrypted port.
