@@ -57,7 +57,6 @@
 //! | feature | what |
 //! |---|---|
 //! | `tls` | encryption by rustls: `Connector::tls`, `tls::TlsConfig` |
-//! | `sasl-digest-md5` | a user and a password for servers that demand SASL: `DigestMd5`, `Builder::sasl` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
 
 // On docs.rs, each item of an optional feature names it.
@@ -78,9 +77,6 @@ pub mod client {
     pub use crate::Client;
     #[doc(inline)]
     pub use lockkeeper_proto::{SessionId, Zxid};
-    #[cfg(feature = "sasl-digest-md5")]
-    #[doc(inline)]
-    pub use lockkeeper_session::DigestMd5;
     #[cfg(feature = "digest")]
     #[doc(inline)]
     pub use lockkeeper_session::digest;

@@ -69,7 +69,7 @@ grep '^cargo add ' "$root/README.md" | sed 's/ *#.*//' | while read -r cargo add
     esac
 done
 cargo run --quiet
-cargo add --quiet --path "$SCRATCH/lockkeeper-$version" --features digest,sasl-digest-md5,tls
+cargo add --quiet --path "$SCRATCH/lockkeeper-$version" --features digest,tls
 cargo run --quiet
 # The documentation includes the guide.
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps -p lockkeeper

@@ -12,9 +12,8 @@ trap 'rm -f "$names"' EXIT
 document() {
     RUSTC_BOOTSTRAP=1 cargo rustdoc --quiet --locked --lib -p "$@" -- -Zunstable-options --output-format json
 }
-for crate in jute proto recipes; do document "lockkeeper-$crate"; done
-document lockkeeper-server --features sasl-digest-md5
-document lockkeeper-session --features digest,sasl-digest-md5,tls
+for crate in jute proto recipes server; do document "lockkeeper-$crate"; done
+document lockkeeper-session --features digest,tls
 document lockkeeper --all-features
 python3 - "${CARGO_TARGET_DIR:-target}"/doc/lockkeeper{,_jute,_proto,_recipes,_server,_session}.json >"$names" <<'PYTHON'
 import json, sys

@@ -4,7 +4,7 @@
 //! Not here: the arguments of `run` (`run::args`), `queue` (`queue`), of commands on nodes (`nodes::args`), and about servers
 //! (`servers`).
 
-use std::{env, ffi::OsString, path::PathBuf, time::Duration};
+use std::{env, ffi::OsString, time::Duration};
 
 use clap::{
     Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
@@ -31,7 +31,7 @@ use crate::{
     name = "lockkeeper",
     version,
     long_version = format!(
-        "{}\ncommit: {}\nfeatures: sasl-digest-md5, tls",
+        "{}\ncommit: {}\nfeatures: tls",
         env!("CARGO_PKG_VERSION"),
         env!("LOCKKEEPER_COMMIT"), // build.rs
     ),
@@ -117,14 +117,6 @@ pub(crate) struct ServeArgs {
     /// There was no server at this address before, or all its clients have ended: grant locks at once
     #[arg(long)]
     pub(crate) fresh: bool,
-
-    /// Serve only the users in this file: one line sasl:USER:PASSWORD for each, as in a client's --auth-file; digest:super:PASSWORD adds the user whom no ACL keeps out
-    #[arg(long, value_name = "FILE")]
-    pub(crate) auth_file: Option<PathBuf>,
-
-    /// Also serve clients that give no name, as other servers do by default. ACLs can still keep them out
-    #[arg(long, requires = "auth_file")]
-    pub(crate) allow_anonymous: bool,
 
     /// The least important lines of the log on stderr [default: info, with a COMMAND warn]
     #[arg(long, value_name = "LEVEL", value_parser = PossibleValuesParser::new(LEVELS).try_map(|it| it.parse::<LevelFilter>()))]

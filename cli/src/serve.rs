@@ -64,18 +64,10 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         .listen(address)
         .tick_time(args.tick_time)
         .max_session_timeout(args.max_session_timeout);
-    if let Some(path) = &args.auth_file {
-        // Everybody who reached the port could ask for sessions and paths.
-        builder = servers::with_users(builder, path, !args.allow_anonymous)?.hide_sessions();
-    }
     if !address.ip().is_loopback() {
-        let danger = match &args.auth_file {
-            None => {
-                "no encryption, no passwords: any host that reaches this address can change data"
-            }
-            Some(_) => "no encryption: an attacker on the network can read and change everything",
-        };
-        tracing::warn!("{danger}");
+        tracing::warn!(
+            "no encryption, no passwords: any host that reaches this address can change data"
+        );
     }
     if args.fresh {
         builder = builder.fresh();

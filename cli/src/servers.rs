@@ -1,5 +1,5 @@
-//! The servers and how to connect to them: turns options, a file or the environment into settings of a client. Also the users of a
-//! server, and the form of an address to listen on.
+//! The servers and how to connect to them: turns options, a file or the environment into settings of a client. Also the form of an
+//! address to listen on.
 //!
 //! Invariants:
 //! - Secrets come only from files and the environment. Every user can read a command line in the list of processes.
@@ -14,7 +14,7 @@ use std::{
 };
 
 use clap::Args;
-use lockkeeper::client::{Builder, ConnectString, Connector, DigestMd5, tls::TlsConfig};
+use lockkeeper::client::{Builder, ConnectString, Connector, tls::TlsConfig};
 
 use crate::exit::Failure;
 
@@ -22,8 +22,6 @@ use crate::exit::Failure;
 pub(crate) const VARIABLE: &str = "LOCKKEEPER_CONNECT";
 /// The environment variable with the identities, used when `--auth-file` is not given.
 pub(crate) const AUTH_VARIABLE: &str = "LOCKKEEPER_AUTH";
-/// The scheme for SASL DIGEST-MD5. Servers use the same name for such identities in ACLs.
-const SASL: &str = "sasl";
 
 /// Read and write permission for users who are neither the owner nor in the group of a file.
 const OTHERS: u32 = 0o006;
@@ -35,9 +33,8 @@ const AUTH_DETAILS: &str = "\
 The identities, one per line. A file that every user may read is refused [default: the lines of $LOCKKEEPER_AUTH, \
 which the command of `lockkeeper run` does not get without --pass-auth]
 
-digest:USER:PASSWORD is for ACLs of the digest scheme. sasl:USER:PASSWORD is for SASL DIGEST-MD5, which some servers \
-demand. SCHEME:CREDENTIALS is for any other scheme that the servers know. Blanks around a line do not count, and a \
-line that begins with # is a comment";
+digest:USER:PASSWORD is for ACLs of the digest scheme. SCHEME:CREDENTIALS is for any other scheme that the servers know, \
+but not for SASL. Blanks around a line do not count, and a line that begins with # is a comment";
 
 const HEADING: &str = "Encryption and identities";
 
@@ -136,7 +133,7 @@ fn secret(path: &Path) -> Result<String, Failure> {
     if lines(&text).next().is_none() {
         return Err(failure!(
             USAGE,
-            "{name}: there is no identity in it; add a line such as sasl:USER:PASSWORD"
+            "{name}: there is no identity in it; add a line such as digest:USER:PASSWORD"
         ));
     }
     Ok(text)
@@ -148,49 +145,12 @@ fn with_identities(
     text: &str,
     origin: &dyn fmt::Display,
 ) -> Result<Builder, Failure> {
-    let mut has_sasl = false;
     for (number, line) in lines(text) {
-        builder = match identity(line) {
-            Ok((SASL, _, _)) if has_sasl => {
-                return Err(bad(origin, number, "only one SASL identity is allowed"));
-            }
-            Ok((SASL, user, password)) => {
-                has_sasl = true;
-                builder.sasl(DigestMd5::new(user, password))
-            }
-            Ok((scheme, credentials, _)) => builder.auth(scheme, credentials.to_owned()),
-            Err(problem) => return Err(bad(origin, number, problem)),
-        };
+        let (scheme, credentials) =
+            identity(line).map_err(|problem| bad(origin, number, problem))?;
+        builder = builder.auth(scheme, credentials.to_owned());
     }
     Ok(builder)
-}
-
-/// Adds the users of a server from a file. Unlike a client, a server can have several, and `super`, whom no ACL keeps out.
-pub(crate) fn with_users(
-    mut builder: lockkeeper_server::Builder,
-    path: &Path,
-    must_log_in: bool,
-) -> Result<lockkeeper_server::Builder, Failure> {
-    let name = path.display();
-    let mut has_users = false;
-    for (number, line) in lines(&secret(path)?) {
-        builder = match (identity(line), line.strip_prefix("digest:super:")) {
-            (Ok((SASL, user, password)), _) => {
-                has_users = true;
-                builder.user(user, password)
-            }
-            (_, Some(password)) => builder.super_user(password),
-            _ => return Err(bad(&name, number, NO_PASSWORD)),
-        };
-    }
-    match (must_log_in, has_users) {
-        (false, _) => Ok(builder),
-        (true, true) => Ok(builder.require_sasl()),
-        (true, false) => Err(failure!(
-            USAGE,
-            "{name}: nobody could log in; add a line such as sasl:USER:PASSWORD, or give --allow-anonymous"
-        )),
-    }
 }
 
 /// What is wrong with a line. It may be a secret, and is not told.
@@ -207,20 +167,17 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// The identity on a line: for [`SASL`] with user and password, for other schemes with credentials and nothing.
-fn identity(line: &str) -> Result<(&str, &str, &str), &'static str> {
+/// The identity on a line: its scheme and its credentials.
+fn identity(line: &str) -> Result<(&str, &str), &'static str> {
     let (scheme, credentials) = line.split_once(':').unwrap_or_default();
     match (scheme, credentials.split_once(':')) {
-        (SASL, Some((user, password))) => Ok((SASL, user, password)),
-        (SASL, None) => Err(NO_PASSWORD),
-        ("", _) | ("digest", None) => {
-            Err("an identity looks like digest:USER:PASSWORD or sasl:USER:PASSWORD")
-        }
-        _ => Ok((scheme, credentials, "")),
+        ("sasl", _) => Err(
+            "this command has no SASL: give a line digest:USER:PASSWORD, or a client certificate (--tls-cert)",
+        ),
+        ("", _) | ("digest", None) => Err("an identity looks like digest:USER:PASSWORD"),
+        _ => Ok((scheme, credentials)),
     }
 }
-
-const NO_PASSWORD: &str = "a SASL identity looks like sasl:USER:PASSWORD";
 
 /// Checks the form of `host:port`; the host may be a name.
 pub(crate) fn listen(text: &str) -> Result<String, &'static str> {

@@ -5,10 +5,7 @@ mod support;
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
 };
@@ -16,11 +13,12 @@ use std::{
 use lockkeeper::{
     Client, CreateMode,
     client::tls::rustls::version::{TLS12, TLS13},
+    error::ErrorCode,
 };
-use lockkeeper_server::{Cluster, Server};
+use lockkeeper_server::{Cluster, Server, When};
 use lockkeeper_test_support::{
     certificates::Authority,
-    gate::{Demands, Gate, server_tls_of},
+    gate::{Gate, server_tls_of},
     servers::{Members, ensemble},
 };
 use serde_json::Value;
@@ -83,15 +81,8 @@ fn the_version_of_tls_is_told() {
     let runtime = Runtime::new().unwrap();
     let server = runtime.block_on(Server::start()).unwrap();
     for (version, name) in [(&TLS12, "TLSv1_2"), (&TLS13, "TLSv1_3")] {
-        let demands = Demands {
-            tls: Some(Arc::new(server_tls_of(
-                &authority.issue(&["127.0.0.1"]),
-                None,
-                &[version],
-            ))),
-            ..Demands::default()
-        };
-        let gate = runtime.block_on(Gate::new(&server, demands));
+        let tls = server_tls_of(&authority.issue(&["127.0.0.1"]), None, &[version]);
+        let gate = runtime.block_on(Gate::new(&server, tls));
         let servers = gate.address.to_string();
         let mut doctor = lockkeeper(&["doctor", "--connect", &servers, "--tls-ca", &ca]);
         let report = ended(&mut doctor).ends(0).stdout;
@@ -199,8 +190,9 @@ fn a_server_that_has_more_or_fewer_nodes_or_sessions_than_its_leader_is_told() {
 #[test]
 fn a_server_that_enforces_an_identity_is_told() {
     let runtime = Runtime::new().unwrap();
-    let server = Server::builder().user("alice", "secret").require_sasl();
-    let server = runtime.block_on(server.start()).unwrap();
+    let server = runtime.block_on(Server::start()).unwrap();
+    let demand = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
+    server.faults().refuse(When::any(), demand);
     doctor(&server.connect_string())
         .ends(69)
         .shows("the server answers only authenticated clients\n  give an identity that it demands");

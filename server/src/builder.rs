@@ -124,36 +124,6 @@ impl Builder {
         self
     }
 
-    /// Adds a user who can log in with SASL DIGEST-MD5 and this password. Call it again for each
-    /// further user. Default: the server knows no SASL.
-    ///
-    /// A user who has logged in matches ACL entries with the scheme `sasl` and the user's name, and
-    /// `auth` entries mean that user, too. The user `super` matches every entry of the scheme
-    /// `sasl`, as in ZooKeeper. If a login fails, the server answers with an error and closes the
-    /// connection. The server keeps a hash instead of the password. The same hash opens every other
-    /// server where the user has this password and the realm is the same.
-    #[cfg(feature = "sasl-digest-md5")]
-    pub fn user(mut self, name: &str, password: &str) -> Self {
-        let is_required = self.config.sasl_required;
-        self.config = self.config.with_user(name, password, is_required);
-        self
-    }
-
-    /// ZooKeeper's `sessionRequireClientSASLAuth`: the server refuses the requests of a client that
-    /// has not logged in, and closes its connection. Default: no.
-    #[cfg(feature = "sasl-digest-md5")]
-    pub fn require_sasl(mut self) -> Self {
-        self.config.sasl_required = true;
-        self
-    }
-
-    /// The four-letter words that name sessions or addresses (`cons`, `stat`) are refused. Everybody who reaches the port could ask. Default: they are answered, as the other
-    /// words are.
-    pub fn hide_sessions(mut self) -> Self {
-        self.config.sessions_hidden = true;
-        self
-    }
-
     /// The settings of a server that starts now.
     pub(crate) fn config(&self) -> Config {
         let mut config = self.config.clone();

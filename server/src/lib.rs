@@ -52,8 +52,8 @@
 //!
 //! Not served: quotas, `reconfig` (the reply says that it is disabled), read-only mode, and TLS.
 //! Two internal operations are not served either, although the real server accepts them from every
-//! client: `deleteContainer` and `createSession`. The feature `sasl-digest-md5` adds users with
-//! passwords (`Builder::user`). A server without users answers SASL as not configured.
+//! client: `deleteContainer` and `createSession`. SASL is answered as by a ZooKeeper without JAAS: the
+//! reply to each token is null.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(

@@ -30,7 +30,6 @@
 //! | feature | what |
 //! |---|---|
 //! | `tls` | encryption with rustls: `Connector::tls`, `tls::TlsConfig` |
-//! | `sasl-digest-md5` | user and password for servers that require SASL: `DigestMd5`, `Builder::sasl` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -50,8 +49,6 @@ mod client;
 mod connect_string;
 #[cfg(feature = "digest")]
 pub mod digest;
-#[cfg(feature = "sasl-digest-md5")]
-mod digest_md5;
 mod error;
 mod histogram;
 pub mod machine;
@@ -74,8 +71,6 @@ pub use client::{
     Transport, WatchGroup, WatchNotice, Watcher,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
-#[cfg(feature = "sasl-digest-md5")]
-pub use digest_md5::DigestMd5;
 #[doc(hidden)]
 pub use error::Exact;
 pub use error::{Cause, Effect, Error, ErrorKind, Lost};

@@ -5,18 +5,12 @@
 
 use std::{collections::BTreeSet, env, fs};
 
-use super::{
-    FILES, runner,
-    server::{Demands, Server},
-    support::{self, Ensemble},
-};
+use super::{FILES, runner, support::Ensemble};
 
 /// A file of cases.
 #[derive(Default)]
 struct File<'a> {
     why: &'a str,
-    users: Vec<(&'a str, &'a str)>,
-    login_is_required: bool,
     /// Names and scripts.
     cases: Vec<(&'a str, String)>,
 }
@@ -27,12 +21,8 @@ impl<'a> File<'a> {
         let mut sections = text.split("\n## ");
         let head = sections.next().unwrap_or_default().lines();
         for line in head.filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            match line.split_once(": ") {
-                Some(("why", why)) => file.why = why,
-                Some(("user", user)) => file.users.extend(user.split_once(' ')),
-                Some(("login", "required")) => file.login_is_required = true,
-                _ => panic!("not a line of a head: {line}"),
-            }
+            let why = line.strip_prefix("why: ");
+            file.why = why.unwrap_or_else(|| panic!("not a line of a head: {line}"));
         }
         let mut shared = Vec::new();
         for section in sections {
@@ -48,12 +38,6 @@ impl<'a> File<'a> {
         }
         file
     }
-
-    /// Who may do everything, on a server with users.
-    fn superuser(&self) -> Option<(&'a str, &'a str)> {
-        let mut users = self.users.iter().copied();
-        users.find(|(user, _)| *user == "super")
-    }
 }
 
 /// The only cases to run: those with this text in their names. Empty for all.
@@ -67,9 +51,7 @@ pub(crate) async fn check(ensemble: &Ensemble, text: &str) {
     let (wanted, mut running) = (wanted(), Vec::new());
     for (name, script) in file.cases.iter().filter(|(name, _)| name.contains(&wanted)) {
         let root = ensemble.unique_path("conformance");
-        let login = file.superuser();
-        let login = login.map(|(user, password)| format!("{user} {password}"));
-        let case = runner::check(ensemble.servers(), root, login, script.clone());
+        let case = runner::check(ensemble.servers(), root, script.clone());
         running.push((name, script, tokio::spawn(case)));
     }
     let all = running.len();
@@ -95,35 +77,6 @@ pub(crate) async fn check(ensemble: &Ensemble, text: &str) {
         file.why,
         differ.concat()
     );
-}
-
-/// Runs all cases of a file that has users, on a server with these users.
-pub(crate) async fn check_with_users(text: &str, is_real: bool) {
-    let file = File::parse(text);
-    let (mut embedded, mut real) = (None, None);
-    let servers = if is_real {
-        let demands = Demands {
-            users: &file.users,
-            login_is_optional: !file.login_is_required,
-            ..Demands::default()
-        };
-        real.insert(Server::start(&demands).await).servers()
-    } else {
-        let mut builder = support::builder();
-        for (user, password) in &file.users {
-            builder = builder.user(user, password);
-        }
-        if file.login_is_required {
-            builder = builder.require_sasl();
-        }
-        let server = builder.start().await.expect("a free port on loopback");
-        embedded.insert(server).connect_string()
-    };
-    let (user, password) = file.superuser().expect("a user `super`");
-    let client = lockkeeper::Client::builder(&servers).expect("a server");
-    let client = client.sasl(lockkeeper::client::DigestMd5::new(user, password));
-    let client = client.connect().await.expect("a session");
-    check(&Ensemble::of(servers, embedded, client).await, text).await;
 }
 
 #[test]

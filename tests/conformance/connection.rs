@@ -49,9 +49,6 @@ pub(crate) struct Connection {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     pub(crate) reply_xid: Xid,
-    /// The xid of the request. A server that refuses all requests answers with this one, even to a
-    /// ping.
-    pub(crate) xid: Xid,
     pub(crate) op: OpCode,
     /// Whether the script chose the xid; then the transcript shows the xid of the reply.
     pub(crate) is_numbered: bool,

@@ -11,7 +11,6 @@
 mod cases;
 mod connection;
 mod fields;
-mod login;
 mod names;
 mod random;
 mod reply;
@@ -21,7 +20,6 @@ mod script;
 mod words;
 
 use lockkeeper_test_support as support;
-use lockkeeper_test_support::secure_server as server;
 
 macro_rules! text {
     ($file:ident) => {
@@ -29,38 +27,20 @@ macro_rules! text {
     };
 }
 
-/// Makes three tests of each file: `file::embedded`, `file::cluster` and `file::real`. For a file
-/// with users, which needs a server of its own: `file::embedded` and `file::needs_java`.
+/// Makes three tests of each file: `file::embedded`, `file::cluster` and `file::real`.
 macro_rules! files {
-    ($($file:ident)*; with users: $($own:ident)*) => {
+    ($($file:ident)*) => {
         /// All files, by name.
-        const FILES: &[(&str, &str)] = &[
-            $((stringify!($file), text!($file)),)*
-            $((stringify!($own), text!($own)),)*
-        ];
+        const FILES: &[(&str, &str)] = &[$((stringify!($file), text!($file)),)*];
 
         support::on_both_arms! {$(
             async fn $file(ensemble: &support::Ensemble) {
                 cases::check(ensemble, text!($file)).await;
             }
         )*}
-
-        $(mod $own {
-            #[tokio::test]
-            async fn embedded() {
-                super::cases::check_with_users(text!($own), false).await;
-            }
-
-            #[tokio::test]
-            #[ignore = "needs Java and a ZooKeeper: tests/run.sh"]
-            async fn needs_java() {
-                super::cases::check_with_users(text!($own), true).await;
-            }
-        })*
     };
 }
 
 files! {
-    acl acl_lists check_order events modes multi nodes paths sessions set_watches stat watches wire;
-    with users: sasl sasl_required
+    acl acl_lists check_order events modes multi nodes paths sessions set_watches stat watches wire
 }

@@ -75,18 +75,6 @@ impl Outgoing {
         }
     }
 
-    /// A given request, without options.
-    pub(crate) fn of(request: &Request) -> Self {
-        let mut body = BytesMut::new();
-        encode(&mut body, |writer| request.encode(writer));
-        Self {
-            op: request.op(),
-            xid: None,
-            is_brief: false,
-            body,
-        }
-    }
-
     /// Appends the request as a frame.
     pub(crate) fn frame(&self, xid: Xid, out: &mut BytesMut) {
         frame::append(out, |writer| {

@@ -17,7 +17,6 @@ use lockkeeper::proto::{
 
 use super::{
     connection::{Connection, Pending, new_session, open},
-    login::login,
     names::Names,
     reply,
     request::Outgoing,
@@ -29,22 +28,17 @@ use super::{
 /// Who answers what is expected, and what happens.
 const WHO: [&str; 2] = ["ZooKeeper answers", "this server answered"];
 
-/// Runs a script below `root`, a path of its own, which `login` creates if only a user may do that.
-/// Returns what differs from the script, with the whole transcript.
-pub(crate) async fn check(
-    servers: String,
-    root: String,
-    login: Option<String>,
-    script: String,
-) -> Result<(), String> {
-    let runner = Runner::new(&servers, root, login.as_deref()).await;
+/// Runs a script below `root`, a path of its own. Returns what differs from the script, with the
+/// whole transcript.
+pub(crate) async fn check(servers: String, root: String, script: String) -> Result<(), String> {
+    let runner = Runner::new(&servers, root).await;
     script::compare(WHO, &script, &runner.run_all(&script).await)
 }
 
 /// Runs a script and returns the transcript: the script's own lines and what the server sent.
 pub(crate) async fn happened(ensemble: &Ensemble, script: &str) -> Vec<String> {
     let root = ensemble.unique_path("conformance");
-    let runner = Runner::new(&ensemble.servers(), root, None).await;
+    let runner = Runner::new(&ensemble.servers(), root).await;
     runner.run_all(script).await
 }
 
@@ -60,7 +54,7 @@ struct Runner {
 
 impl Runner {
     /// Creates the root of the case, and asks the server which address it sees for this machine.
-    async fn new(servers: &str, root: String, login: Option<&str>) -> Self {
+    async fn new(servers: &str, root: String) -> Self {
         let mut runner = Self {
             servers: servers.split(',').map(str::to_owned).collect(),
             names: Names::default(),
@@ -69,10 +63,6 @@ impl Runner {
             lines: Vec::new(),
         };
         runner.names.root = root;
-        if let Some(login) = login {
-            runner.login('-', login).await;
-            assert_eq!(runner.lines.pop().as_deref(), Some("-< ok proved"));
-        }
         for request in ["create $", "whoAmI"] {
             runner.send('-', request, &[]).await;
             runner.flush('-').await;
@@ -134,19 +124,9 @@ impl Runner {
     async fn request(&mut self, who: char, text: &str, more: &[String]) {
         match text.split_once(' ').unwrap_or((text, "")) {
             ("connect", options) => self.connect(who, options).await,
-            ("login", options) => self.login(who, options).await,
             ("word", word) => self.word(who, word).await,
             _ => self.send(who, text, more).await,
         }
-    }
-
-    /// Logs in. The connection must have no pending requests.
-    async fn login(&mut self, who: char, options: &str) {
-        self.open(who).await;
-        let connection = self.connections.get_mut(&who).expect("just opened");
-        assert!(connection.pending.is_empty());
-        let outcome = login(connection, options, &self.names).await;
-        self.say(who, &outcome);
     }
 
     /// The server of this connection. In a cluster, neighbours in the alphabet have different ones.
@@ -186,7 +166,6 @@ impl Runner {
             } else {
                 xid
             },
-            xid,
             op: request.op,
             is_numbered: request.xid.is_some(),
             is_brief: request.is_brief,
@@ -238,26 +217,15 @@ impl Runner {
             self.say(who, &event);
             return true;
         }
-        let is_refused = header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
-        let at = connection.pending.iter().position(|pending| {
-            let xid = if is_refused {
-                pending.xid
-            } else {
-                pending.reply_xid
-            };
-            xid == header.xid
-        });
+        let mut pending = connection.pending.iter();
+        let at = pending.position(|pending| pending.reply_xid == header.xid);
         let Some(at) = at else {
             assert_eq!(
                 header.xid,
                 Xid::PING,
                 "a reply without a request: {header:?}"
             );
-            // A server that requires SASL refuses even the ping of a connection that has not logged
-            // in.
-            if header.err.is_ok() {
-                self.names.read(header.zxid);
-            }
+            self.names.read(header.zxid);
             return false;
         };
         let pending = connection.pending.remove(at).expect("just found");

@@ -130,7 +130,7 @@ fn cure_of(error: &str) -> &'static str {
         ),
         (
             ENFORCED,
-            "give an identity that it demands (enforce.auth.schemes, or SASL): for example a line sasl:USER:PASSWORD in --auth-file",
+            "give an identity that it demands (enforce.auth.schemes): for example a line digest:USER:PASSWORD in --auth-file; this command has no SASL",
         ),
         ("authentication", "correct the identity in --auth-file"),
     ];

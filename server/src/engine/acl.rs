@@ -6,7 +6,7 @@ use std::{net::Ipv4Addr, sync::Arc};
 
 use lockkeeper_proto::{Acl, ErrorCode, Id, Perms};
 
-use super::{auth, sasl, tree::AclList};
+use super::{auth, tree::AclList};
 
 /// Whether a connection with these ids has at least one of the permissions in `need`. The user
 /// `super` has all.
@@ -30,13 +30,9 @@ pub(crate) fn check(acl: &[Acl], need: Perms, ids: &[Id]) -> Result<(), ErrorCod
 /// The list to store for the list that a client sent: duplicates are dropped, then the ids of the
 /// connection replace `auth`.
 ///
-/// Duplicates that the replacement makes stay. Ids of the scheme `sasl` are valid only on a server
-/// that knows SASL. Source: `PrepRequestProcessor.fixupACL`. The limit of 256 entries is ours.
-pub(crate) fn normalise(
-    sent: Option<&[Acl]>,
-    ids: &[Id],
-    knows_sasl: bool,
-) -> Result<AclList, ErrorCode> {
+/// Duplicates that the replacement makes stay. Source: `PrepRequestProcessor.fixupACL`. The limit of
+/// 256 entries is ours.
+pub(crate) fn normalise(sent: Option<&[Acl]>, ids: &[Id]) -> Result<AclList, ErrorCode> {
     let sent = sent.unwrap_or_default();
     if sent == Acl::OPEN_UNSAFE {
         return Ok(Arc::from(Acl::OPEN_UNSAFE));
@@ -58,7 +54,6 @@ pub(crate) fn normalise(
                     return Err(ErrorCode::INVALID_ACL);
                 }
             }
-            sasl::SCHEME if !knows_sasl => return Err(ErrorCode::INVALID_ACL),
             _ if is_valid(&entry.id) => list.push(entry.clone()),
             _ => return Err(ErrorCode::INVALID_ACL),
         }
@@ -94,16 +89,16 @@ fn is_anyone(id: &Id) -> bool {
 
 /// Whether an id is a proof of identity and so may replace `auth`. An address is not.
 fn is_authentication(id: &Id) -> bool {
-    id.scheme == "digest" || id.scheme == sasl::SCHEME
+    id.scheme == "digest"
 }
 
-/// Whether the server accepts an id in an ACL list.
+/// Whether the server accepts an id in an ACL list. It knows the schemes of a ZooKeeper without SASL
+/// and TLS.
 fn is_valid(id: &Id) -> bool {
     match &*id.scheme {
         "world" => id.id == "anyone",
         "ip" => network(&id.id).is_some(),
         "digest" => is_valid_digest(&id.id),
-        sasl::SCHEME => is_valid_name(&id.id),
         _ => false,
     }
 }
@@ -116,15 +111,6 @@ fn is_valid_digest(id: &str) -> bool {
     id.trim_end_matches(':').matches(':').count() == 1
 }
 
-/// Whether the id has the form of a Kerberos name: `user`, or `user/host@REALM` with or without the
-/// host. Java's server requires that form from every SASL user.
-///
-/// Source: `SASLAuthenticationProvider.isValid`, `KerberosName`.
-fn is_valid_name(id: &str) -> bool {
-    id.split_once('@')
-        .is_none_or(|(name, realm)| name.matches('/').count() <= 1 && !realm.contains(['/', '@']))
-}
-
 /// Whether the entry `wanted` covers a connection with the id `own`.
 fn matches(own: &Id, wanted: &Id) -> bool {
     own.scheme == wanted.scheme
@@ -133,8 +119,6 @@ fn matches(own: &Id, wanted: &Id) -> bool {
                 (Some((address, mask)), Ok(own)) => own.to_bits() & mask == address & mask,
                 _ => false,
             },
-            // Source: `SASLAuthenticationProvider.matches`.
-            sasl::SCHEME => own.id == wanted.id || own.id == "super",
             _ => own.id == wanted.id,
         }
 }

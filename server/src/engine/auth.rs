@@ -58,7 +58,7 @@ pub(crate) fn address_id(remote: IpAddr) -> Id {
 ///
 /// `None` if there would be too many: each id is compared with each entry of an ACL, and an `auth`
 /// entry stores all ids.
-pub(crate) fn with(ids: &Arc<[Id]>, new: Id) -> Option<Arc<[Id]>> {
+fn with(ids: &Arc<[Id]>, new: Id) -> Option<Arc<[Id]>> {
     if ids.contains(&new) {
         return Some(Arc::clone(ids));
     }
@@ -99,7 +99,7 @@ fn in_full(address: Ipv6Addr) -> String {
         .join(":")
 }
 
-pub(crate) fn id(scheme: &'static str, id: String) -> Id {
+fn id(scheme: &'static str, id: String) -> Id {
     Id {
         scheme: scheme.into(),
         id: id.into(),

@@ -1,15 +1,10 @@
 //! What the caller of an engine says and hears: ids, times, settings, and what to do with
 //! connections.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use lockkeeper_proto::Zxid;
-
-use super::sasl;
 
 /// The settings of a server. Times as in ZooKeeper's `zoo.cfg`.
 #[derive(Clone, Debug)]
@@ -34,14 +29,6 @@ pub struct Config {
     pub no_ephemerals_for: Duration,
     /// The digest of the user `super`, for whom no ACL counts.
     pub(crate) super_digest: Option<String>,
-    #[cfg(feature = "sasl-digest-md5")]
-    users: super::digest_md5::Users,
-    /// The users who may log in, and the mechanism.
-    pub(crate) sasl: Option<Arc<dyn sasl::Mechanism>>,
-    /// `sessionRequireClientSASLAuth`: the server does not answer a client that has not logged in.
-    pub(crate) sasl_required: bool,
-    /// Whether no four-letter word names sessions or addresses.
-    pub(crate) sessions_hidden: bool,
 }
 
 impl Default for Config {
@@ -56,26 +43,7 @@ impl Default for Config {
             first_zxid: Zxid::ZERO,
             no_ephemerals_for: Duration::ZERO,
             super_digest: None,
-            #[cfg(feature = "sasl-digest-md5")]
-            users: super::digest_md5::Users::default(),
-            sasl: None,
-            sasl_required: false,
-            sessions_hidden: false,
         }
-    }
-}
-
-#[cfg(feature = "sasl-digest-md5")]
-impl Config {
-    /// With a user who may log in. Whether others are served: see `Builder::require_sasl`. For
-    /// `fuzz/`; not for users.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_user(mut self, name: &str, password: &str, is_required: bool) -> Self {
-        self.users.add(name, password);
-        self.sasl = Some(Arc::new(self.users.clone()));
-        self.sasl_required = is_required;
-        self
     }
 }
 

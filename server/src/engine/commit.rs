@@ -16,8 +16,6 @@ pub(super) struct Commit {
     /// The session and the xid of its request.
     pub(super) asked: (SessionId, Xid),
     pub(super) deed: Deed,
-    /// Whether the servers know SASL.
-    pub(super) knows_sasl: bool,
     /// What the leader has decided.
     pub(super) reply: Result<Response, ErrorCode>,
 }

@@ -48,8 +48,6 @@ pub(super) struct Connection {
     pub(super) unheard: Option<Bytes>,
     /// The identities for ACLs: first the address, then those that the client has proved.
     pub(super) ids: Arc<[Id]>,
-    /// The number of SASL tokens that have come.
-    pub(super) tokens: u32,
     /// Bytes that were received and not handled yet.
     pub(super) input: BytesMut,
     /// The deadline of the handshake.
@@ -82,7 +80,6 @@ impl Connection {
             named: SessionId::NONE,
             unheard: None,
             ids: Arc::from([auth::address_id(remote.ip())]),
-            tokens: 0,
             input: BytesMut::new(),
             handshake_due,
             knows_read_only: false,

@@ -12,7 +12,6 @@ use std::{
 
 use lockkeeper_proto::{
     ErrorCode, EventType, Perms, Response, Xid, Zxid, header::ReplyHeader, path,
-    records::SaslResponse,
 };
 
 use super::{
@@ -114,15 +113,6 @@ impl Connections {
         let err = result.as_ref().err().copied().unwrap_or(ErrorCode::OK);
         let header = ReplyHeader { xid, zxid, err };
         self.with(id, |own| own.reply(header, result.as_ref().ok()));
-    }
-
-    /// Refuses a token. Unlike all other errors, this one has a body: a null token.
-    pub(super) fn refuse_token(&mut self, id: ConnId, xid: Xid, err: ErrorCode) {
-        let zxid = Zxid::ZERO;
-        let header = ReplyHeader { xid, zxid, err };
-        self.with(id, |own| {
-            own.reply(header, Some(&SaslResponse { token: None }));
-        });
     }
 
     /// Sends an event that a connection has missed while it was away.

@@ -2,8 +2,8 @@
 //! the connection.
 //!
 //! Served: `ruok`, `isro`, `srvr`, `stat`, `mntr`, `cons`, `conf`, `envi`. For the
-//! real server's other words the answer says that they are not in the whitelist, and on request for
-//! those that name sessions or paths, too. Any other four bytes are the length of a frame.
+//! real server's other words the answer says that they are not in the whitelist. Any other four bytes
+//! are the length of a frame.
 //!
 //! A member of an ensemble answers for itself. One without a majority answers only `ruok`, `isro` and `envi`. The server does not measure
 //! latencies and prints 0.
@@ -32,18 +32,13 @@ const OTHERS: [&[u8; 4]; 9] = [
     b"crst", b"dirs", b"dump", b"gtmk", b"hash", b"srst", b"wchc", b"wchp", b"wchs",
 ];
 
-/// Words whose answers name sessions or addresses.
-const TELLING: [&[u8; 4]; 2] = [b"cons", b"stat"];
-
 impl Engine {
     /// The answer to a word; `None` if the bytes are not a word.
     pub(super) fn answer_word(&self, id: ConnId, word: [u8; 4]) -> Option<String> {
         let server = self.connections.server_of(id);
         let is_serving = self.is_serving(server);
-        let is_closed =
-            OTHERS.contains(&&word) || (self.config.sessions_hidden && TELLING.contains(&&word));
         Some(match &word {
-            word if is_closed => {
+            word if OTHERS.contains(&word) => {
                 let word = String::from_utf8_lossy(word);
                 format!("{word} is not executed because it is not in the whitelist.\n")
             }

@@ -176,8 +176,7 @@ impl Asked {
     }
 }
 
-/// Whether the request proves who the client is. Servers answer it in their I/O thread, even before
-/// a login.
+/// Whether the request proves who the client is. Servers answer it in their I/O thread.
 pub(super) fn proves(op: OpCode) -> bool {
     matches!(op, OpCode::AUTH | OpCode::SASL)
 }

@@ -20,7 +20,7 @@
 //! |---|---|
 //! | `basics`, `hash`, `counters`, `rules` | ids, times and settings; maps in a seeded order; counts; faults for single requests |
 //! | `tree`, `txn`, `writes`, `commit` | the nodes; the only way to change them; requests that do; transactions of all kinds |
-//! | `acl`, `auth`, `sasl`, `digest_md5` | permissions; the identities of a connection; logging in; the mechanism for it |
+//! | `acl`, `auth` | permissions; the identities of a connection |
 //! | `changes`, `watches` | the events that follow from a change; the connections that get them |
 //! | `connection`, `connections` | one client's input and output; all of them |
 //! | `sessions` | live sessions and their timeouts |
@@ -60,8 +60,6 @@ mod commit;
 mod connection;
 mod connections;
 mod counters;
-#[cfg(feature = "sasl-digest-md5")]
-pub(crate) mod digest_md5;
 mod elections;
 mod ensemble;
 mod four_letter;
@@ -74,7 +72,6 @@ mod replication;
 mod report;
 mod requests;
 mod rules;
-pub(crate) mod sasl;
 mod sessions;
 mod set_watches;
 #[cfg(debug_assertions)]
@@ -287,7 +284,6 @@ impl Engine {
             unix_ms: now.unix_ms,
             asked,
             deed,
-            knows_sasl: self.config.sasl.is_some(),
             reply: Err(ErrorCode::OK),
         };
         let reply = self.state.live.apply(&commit, &mut self.connections);

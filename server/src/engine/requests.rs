@@ -4,8 +4,8 @@
 //! Invariants: replies leave in the order of the requests; the events of a write are appended
 //! before its reply.
 //!
-//! Source: `ZooKeeperServer.processPacket`, `processSasl`,
-//! `AuthenticationHelper.enforceAuthentication`, `PrepRequestProcessor`, `FinalRequestProcessor`.
+//! Source: `ZooKeeperServer.processPacket`, `processSasl`, `PrepRequestProcessor`,
+//! `FinalRequestProcessor`.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use super::{
     member::{Asked, Upward, proves},
     reads::Reader,
     rules::Fate,
-    sasl, set_watches,
+    set_watches,
     view::View,
     writes,
 };
@@ -51,16 +51,11 @@ impl Engine {
             // Unknown operations are not counted: any client could fill the table with them.
             self.connections.counters.note(op);
         }
-        let refusal = if !proves(op) && self.is_nobody(id) {
-            Some((Zxid::ZERO, self.refusal()))
-        } else {
-            // Two internal operations end the connection, too, although the real server accepts
-            // them from every client: `deleteContainer`, which checks no permission, and
-            // `createSession`.
-            (!op.is_request()).then_some((Zxid(-1), ErrorCode::UNIMPLEMENTED))
-        };
-        if let Some((zxid, code)) = refusal {
-            self.connections.reply(id, xid, zxid, &Err(code));
+        // Two internal operations end the connection, too, although the real server accepts them from
+        // every client: `deleteContainer`, which checks no permission, and `createSession`.
+        if !op.is_request() {
+            let refusal = Err(ErrorCode::UNIMPLEMENTED);
+            self.connections.reply(id, xid, Zxid(-1), &refusal);
             return self.close(id);
         }
         // The real server answers these two packets in its I/O thread, where they do not keep a
@@ -118,23 +113,6 @@ impl Engine {
         }
     }
 
-    /// Whether the server must refuse the requests of this connection, because it has not logged
-    /// in.
-    fn is_nobody(&self, id: ConnId) -> bool {
-        self.config.sasl_required
-            && !(self.connections.get(id))
-                .is_some_and(|own| own.ids.iter().any(|id| id.scheme == sasl::SCHEME))
-    }
-
-    /// The error that a refused client gets before the server closes the connection.
-    fn refusal(&self) -> ErrorCode {
-        if self.config.sasl_required {
-            ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH
-        } else {
-            ErrorCode::AUTH_FAILED
-        }
-    }
-
     /// Executes a request and answers it, as the rules of tests want it.
     pub(super) fn conclude(&mut self, asked: &Asked, now: Now) {
         let (id, fate, op) = (asked.connection, asked.fate, asked.request.op());
@@ -160,10 +138,7 @@ impl Engine {
         } else {
             asked.xid
         };
-        match result {
-            Err(code) if op == OpCode::SASL => self.connections.refuse_token(id, xid, code),
-            result => self.connections.reply(id, xid, zxid, &result),
-        }
+        self.connections.reply(id, xid, zxid, &result);
         if is_done && ends || fate.lose_reply {
             self.close(id);
         }
@@ -181,7 +156,8 @@ impl Engine {
             Request::Ping(_) => Ok(Response::Ping(Empty {})),
             Request::Sync(request) => Ok(writes::synced(&request.path)),
             Request::Auth(packet) => self.authenticate(id, packet),
-            Request::Sasl(request) => self.log_in(id, request),
+            // No mechanism is configured.
+            Request::Sasl(_) => Ok(Response::Sasl(SaslResponse { token: None })),
             Request::SetWatches(_) => {
                 self.set_watches(asked);
                 Ok(Response::SetWatches(Empty {}))
@@ -235,25 +211,5 @@ impl Engine {
         own.ids = auth::proved(&own.ids, packet, own.remote.ip(), super_digest)
             .ok_or(ErrorCode::AUTH_FAILED)?;
         Ok(Response::Auth(Empty {}))
-    }
-
-    /// The answer to a token.
-    fn log_in(&mut self, id: ConnId, request: &SaslRequest) -> Result<Response, ErrorCode> {
-        let refusal = self.refusal();
-        let Some(mechanism) = &self.config.sasl else {
-            return Ok(Response::Sasl(SaslResponse { token: None }));
-        };
-        let nonce = sasl::nonce(self.config.seed, id.0);
-        let asked = request.token.as_deref().unwrap_or_default();
-        let own = self.connections.get_mut(id).ok_or(refusal)?;
-        let step = mechanism.answer(&nonce, own.tokens, asked);
-        own.tokens = own.tokens.saturating_add(1);
-        let step = step.ok_or(refusal)?;
-        if let Some(user) = step.identity {
-            let identity = auth::id(sasl::SCHEME, user);
-            own.ids = auth::with(&own.ids, identity).ok_or(refusal)?;
-        }
-        let token = Some(step.token);
-        Ok(Response::Sasl(SaslResponse { token }))
     }
 }

@@ -74,7 +74,7 @@ impl<'a> Txn<'a> {
         kind: Kind,
     ) -> Result<Create2Response, ErrorCode> {
         let parent_path = parent_of(path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
-        let acl = acl::normalise(acl, self.ids, self.commit.knows_sasl)?;
+        let acl = acl::normalise(acl, self.ids)?;
         let parent = self.tree.get(parent_path).ok_or(ErrorCode::NO_NODE)?;
         acl::check(&parent.acl, Perms::CREATE, self.ids)?;
         let path: Arc<str> = if kind.sequential {
@@ -189,7 +189,7 @@ impl<'a> Txn<'a> {
         version: Version,
     ) -> Result<Stat, ErrorCode> {
         path::check(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
-        let list = acl::normalise(sent, self.ids, self.commit.knows_sasl)?;
+        let list = acl::normalise(sent, self.ids)?;
         let node = self.tree.get_mut(path).ok_or(ErrorCode::NO_NODE)?;
         acl::check(&node.acl, Perms::ADMIN, self.ids)?;
         check_version(version, node.meta.aversion)?;

@@ -6,7 +6,6 @@
 //! | `rules` | sends malformed messages |
 //! | `crowds` | opens a thousand connections and sends nothing, or too little |
 //! | `greed` | asks for more than it reads, for very much at once, or for something slow |
-//! | `sasl` | sends tokens that prove nothing |
 //! | `words` | abuses four-letter words |
 //!
 //! This program's allocator counts memory by thread. Server and clients share one thread, so the
@@ -15,7 +14,6 @@
 mod crowds;
 mod greed;
 mod rules;
-mod sasl;
 mod words;
 
 use lockkeeper_test_support::peer as common;

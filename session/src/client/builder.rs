@@ -149,6 +149,8 @@ impl Builder {
 
     /// Sets how the client authenticates with SASL, on every connection and before any request.
     /// Default: no SASL.
+    ///
+    /// The program brings the mechanism. `examples/digest_md5.rs` of the facade is one, to be copied.
     pub fn sasl(mut self, authenticator: impl Authenticator + 'static) -> Self {
         self.config.sasl = Some(Arc::new(authenticator));
         self

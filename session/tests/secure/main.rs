@@ -1,13 +1,13 @@
-//! Encrypted and authenticated connections, without Java. The embedded server knows users; a TLS
-//! proxy in front of it, the gate, encrypts.
+//! Encrypted and authenticated connections, without Java. A TLS proxy in front of the embedded
+//! server, the gate, encrypts.
 //!
 //! | file | content |
 //! |---|---|
 //! | `tls` | correct certificates, and each kind of wrong certificate |
-//! | `sasl` | DIGEST-MD5 over real connections, repeated on each of them |
+//! | `sasl` | a login at a server that knows no SASL |
 //! | `secrets` | no secret is printed or logged |
 //!
-//! The same tests against real servers: `tests/secure/` of the workspace.
+//! Tests of real servers: `tests/secure/` of the workspace.
 
 mod sasl;
 mod secrets;

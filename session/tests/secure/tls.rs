@@ -24,7 +24,7 @@ use tracing::Level;
 
 use super::{
     certificates::{Authority, Identity},
-    gate::{Demands, Gate, server_tls, server_tls_of},
+    gate::{Gate, server_tls, server_tls_of},
 };
 
 /// How long a client tries to connect. A wrong certificate must be reported in less than half of
@@ -40,11 +40,7 @@ async fn gate(identity: &Identity, clients: Option<&Authority>) -> (Server, Gate
 
 async fn gate_of(tls: ServerConfig) -> (Server, Gate) {
     let server = Server::builder().start().await.unwrap();
-    let demands = Demands {
-        tls: Some(Arc::new(tls)),
-        ..Demands::default()
-    };
-    let gate = Gate::new(&server, demands).await;
+    let gate = Gate::new(&server, tls).await;
     (server, gate)
 }
 
@@ -301,12 +297,9 @@ async fn renewed_certificates_are_read_for_the_next_connection() {
 
     let address = gate.address;
     drop(gate);
-    let demands = Demands {
-        tls: Some(Arc::new(server_tls(&new.issue(NAMES), Some(&new)))),
-        ..Demands::default()
-    };
+    let tls = Arc::new(server_tls(&new.issue(NAMES), Some(&new)));
     let _gate = loop {
-        match Gate::at(address, &server, demands.clone()).await {
+        match Gate::at(address, &server, tls.clone()).await {
             Ok(gate) => break gate,
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }

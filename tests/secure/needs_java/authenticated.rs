@@ -2,12 +2,15 @@
 
 use lockkeeper::{
     CreateMode,
-    client::{DigestMd5, State, digest},
+    client::{State, digest},
     error::ErrorKind,
     node::{Acl, Perms},
 };
 
-use crate::server::{CONNECT_TIMEOUT, Demands, Server, refusal};
+use crate::{
+    digest_md5::DigestMd5,
+    server::{CONNECT_TIMEOUT, Demands, Server, refusal},
+};
 
 const USERS: &[(&str, &str)] = &[
     ("alice", "open sesame"),

@@ -2,12 +2,13 @@
 
 use lockkeeper::{
     Client, Mutex,
-    client::{Connector, DigestMd5, tls::TlsConfig},
+    client::{Connector, tls::TlsConfig},
     locks::LockState,
 };
 
 use crate::{
     certificates::Authority,
+    digest_md5::DigestMd5,
     server::{CONNECT_TIMEOUT, Demands, Server},
 };
 

@@ -99,21 +99,6 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// An ensemble of servers that the test has started itself.
-    ///
-    /// Creates `/lockkeeper-tests`, the parent of all nodes of tests, with `client`, and closes
-    /// this client.
-    pub async fn of(servers: String, server: Option<Server>, client: Client) -> Self {
-        let created = client.create(ROOT, "", CreateMode::Persistent).await;
-        created.unwrap_or_else(|error| panic!("{ROOT} cannot be created: {error}"));
-        client.close().await;
-        Self {
-            servers,
-            own: server.map(Own::Server),
-            parts: AtomicU64::new(0),
-        }
-    }
-
     /// The servers, as a client's connect string: `host:port`.
     pub fn servers(&self) -> String {
         self.servers.clone()

@@ -41,8 +41,6 @@ pub struct Demands<'a> {
     pub tls: Option<(&'a Identity, &'a Authority)>,
     /// SASL users and their passwords. Every client must log in.
     pub users: &'a [(&'a str, &'a str)],
-    /// Makes the SASL login optional.
-    pub login_is_optional: bool,
     /// Further lines of the server's configuration.
     pub more: &'a str,
 }
@@ -102,14 +100,9 @@ impl Server {
         again.expect("a connection").expect("a client that goes on");
     }
 
-    /// The address of the plain port, for any client.
-    pub fn servers(&self) -> String {
-        format!("localhost:{}", self.plain_port)
-    }
-
     /// A builder of clients for the plain port.
     pub fn plain(&self) -> Builder {
-        builder(&self.servers())
+        builder(&format!("localhost:{}", self.plain_port))
     }
 
     /// A builder of clients for the encrypted port.
@@ -194,11 +187,7 @@ fn configure(dir: &Path, demands: &Demands<'_>, plain_port: u16, secure_port: u1
         config.push_str(
             "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n",
         );
-        let _ = writeln!(
-            config,
-            "sessionRequireClientSASLAuth={}",
-            !demands.login_is_optional
-        );
+        config.push_str("sessionRequireClientSASLAuth=true\n");
         let mut jaas =
             "Server {\n org.apache.zookeeper.server.auth.DigestLoginModule required".to_owned();
         for (user, password) in demands.users {

@@ -97,9 +97,6 @@ impl Story {
             config.min_session_timeout = Some(Duration::ZERO);
             config.max_session_timeout = Duration::MAX;
         }
-        if choice & 8 != 0 {
-            config = config.with_user("alice", "hunter2", choice & 16 != 0);
-        }
         let mut engine = Engine::new(config, now);
         let is_slow = is_ensemble && choice & 16 != 0;
         if is_ensemble {
