@@ -83,8 +83,8 @@ pub mod client {
     #[doc(inline)]
     pub use lockkeeper_session::{
         Builder, Changes, Clock, ConnectString, Connector, DurationHistogram, Endpoint, Lease,
-        LeasePolicy, Metrics, OpResult, ReadResult, ReadTransaction, Snapshot, State, Transaction,
-        Transport, sasl,
+        LeasePolicy, Metrics, OpResult, Read, ReadResult, Snapshot, State, Transaction, Transport,
+        sasl,
     };
 
     /// TLS with rustls: encrypts the byte stream of a connector. Start with

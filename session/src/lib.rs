@@ -67,8 +67,8 @@ pub use client::tls;
 #[cfg(feature = "tokio")]
 pub use client::{
     Builder, Client, Clock, Connector, GroupEvent, Lease, LeaseKeeper, Missed, OpResult,
-    PendingReply, PersistentWatcher, Raw, ReadResult, ReadTransaction, Sleep, Transaction,
-    Transport, WatchGroup, WatchNotice, Watcher,
+    PendingReply, PersistentWatcher, Raw, Read, ReadResult, Sleep, Transaction, Transport,
+    WatchGroup, WatchNotice, Watcher,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 #[doc(hidden)]

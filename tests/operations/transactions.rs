@@ -2,7 +2,7 @@
 
 use lockkeeper::{
     CreateMode, Error, Version,
-    client::{OpResult, ReadResult},
+    client::{OpResult, Read, ReadResult},
     error::{Effect, ErrorCode, ErrorKind, Peer},
     node::Acl,
     proto::OpCode,
@@ -67,15 +67,8 @@ on_both_arms! {
         create(&client, &format!("{root}/a")).await;
         set(&client, &root).await;
         let missing = format!("{root}/x");
-        let results = client
-            .read_transaction()
-            .get_data(&root)
-            .get_children(&missing)
-            .get_children(&root)
-            .get_data(&missing)
-            .commit()
-            .await
-            .unwrap();
+        let reads = [Read::Data(&root), Read::Children(&missing), Read::Children(&root), Read::Data(&missing)];
+        let results = client.multi_read(&reads).await.unwrap();
         let [Ok(ReadResult::Data(node)), no_children, Ok(ReadResult::Children(names)), no_data] = results.as_slice() else {
             panic!("{results:?}");
         };
@@ -87,14 +80,14 @@ on_both_arms! {
             let peer = Peer { server: client.snapshot().server, session: client.snapshot().session_id };
             assert_eq!(failed, &Err(Error::new(kind, peer, Effect::NotApplied)));
         }
-        assert_eq!(client.read_transaction().commit().await.unwrap(), []);
+        assert_eq!(client.multi_read(&[]).await.unwrap(), []);
     }
 
     async fn a_bad_path_fails_before_anything_is_sent(ensemble: &Ensemble) {
         let (client, _, root) = two_and_a_node(ensemble, "bad-path").await;
         let written = client.transaction().set_data(&root, "x", Version::ANY).delete("x", Version::ANY).commit().await;
         assert!(matches!(written.unwrap_err().kind(), ErrorKind::BadPath(_)));
-        let read = client.read_transaction().get_data(&root).get_children("/x/").commit().await;
+        let read = client.multi_read(&[Read::Data(&root), Read::Children("/x/")]).await;
         assert!(matches!(read.unwrap_err().kind(), ErrorKind::BadPath(_)));
         assert_eq!(client.exists(&root).await.unwrap().unwrap().version, Version(0));
     }

@@ -42,7 +42,7 @@ async fn client_of(servers: &Servers, number: usize) -> Client {
     until("the client is at that server", async || {
         let now = servers.of(&client);
         if now.is_some_and(|now| now != number) {
-            client.move_to_next_server();
+            client.raw().leave_server();
             let moved = async || servers.of(&client).is_some_and(|then| Some(then) != now);
             until("the client moves", moved).await;
         }

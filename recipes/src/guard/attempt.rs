@@ -25,7 +25,7 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     pub(crate) fn new(directory: &Arc<Directory>) -> Self {
-        directory.count(|it| it.waiting.add());
+        directory.count(|it| it.waiting += 1);
         let (path, kind) = directory.names();
         Self {
             directory: directory.clone(),
@@ -37,7 +37,7 @@ impl Attempt {
 
     /// The first look showed a contender ahead.
     pub(crate) fn contended(&self) {
-        self.directory.count(|it| it.contended.add());
+        self.directory.count(|it| it.contended += 1);
         tracing::debug!(parent: &self.span, "waiting for contenders ahead");
     }
 
@@ -47,9 +47,9 @@ impl Attempt {
         let since = self.directory.clock.running();
         let waited = || since.saturating_duration_since(self.since);
         self.directory.count(|it| {
-            it.acquired.add();
+            it.acquired += 1;
             it.wait.record(waited());
-            it.held.add();
+            it.held += 1;
         });
         tracing::debug!(parent: &self.span, token = token.get(), waited = ?waited(), "granted");
         Hold::new(self.directory.clone(), since, token, self.span.clone())
@@ -80,16 +80,16 @@ impl Attempt {
 
     pub(crate) fn refused(mut self) {
         self.is_settled = true;
-        self.directory.count(|it| it.refused.add());
+        self.directory.count(|it| it.refused += 1);
         tracing::debug!(parent: &self.span, "held by another contender, not waiting");
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        self.directory.count(|it| it.waiting.remove());
+        self.directory.count(|it| it.waiting -= 1);
         if !self.is_settled {
-            self.directory.count(|it| it.given_up.add());
+            self.directory.count(|it| it.given_up += 1);
             let waited = self.directory.since(self.since);
             tracing::debug!(parent: &self.span, ?waited, "given up");
         }

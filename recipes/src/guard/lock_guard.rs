@@ -161,7 +161,7 @@ impl Hold {
     fn lost_as(&self, stage: Stage, loss: Loss) -> bool {
         let is_lost = self.enter(stage, Stage::Lost(loss));
         if is_lost {
-            self.directory.count(|it| it.lost.add());
+            self.directory.count(|it| it.lost += 1);
             let ((path, kind), token) = (self.directory.names(), self.token.get());
             tracing::warn!(parent: &self.span, path, kind, token, %loss, "lock lost");
         }
@@ -540,7 +540,7 @@ impl Drop for Guard {
         let held = || directory.since(since);
         directory.count(|it| {
             it.hold.record(held());
-            it.held.remove();
+            it.held -= 1;
         });
         if self.hold.loss().is_none() {
             tracing::debug!(parent: &self.hold.span, held = ?held(), "released");

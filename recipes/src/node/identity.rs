@@ -26,7 +26,7 @@ use lockkeeper_session::{
 use super::life::{Failure, Node, Seen};
 use crate::{
     error::Loss,
-    metrics::{Counters, LockMeter},
+    metrics::{LockMeter, LockMetrics},
     order::name::{self, Kind, Protection},
 };
 
@@ -52,8 +52,7 @@ pub(crate) struct Directory {
     /// The ACL of each new node, and of the directory and those above it.
     pub(crate) acl: Acls,
     pub(crate) clock: Clock,
-    /// Those of the meter, if there is one.
-    counters: Option<Arc<Counters>>,
+    meter: Option<LockMeter>,
 }
 
 impl Directory {
@@ -77,19 +76,20 @@ impl Directory {
             about: Bytes::new(),
             acl: client.raw().default_acl(),
             clock: client.raw().clock(),
-            counters: None,
+            meter: None,
         }))
     }
 
     /// From now on, this meter counts.
     pub(crate) fn set_meter(&mut self, meter: &LockMeter) {
-        let counters = meter.counters.clone();
-        self.counters = Some(counters.clone());
+        self.meter = Some(meter.clone());
+        let meter = meter.clone();
+        let lists = |op| matches!(op, OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2);
         self.client = self.client.raw().observed(move |op| {
-            counters.requests.add();
-            if matches!(op, OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2) {
-                counters.listings.add();
-            }
+            meter.count(|it| {
+                it.requests += 1;
+                it.listings += u64::from(lists(op));
+            });
         });
     }
 
@@ -103,9 +103,9 @@ impl Directory {
         self.clock.running().saturating_duration_since(since)
     }
 
-    pub(crate) fn count(&self, count: impl FnOnce(&Counters)) {
-        if let Some(counters) = &self.counters {
-            count(counters);
+    pub(crate) fn count(&self, count: impl FnOnce(&mut LockMetrics)) {
+        if let Some(meter) = &self.meter {
+            meter.count(count);
         }
     }
 

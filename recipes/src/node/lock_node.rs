@@ -157,7 +157,7 @@ impl LockNode {
     pub(crate) fn renew_lease(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
         Box::pin(async move {
             let session_id = self.own()?.tag.session_id;
-            self.directory().count(|it| it.renewals.add());
+            self.directory().count(|it| it.renewals += 1);
             let mut backoff = Backoff::default();
             loop {
                 match self.confirm().await {

@@ -58,7 +58,7 @@ pub use lease::{Lease, LeaseKeeper};
 pub use net::tls;
 pub use net::transport::{Connector, Transport};
 pub use operations::{
-    read_transaction::{ReadResult, ReadTransaction},
+    multi_read::{Read, ReadResult},
     transaction::{OpResult, Transaction},
 };
 pub use raw::Raw;
@@ -253,37 +253,6 @@ impl Client {
         self.shared.close();
         let ended = |snapshot: &Snapshot| snapshot.state.is_final();
         let _ = snapshots.wait_for(ended).await;
-    }
-
-    /// Moves to the next server of the list, and keeps the session and all watches.
-    ///
-    /// Use it before you take the present server down for maintenance, or to spread clients again
-    /// after maintenance.
-    ///
-    /// Requests that were already sent are answered before the client leaves the server. Later
-    /// requests wait for the new connection. So no request fails because of the move.
-    ///
-    /// The method returns immediately. The move is done when [`Snapshot::connections`] has grown.
-    /// If the list has one server, the client reconnects to it and begins with the next of its
-    /// addresses. Without a connection the method does nothing, because the client is already
-    /// looking for the next server.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = lockkeeper_server::Server::start().await?;
-    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// let before = client.snapshot();
-    /// client.move_to_next_server();
-    /// # mod lockkeeper { pub use lockkeeper_session as client; }
-    /// let moved = |now: &lockkeeper::client::Snapshot| now.connections > before.connections;
-    /// client.snapshots().wait_for(moved).await?;
-    /// assert_eq!(client.snapshot().session_id, before.session_id);
-    /// # Ok(()) }
-    /// ```
-    pub fn move_to_next_server(&self) {
-        self.shared
-            .act(|core| core.machine.move_to_next_server(core.clock.now()));
     }
 
     /// The same session, with requests in another manner.

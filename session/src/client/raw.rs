@@ -198,8 +198,9 @@ impl Raw<'_> {
         self.client.shared.lock().machine.link().newest_zxid()
     }
 
-    /// Moves to another server, if there is one, and does not come back for a minute. For a layer
-    /// that has seen the present server show what its leader does not have.
+    /// Moves to another server, if there is one, and does not come back for a minute. Requests under
+    /// way fail as with a lost connection. For a layer that has seen the present server show what its
+    /// leader does not have.
     pub fn leave_server(self) {
         self.client
             .shared

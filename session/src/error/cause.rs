@@ -103,7 +103,7 @@ pub enum Cause {
     },
     /// Encryption failed.
     Tls(TlsFailure),
-    /// The client closed the connection itself, because it was closed or asked to move to another
+    /// The client closed the connection itself, because it was closed or had to leave the
     /// server.
     ByClient,
 }

@@ -305,20 +305,12 @@ impl<T> Machine<T> {
         watches.remove(path, Kinds::of_type(watcher_type), &mut voice)
     }
 
-    /// Goes on with the next server of the list, in the same session. Without a connection it does
-    /// nothing: the machine looks for the next server already.
-    pub fn move_to_next_server(&mut self, now: Instant) {
-        self.link.move_on();
-        self.move_if_idle(now);
-        self.hear();
-    }
-
-    /// Does the same, and does not come back to the server for a minute, if there is another one: it
-    /// shows what its leader does not have.
+    /// Goes on with another server, in the same session, and does not come back to the present one for
+    /// a minute, if there is another one. Requests under way fail as with a lost connection. For a
+    /// server that shows what its leader does not have.
     pub fn leave_server(&mut self, now: Instant) {
         if self.link.leave(now) {
             self.out.metrics.servers_left += 1;
-            self.move_if_idle(now);
             self.hear();
         }
     }

@@ -141,23 +141,15 @@ impl<T> Machine<T> {
         }
     }
 
-    /// Leaves the connection for another one, if that was requested and every request is answered.
-    pub(super) fn move_if_idle(&mut self, now: Instant) {
-        if self.link.is_moving() && self.requests.in_flight() == 0 {
-            self.link.depart(now);
-        }
-    }
-
     // From the server.
 
     /// A whole message has arrived.
     pub(super) fn frame(&mut self, now: Instant, frame: Bytes) {
         self.out.metrics.bytes_received += metrics::bytes(PREFIX_LEN + frame.len());
-        if let Some(frame) = self.link.frame(now, frame) {
-            if let Err(cause) = self.reply(now, frame) {
-                self.link.give_up(now, cause);
-            }
-            self.move_if_idle(now);
+        if let Some(frame) = self.link.frame(now, frame)
+            && let Err(cause) = self.reply(now, frame)
+        {
+            self.link.give_up(now, cause);
         }
     }
 
@@ -324,7 +316,6 @@ impl<T> Machine<T> {
             let error = Error::new(kind, self.link.peer(), Effect::Unknown);
             self.out.complete(op, token, Err(error));
         }
-        self.move_if_idle(now);
     }
 
     /// What the answer to a request proves, with this code if its reply was read. A read is not
@@ -496,8 +487,7 @@ impl<T> Machine<T> {
 
     /// When a write is to be sent that keeps the lease proved.
     pub(super) fn proof_deadline(&self) -> Option<Instant> {
-        let due = self.lease.write_due(self.link.timing());
-        due.filter(|_| !self.link.is_moving())
+        self.lease.write_due(self.link.timing())
     }
 
     /// Frees the room that requests have left. Call it now and then, best while none is under way.

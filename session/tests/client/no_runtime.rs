@@ -10,7 +10,7 @@ use futures::{StreamExt, executor::block_on};
 use lockkeeper_proto::{
     Acl, AddWatchMode, CreateMode, Request, Version, WatcherType, records::SyncRequest,
 };
-use lockkeeper_session::{Client, Connector, Error, ErrorKind};
+use lockkeeper_session::{Client, Connector, Error, ErrorKind, Read};
 use tokio::runtime::{Builder, Runtime};
 
 use super::servers::{builder, server};
@@ -60,7 +60,7 @@ fn every_request_is_answered() {
                 .set_data("/a", "3", Version::ANY)
                 .commit()
                 .await?;
-            one.read_transaction().get_data("/a").commit().await?;
+            one.multi_read(&[Read::Data("/a")]).await?;
             let deadline = one.with_deadline(Duration::from_secs(3600));
             deadline.get_data("/a").await?;
             let sync = || Request::Sync(SyncRequest { path: "/".into() }).into();

@@ -150,7 +150,7 @@ impl Story {
                 }
             }
             13 if script.byte() < 16 => self.machine.close(self.now),
-            13 if script.byte() < 32 => self.machine.move_to_next_server(self.now),
+            13 if script.byte() < 32 => self.machine.leave_server(self.now),
             13 if script.byte() < 16 => self.machine.abort(),
             13 | 14 => {
                 let request = request(script);

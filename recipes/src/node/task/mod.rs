@@ -148,7 +148,7 @@ impl NodeTask {
                 if mem::take(&mut self.counts_clean_up) {
                     let (path, name) = (&*identity.directory.parent, &*node.name);
                     tracing::debug!(path, name, "deleting the node of an abandoned attempt");
-                    identity.directory.count(|it| it.cleaned_up.add());
+                    identity.directory.count(|it| it.cleaned_up += 1);
                 }
                 within = Some(node.tag.session_id);
                 identity.directory.delete_request(&node.name)

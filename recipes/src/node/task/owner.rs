@@ -292,7 +292,7 @@ impl NodeTask {
             return;
         }
         let (directory, name) = (self.directory(), self.name());
-        directory.count(|it| it.not_deleted.add());
+        directory.count(|it| it.not_deleted += 1);
         let path: &str = &directory.parent;
         tracing::warn!(path, name, %error, "node not deleted, trying again while the session lives");
     }

@@ -8,14 +8,14 @@
 //! | `acl` | access control lists and identities |
 //! | `ensemble` | `sync`, the configuration of the ensemble |
 //! | `transaction` | several writes, all or none |
-//! | `read_transaction` | several reads at once |
+//! | `multi_read` | several reads at once |
 //! | `reply` | from the reply to a request to the result of its method |
 
 mod acl;
 mod children;
 mod create_all;
 mod ensemble;
+pub(super) mod multi_read;
 mod nodes;
-pub(super) mod read_transaction;
 pub(super) mod reply;
 pub(super) mod transaction;

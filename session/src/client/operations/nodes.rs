@@ -3,7 +3,7 @@
 //! Each method checks its path, sends one request and waits for the reply.
 //!
 //! Not here: children (`children`), access control lists (`acl`), several operations in one request
-//! (`transaction`, `read_transaction`), watches (`watches`).
+//! (`transaction`, `multi_read`), watches (`watches`).
 
 use bytes::Bytes;
 use lockkeeper_proto::{

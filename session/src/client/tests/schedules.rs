@@ -7,9 +7,9 @@
 use std::{
     future::poll_fn,
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Wake, Waker},
     time::Instant,
 };
 
@@ -33,7 +33,11 @@ use crate::{
         sync::{
             mailbox::Mailbox,
             oneshot,
-            os::{Condvar, Mutex, lock, thread},
+            os::{
+                Condvar, Mutex,
+                atomic::{AtomicBool, Ordering},
+                lock, thread,
+            },
         },
     },
     machine::Config,
@@ -140,6 +144,28 @@ impl Drop for Near {
     }
 }
 
+/// Waits for a future on the calling thread, as `futures::executor::block_on` does.
+fn wait<F: Future>(future: F) -> F::Output {
+    struct Parked(thread::Thread, AtomicBool);
+    impl Wake for Parked {
+        fn wake(self: Arc<Self>) {
+            self.1.store(true, Ordering::Release);
+            self.0.unpark();
+        }
+    }
+    let parked = Arc::new(Parked(thread::current(), AtomicBool::new(false)));
+    let waker = Waker::from(parked.clone());
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        while !parked.1.swap(false, Ordering::Acquire) {
+            thread::park();
+        }
+    }
+}
+
 /// A client on a thread, whose end the handle waits for.
 fn client() -> (Client, thread::JoinHandle<()>) {
     let start = Instant::now();
@@ -179,7 +205,7 @@ fn every_reply_wakes_its_caller_and_the_thread_ends_with_the_last_handle() {
             thread::spawn(move || {
                 for number in 0..2 {
                     let path = format!("/{caller}/{number}");
-                    assert!(block_on(client.exists(&path)).unwrap().is_none());
+                    assert!(wait(client.exists(&path)).unwrap().is_none());
                 }
             })
         });
@@ -197,19 +223,19 @@ fn every_reply_wakes_its_caller_and_the_thread_ends_with_the_last_handle() {
 fn work_that_comes_while_the_thread_looks_for_work_is_seen() {
     let explored = || {
         let (client, runs) = client();
-        assert!(block_on(client.exists("/connected")).unwrap().is_none());
+        assert!(wait(client.exists("/connected")).unwrap().is_none());
         let callers = [(); 2].map(|()| {
             let client = client.clone();
             thread::spawn(move || {
                 let (done, is_done) = oneshot::channel::<()>();
                 client.raw().run_in_background(async { drop(done) });
-                let _ = block_on(is_done);
+                let _ = wait(is_done);
             })
         });
         for caller in callers {
             caller.join().unwrap();
         }
-        block_on(client.close());
+        wait(client.close());
         runs.join().unwrap();
     };
     shuttle::check_random(explored, ORDERS);

@@ -22,7 +22,8 @@ pub(super) struct Connection {
     identities: usize,
     /// Whether the connection was reported, which it is as soon as the server has.
     is_announced: bool,
-    leaving: Leaving,
+    /// When a clean close gives up waiting for the server; `None` unless the client is being closed.
+    closing: Option<Instant>,
 }
 
 #[derive(Clone, Copy)]
@@ -33,16 +34,6 @@ struct Ping {
     since: Instant,
     /// Whether the transport has yet to take it.
     is_unsent: bool,
-}
-
-/// Whether to leave the connection as soon as all requests are answered.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Leaving {
-    No,
-    /// For another server. No request fails by a move: nothing new is sent meanwhile.
-    Moving,
-    /// For good. This is when a clean close gives up waiting for the server.
-    Closing(Instant),
 }
 
 impl Connection {
@@ -60,7 +51,7 @@ impl Connection {
             next_ping,
             identities,
             is_announced: false,
-            leaving: Leaving::No,
+            closing: None,
         }
     }
 
@@ -139,25 +130,11 @@ impl Connection {
     // Leaving it.
 
     pub(super) fn close(&mut self, deadline: Instant) {
-        self.leaving = Leaving::Closing(deadline);
+        self.closing = Some(deadline);
     }
 
     /// When a clean close gives up; `None` if the client is not being closed.
     pub(super) fn closing(&self) -> Option<Instant> {
-        match self.leaving {
-            Leaving::Closing(deadline) => Some(deadline),
-            _ => None,
-        }
-    }
-
-    /// Goes on with another server, unless the client is being closed.
-    pub(super) fn move_on(&mut self) {
-        if self.leaving == Leaving::No {
-            self.leaving = Leaving::Moving;
-        }
-    }
-
-    pub(super) fn is_moving(&self) -> bool {
-        self.leaving == Leaving::Moving
+        self.closing
     }
 }

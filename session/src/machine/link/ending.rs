@@ -1,5 +1,4 @@
-//! How a connection, the session and the link end, and how the client moves from a healthy
-//! connection to another server.
+//! How a connection, the session and the link end, and how the client leaves a server.
 //!
 //! Not here: how a connection begins (`beginning`), what becomes of requests and watches
 //! (`machine`).
@@ -12,7 +11,7 @@ use std::{
 
 use lockkeeper_proto::SessionId;
 
-use super::{Change, Connection, Link, Session, Stage, State};
+use super::{Change, Link, Session, Stage, State};
 use crate::{AuthFailure, Cause, Effect, Endpoint, Error, ErrorKind, Lost, Peer};
 
 impl Link {
@@ -157,40 +156,16 @@ impl Link {
         self.changes.push_back(Change::SessionOver(ended));
     }
 
-    // Moving to another server.
-
-    /// Goes on with the next server of the list, in the same session, as soon as nothing is under
-    /// way. Without a connection it does nothing: the link looks for the next server already.
-    pub(crate) fn move_on(&mut self) {
-        if let Some(open) = self.connection_mut() {
-            open.move_on();
-        }
-    }
-
-    /// Does the same, and does not come back to the server for a minute. Returns whether there is
-    /// another one.
+    /// Goes on with another server, if there is one, and does not come back to this one for a minute.
+    /// Returns whether the connection is closed.
     pub(crate) fn leave(&mut self, now: Instant) -> bool {
-        let Stage::Open(open) = &self.stage else {
-            return false;
-        };
-        let has_other = self.servers.len() > 1;
-        if has_other {
-            self.servers.avoid(now, open.endpoint().clone());
-            self.move_on();
+        match &self.stage {
+            Stage::Open(open) if self.servers.len() > 1 && !self.is_closing() => {
+                self.servers.avoid(now, open.endpoint().clone());
+                self.give_up(now, Cause::ByClient);
+                true
+            }
+            _ => false,
         }
-        has_other
-    }
-
-    /// Whether the connection is to be left for another one.
-    pub(crate) fn is_moving(&self) -> bool {
-        self.connection().is_some_and(Connection::is_moving)
-    }
-
-    /// Leaves the connection: nothing is under way.
-    pub(crate) fn depart(&mut self, now: Instant) {
-        tracing::debug!(session = %self.session.id(), "moving to another server");
-        self.give_up(now, Cause::ByClient);
-        // No server has failed, so there is nothing to wait for.
-        self.stage = Stage::Paused { until: now };
     }
 }

@@ -15,7 +15,7 @@
 //! | file | what |
 //! |---|---|
 //! | `beginning` | from a pause to a server that accepts requests |
-//! | `ending` | how a connection, the session and the link end; moves to another server |
+//! | `ending` | how a connection, the session and the link end; leaving a server |
 //! | `attempt` | the data of a connection until the server accepts requests |
 //! | `connection` | the data of a connection that accepts requests: pings, leaving it |
 //! | `session` | what is known of the session |
@@ -288,7 +288,7 @@ impl Link {
         };
         let waits = self.config.requests_wait_for_identities && self.connections <= 1;
         let is_held_up = waits && open.is_authenticating() && op != OpCode::AUTH;
-        !open.is_moving() && !is_held_up
+        !is_held_up
     }
 
     /// Whether the link itself has something to send.

@@ -16,7 +16,7 @@
 //! | `ends` | the end of the client: closing, refused authentication |
 //! | `lease` | until when no server can have expired the session |
 //! | `unsupported` | operations that a server does not know, and says so |
-//! | `moving` | moves to another server on request |
+//! | `moving` | leaving a server for another one |
 //! | `options` | request capacity, deadlines, requests that fail fast |
 //! | `weights` | how many bytes wait to be sent, for each operation |
 //! | `window` | how many requests are under way at once |

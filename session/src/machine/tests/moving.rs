@@ -1,4 +1,4 @@
-//! Moves to another server on request, and what else changes the state, or does not.
+//! Leaving a server for another one, and what else changes the state, or does not.
 
 use lockkeeper_proto::{ErrorCode, OpCode};
 
@@ -16,44 +16,30 @@ impl Pair {
 }
 
 #[test]
-fn a_move_loses_no_request_and_no_watch() {
+fn a_client_that_leaves_a_server_keeps_its_session_and_watches() {
     let mut pair = Pair::connected(servers("zk1,zk2,zk3"));
     let before = pair.machine.link().endpoint().cloned();
-    let watch = pair.watch(get("/a", true), ErrorCode::OK);
+    pair.watch(get("/a", true), ErrorCode::OK);
     let sent = pair.submit(sync("/sent"));
-    pair.machine.move_to_next_server(pair.now);
+    pair.pump();
+    pair.machine.leave_server(pair.now);
     let later = pair.submit(sync("/later"));
-    assert_eq!((pair.states(), pair.disconnects()), (vec![], 0));
-    assert_eq!(
-        pair.ops(),
-        [OpCode::SYNC],
-        "later requests wait for the next server"
-    );
-    let (xid, body) = (lockkeeper_proto::Xid(2), sound_reply(&sync("/sent")));
-    pair.reply(xid, 5, Ok(body));
-    assert!(pair.result(sent).is_ok());
-    assert_eq!(
-        (pair.states(), pair.disconnects()),
-        (vec![State::Suspended], 1)
-    );
-    let left = pair.now;
     let request = pair.connect();
-    assert_eq!(
-        (request.session_id, pair.now),
-        (ID, left),
-        "the move has no pause"
-    );
+    assert_eq!(pair.disconnects(), 1);
+    assert_eq!(pair.states(), [State::Suspended, State::Connected]);
+    let lost = pair.result(sent).unwrap_err();
+    assert!(lost.is_transient(), "{lost}");
+    assert_eq!(request.session_id, ID);
     assert_ne!(pair.machine.link().endpoint().cloned(), before);
     assert_eq!(pair.ops(), [OpCode::SET_WATCHES, OpCode::SYNC]);
     assert!(!pair.is_settled(later));
     assert_eq!((pair.machine.metrics().watches, pair.fired()), (1, vec![]));
-    let _ = watch;
+    assert_eq!(pair.machine.metrics().servers_left, 1);
 }
 
-/// Regression: the new connection restored the watches from the newest transaction that a reply had
-/// reported. But the changes from the call on count, and the server was never asked for those.
+/// The changes from the call on count, although the server is asked for them later.
 #[test]
-fn a_watch_that_was_not_set_before_a_move_misses_no_change() {
+fn a_watch_that_is_set_between_two_servers_misses_no_change() {
     let mut pair = Pair::connected(servers("zk1,zk2,zk3"));
     let reply = |pair: &mut Pair, zxid| {
         let (xid, request) = pair.request().unwrap();
@@ -62,9 +48,10 @@ fn a_watch_that_was_not_set_before_a_move_misses_no_change() {
     pair.submit(sync("/"));
     reply(&mut pair, 100);
     pair.submit(sync("/"));
-    pair.machine.move_to_next_server(pair.now);
+    let (xid, request) = pair.request().unwrap();
     let watches = pair.machine.watch_nodes(["/n"]);
-    reply(&mut pair, 120);
+    pair.reply(xid, 120, Ok(sound_reply(&request)));
+    pair.machine.leave_server(pair.now);
     pair.connect();
     assert_eq!(
         pair.request().unwrap().1,
@@ -85,28 +72,22 @@ fn a_watch_that_was_not_set_before_a_move_misses_no_change() {
 }
 
 #[test]
-fn an_idle_client_moves_at_once() {
-    let mut pair = Pair::connected(servers("zk1,zk2,zk3"));
-    pair.machine.move_to_next_server(pair.now);
-    pair.pump();
-    assert_eq!(pair.disconnects(), 1);
-    // Without a connection, the call does nothing.
-    pair.machine.move_to_next_server(pair.now);
+fn a_server_is_not_left_without_another_one_a_connection_or_a_session_that_goes_on() {
+    let mut alone = Pair::connected(servers("zk1"));
+    alone.machine.leave_server(alone.now);
+    alone.pump();
+    assert_eq!(alone.disconnects(), 0);
+    let mut pair = Pair::connected(servers("zk1,zk2"));
+    pair.machine.leave_server(pair.now);
+    pair.machine.leave_server(pair.now);
     pair.connect();
-    assert_eq!(pair.machine.link().state(), State::Connected);
     assert_eq!(pair.disconnects(), 1);
-}
-
-#[test]
-fn closing_during_a_move_ends_the_session() {
-    let mut pair = Pair::connected(servers("zk1,zk2,zk3"));
     pair.submit(sync("/"));
-    pair.machine.move_to_next_server(pair.now);
     pair.machine.close(pair.now);
+    pair.machine.leave_server(pair.now);
     pair.pump();
     assert_eq!(pair.ops(), [OpCode::SYNC, OpCode::CLOSE_SESSION]);
-    pair.machine.move_to_next_server(pair.now);
-    assert_eq!(pair.disconnects(), 0);
+    assert_eq!(pair.disconnects(), 1);
 }
 
 #[test]
