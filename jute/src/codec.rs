@@ -9,6 +9,7 @@
 
 use alloc::{borrow::Cow, string::String, vec::Vec};
 
+use byteorder::{BigEndian, ByteOrder as _};
 use bytes::Bytes;
 
 use crate::{DecodeError, DecodeErrorKind, Names, Reader, Writer};
@@ -43,17 +44,17 @@ impl Decode for bool {
     const SMALLEST: usize = 1;
 
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(reader.take_byte()? != 0)
+        Ok(reader.take::<1>()? != [0])
     }
 }
 
 // Inline, as records are in another crate: a call costs more than the value.
 macro_rules! fixed_width {
-    ($($type:ty: $width:literal, $put:ident, $take:ident;)*) => {$(
+    ($($type:ty: $width:literal, $read:path;)*) => {$(
         impl Encode for $type {
             #[inline]
             fn encode(&self, writer: &mut Writer<'_>) {
-                writer.$put(*self);
+                writer.put_slice(&self.to_be_bytes());
             }
         }
 
@@ -62,15 +63,15 @@ macro_rules! fixed_width {
 
             #[inline]
             fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-                reader.$take()
+                Ok($read(&reader.take::<$width>()?))
             }
         }
     )*};
 }
 
 fixed_width! {
-    i32: 4, put_i32, take_i32;
-    i64: 8, put_i64, take_i64;
+    i32: 4, BigEndian::read_i32;
+    i64: 8, BigEndian::read_i64;
 }
 
 impl Encode for Bytes {
@@ -141,7 +142,7 @@ macro_rules! nullable {
             fn encode(&self, writer: &mut Writer<'_>) {
                 match self {
                     Some(value) => value.encode(writer),
-                    None => writer.put_null(),
+                    None => (-1_i32).encode(writer),
                 }
             }
         }

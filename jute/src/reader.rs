@@ -61,12 +61,6 @@ impl Reader {
         self.rest.len()
     }
 
-    /// Returns all bytes that are not read yet. The reader is then at its end.
-    #[must_use]
-    pub fn take_rest(&mut self) -> Bytes {
-        core::mem::take(&mut self.rest)
-    }
-
     /// Makes an error at the current field and offset.
     #[must_use]
     pub fn error(&self, kind: DecodeErrorKind) -> DecodeError {
@@ -88,24 +82,12 @@ impl Reader {
         })
     }
 
-    pub(crate) fn take_byte(&mut self) -> Result<u8, DecodeError> {
-        let bytes = self.peek::<1>()?;
-        self.rest.advance(1);
-        Ok(u8::from_be_bytes(bytes))
-    }
-
+    /// The next `N` bytes.
     #[inline]
-    pub(crate) fn take_i32(&mut self) -> Result<i32, DecodeError> {
-        let int = BigEndian::read_i32(&self.peek::<4>()?);
-        self.rest.advance(4);
-        Ok(int)
-    }
-
-    #[inline]
-    pub(crate) fn take_i64(&mut self) -> Result<i64, DecodeError> {
-        let long = BigEndian::read_i64(&self.peek::<8>()?);
-        self.rest.advance(8);
-        Ok(long)
+    pub(crate) fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let bytes = self.peek()?;
+        self.rest.advance(N);
+        Ok(bytes)
     }
 
     /// Reads a `buffer`: a length, then that many bytes. Returns `None` for null.
@@ -284,7 +266,7 @@ mod tests {
     #[test]
     fn a_hostile_length_is_refused_at_its_own_offset() {
         let mut r = reader(b"\0\0\0\x01\x40\0\0\0rest");
-        r.take_i32().unwrap();
+        i32::decode(&mut r).unwrap();
         r.enter("Record.data");
         let error = r.take_buffer().unwrap_err();
         assert_eq!((error.field, error.offset), ("Record.data", 4));

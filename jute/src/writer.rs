@@ -34,16 +34,6 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(bytes);
     }
 
-    #[inline]
-    pub(crate) fn put_i32(&mut self, value: i32) {
-        self.put_slice(&value.to_be_bytes());
-    }
-
-    #[inline]
-    pub(crate) fn put_i64(&mut self, value: i64) {
-        self.put_slice(&value.to_be_bytes());
-    }
-
     /// Appends a length or count. A value above 2^31-1 makes [`finish`](Self::finish) fail.
     #[inline]
     pub fn put_length(&mut self, length: usize) {
@@ -51,7 +41,7 @@ impl<'a> Writer<'a> {
             self.too_long = Some(length);
             0
         });
-        self.put_i32(value);
+        self.put_slice(&value.to_be_bytes());
     }
 
     /// Appends a `buffer` or `ustring`: its length, then its bytes.
@@ -61,11 +51,6 @@ impl<'a> Writer<'a> {
         if self.too_long.is_none() {
             self.put_slice(bytes);
         }
-    }
-
-    /// Appends null in place of a buffer, string or vector.
-    pub(crate) fn put_null(&mut self) {
-        self.put_i32(-1);
     }
 
     /// Ends the record and returns its length in bytes.
@@ -93,7 +78,7 @@ mod tests {
     fn a_length_that_does_not_fit_leaves_the_buffer_unchanged() {
         let mut out = BytesMut::from(&b"before"[..]);
         let mut writer = Writer::new(&mut out);
-        writer.put_i32(1);
+        writer.put_length(1);
         writer.put_length(1 << 31);
         assert_eq!(writer.finish(), Err(EncodeError { length: 1 << 31 }));
         assert_eq!(&out[..], b"before");

@@ -53,12 +53,6 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Reconnects: all connections except the first.
-    #[must_use]
-    pub fn reconnects(&self) -> u64 {
-        self.connections.saturating_sub(1)
-    }
-
     /// Pending requests: those that wait to be sent, and those that wait for a reply.
     #[must_use]
     pub fn outstanding(&self) -> usize {

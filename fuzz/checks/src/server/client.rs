@@ -192,7 +192,7 @@ impl Client {
 
     /// The client cannot tell what it got.
     fn gives_up(&mut self, reader: &mut Reader) {
-        let _ = reader.take_rest();
+        *reader = Reader::new(Bytes::new());
         self.unanswered.clear();
         self.opening = Opening::Confused;
     }
