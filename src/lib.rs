@@ -56,7 +56,7 @@
 //!
 //! | feature | what |
 //! |---|---|
-//! | `tls` | encryption by rustls: `Connector::tls`, `tls::TlsConfig` |
+//! | `tls` | encryption by rustls: `client::tls::TlsConfig` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
 
 // On docs.rs, each item of an optional feature names it.
@@ -87,16 +87,9 @@ pub mod client {
         Transport, sasl,
     };
 
-    /// TLS with rustls: encrypts the byte stream of a connector. Start with
-    /// [`TlsConfig`](tls::TlsConfig).
-    // A module of its own: otherwise the documentation has every page of rustls.
     #[cfg(feature = "tls")]
-    pub mod tls {
-        #[doc(no_inline)]
-        pub use lockkeeper_session::tls::rustls;
-        #[doc(inline)]
-        pub use lockkeeper_session::tls::{TlsConfig, TlsConfigError};
-    }
+    #[doc(inline)]
+    pub use lockkeeper_tls as tls;
 }
 
 /// The locks, their guards, tickets and meters, and tools that look at a lock from outside.
@@ -145,7 +138,7 @@ pub mod error {
     pub use lockkeeper_recipes::{Loss, Obstacle};
     #[doc(inline)]
     pub use lockkeeper_session::{
-        AuthFailure, Cause, ConnectStringError, Effect, ErrorKind, Lost, Peer, TlsFailure,
+        AuthFailure, Cause, ConnectStringError, Effect, ErrorKind, Lost, Peer,
     };
 }
 
