@@ -87,9 +87,16 @@ pub mod client {
         Transport, sasl,
     };
 
+    /// TLS with rustls: encrypts the byte stream of a connector. Start with
+    /// [`TlsConfig`](tls::TlsConfig).
+    // A module of its own: otherwise the documentation has every page of rustls.
     #[cfg(feature = "tls")]
-    #[doc(inline)]
-    pub use lockkeeper_tls as tls;
+    pub mod tls {
+        #[doc(no_inline)]
+        pub use lockkeeper_tls::rustls;
+        #[doc(inline)]
+        pub use lockkeeper_tls::{TlsConfig, TlsConfigError};
+    }
 }
 
 /// The locks, their guards, tickets and meters, and tools that look at a lock from outside.

@@ -41,6 +41,7 @@ impl Connector {
     /// # Errors
     /// The future gives an error when there is no stream to the server. It holds a
     /// [`Cause`](crate::Cause) when the connector knows more than the kind and text of the error.
+    #[must_use]
     pub fn connect(
         &self,
         endpoint: Endpoint,
