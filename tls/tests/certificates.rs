@@ -336,6 +336,21 @@ async fn renewed_certificates_are_read_for_the_next_connection() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
+/// Reading the files again needs the runtime of the client, not that of the program.
+#[tokio::test]
+async fn a_client_on_a_thread_of_its_own_reads_the_files() {
+    let authority = Authority::new("ours");
+    let (_server, gate) = gate(&authority.issue(NAMES), None).await;
+    let dir = folder("own-thread");
+    let ca = dir.join("ca.pem");
+    fs::write(&ca, authority.certificate).unwrap();
+    let config = TlsConfig::from_ca_file(&ca).unwrap();
+    let client = builder(&gate, config).own_thread().connect().await.unwrap();
+    assert_works(&client).await;
+    client.close().await;
+    fs::remove_dir_all(&dir).unwrap();
+}
+
 /// Errors about the operator's files name the file and show nothing of its content.
 #[test]
 fn errors_name_unusable_files_and_not_their_contents() {
