@@ -56,7 +56,7 @@
 //!
 //! | feature | what |
 //! |---|---|
-//! | `tls` | encryption by rustls: `Connector::tls`, `tls::TlsConfig` |
+//! | `tls` | encryption by rustls: `client::tls::TlsConfig` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
 
 // On docs.rs, each item of an optional feature names it.
@@ -93,9 +93,9 @@ pub mod client {
     #[cfg(feature = "tls")]
     pub mod tls {
         #[doc(no_inline)]
-        pub use lockkeeper_session::tls::rustls;
+        pub use lockkeeper_tls::rustls;
         #[doc(inline)]
-        pub use lockkeeper_session::tls::{TlsConfig, TlsConfigError};
+        pub use lockkeeper_tls::{TlsConfig, TlsConfigError};
     }
 }
 
@@ -145,7 +145,7 @@ pub mod error {
     pub use lockkeeper_recipes::{Loss, Obstacle};
     #[doc(inline)]
     pub use lockkeeper_session::{
-        AuthFailure, Cause, ConnectStringError, Effect, ErrorKind, Lost, Peer, TlsFailure,
+        AuthFailure, Cause, ConnectStringError, Effect, ErrorKind, Lost, Peer,
     };
 }
 

@@ -12,10 +12,10 @@ trap 'rm -f "$names"' EXIT
 document() {
     RUSTC_BOOTSTRAP=1 cargo rustdoc --quiet --locked --lib -p "$@" -- -Zunstable-options --output-format json
 }
-for crate in jute proto recipes server; do document "lockkeeper-$crate"; done
-document lockkeeper-session --features digest,tls
+for crate in jute proto recipes server tls; do document "lockkeeper-$crate"; done
+document lockkeeper-session --features digest
 document lockkeeper --all-features
-python3 - "${CARGO_TARGET_DIR:-target}"/doc/lockkeeper{,_jute,_proto,_recipes,_server,_session}.json >"$names" <<'PYTHON'
+python3 - "${CARGO_TARGET_DIR:-target}"/doc/lockkeeper{,_jute,_proto,_recipes,_server,_session,_tls}.json >"$names" <<'PYTHON'
 import json, sys
 
 def walk(item, path):

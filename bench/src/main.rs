@@ -49,9 +49,9 @@ fn encrypted(builder: Builder) -> Result<Builder, Failure> {
     };
     #[cfg(feature = "tls")]
     {
-        use lockkeeper::client::{Connector, tls::TlsConfig};
+        use lockkeeper::client::tls::TlsConfig;
         let tls = TlsConfig::from_ca_file(authority)?;
-        Ok(builder.connector(Connector::tls(tls)))
+        Ok(builder.connector(tls.connector()))
     }
     #[cfg(not(feature = "tls"))]
     Err(format!("BENCH_TLS={} needs the feature `tls`", authority.display()).into())

@@ -14,7 +14,7 @@ use std::{
 };
 
 use clap::Args;
-use lockkeeper::client::{Builder, ConnectString, Connector, tls::TlsConfig};
+use lockkeeper::client::{Builder, ConnectString, tls::TlsConfig};
 
 use crate::exit::Failure;
 
@@ -78,7 +78,7 @@ impl ServerArgs {
     ) -> Result<Builder, Failure> {
         let mut builder = Builder::new(servers);
         if let Some(tls) = tls {
-            builder = builder.connector(Connector::tls(tls));
+            builder = builder.connector(tls.connector());
         }
         if let Some(path) = &self.auth_file {
             return with_identities(builder, &secret(path)?, &path.display());

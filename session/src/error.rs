@@ -1,7 +1,6 @@
 //! The errors of requests: why a request failed, and whether the server may have applied it.
 //!
-//! Not here: why a connection ended (`cause`), why authentication failed (`auth_failure`), why
-//! encryption failed (`tls_failure`).
+//! Not here: why a connection ended (`cause`), why authentication failed (`auth_failure`).
 
 mod cause;
 mod exact;

@@ -25,12 +25,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Optional features, all of them off by default:
-//!
-//! | feature | what |
-//! |---|---|
-//! | `tls` | encryption with rustls: `Connector::tls`, `tls::TlsConfig` |
-//! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
+//! The feature `digest`, off by default, has ids of the `digest` scheme for ACLs: `digest::id`,
+//! `digest::acl`. TLS is a [`Connector`], in the crate `lockkeeper-tls`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
@@ -53,7 +49,6 @@ mod error;
 mod histogram;
 pub mod machine;
 mod peer;
-mod tls_failure;
 
 pub use auth_failure::AuthFailure;
 #[cfg(feature = "tokio")]
@@ -62,8 +57,6 @@ pub use client::sync;
 #[cfg(feature = "tokio")]
 #[doc(inline)]
 pub use client::sync::changes::Changes;
-#[cfg(feature = "tls")]
-pub use client::tls;
 #[cfg(feature = "tokio")]
 pub use client::{
     Builder, Client, Clock, Connector, GroupEvent, Lease, LeaseKeeper, Missed, OpResult,
@@ -78,4 +71,3 @@ pub use histogram::DurationHistogram;
 pub use lockkeeper_proto as proto;
 pub use machine::{Config, Event as WatchedEvent, LeasePolicy, Metrics, Snapshot, State, sasl};
 pub use peer::Peer;
-pub use tls_failure::TlsFailure;

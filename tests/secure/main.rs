@@ -7,8 +7,8 @@
 //! | `authenticated` | SASL, with the mechanism of the example `digest_md5`; identities of the digest scheme |
 //! | `both` | a lock over TLS and SASL, through a restart of the server |
 //!
-//! Not here: everything about TLS that needs no Java (`session/tests/secure/`), and the states of a SASL
-//! exchange (`session/src/machine/tests/sasl.rs`).
+//! Not here: everything about TLS that needs no Java (`tls/tests/`), and the states of a SASL exchange
+//! (`session/src/machine/tests/sasl.rs`).
 
 use lockkeeper_test_support::{certificates, secure_server as server};
 

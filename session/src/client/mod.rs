@@ -12,7 +12,7 @@
 //! | `driver` | what moves bytes and time between the machine and the socket |
 //! | `task`, `own_thread` | the driver as a task of tokio; a thread and runtime for it alone |
 //! | `sync` | waiting for another task: a value, a change, the first of two futures |
-//! | `net/` | byte streams to servers: TCP, TLS, frames |
+//! | `net/` | byte streams to servers: TCP, frames |
 //! | `clock` | the only place that reads a clock |
 //! | `timers`, `sleep` | timers that fire in the client's task; the future that waits for one |
 //! | `random` | the only place that draws random numbers |
@@ -54,8 +54,6 @@ use lockkeeper_proto::{OpCode, Response, path};
 pub use builder::Builder;
 pub use clock::Clock;
 pub use lease::{Lease, LeaseKeeper};
-#[cfg(feature = "tls")]
-pub use net::tls;
 pub use net::transport::{Connector, Transport};
 pub use operations::{
     multi_read::{Read, ReadResult},

@@ -6,7 +6,7 @@ use std::{fmt, io, sync::Arc, time::Duration};
 
 use lockkeeper_proto::{ErrorCode, SessionId, Xid, frame::FrameError, jute::DecodeError};
 
-use crate::{Endpoint, Peer, TlsFailure};
+use crate::{Endpoint, Peer};
 
 /// A connection that ended, or an attempt to connect that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,8 +101,13 @@ pub enum Cause {
         /// The most events that the client keeps back meanwhile.
         limit: usize,
     },
-    /// Encryption failed.
-    Tls(TlsFailure),
+    /// Encryption failed. Any connector may report it.
+    Tls {
+        /// The reason, as users read it. It holds no secret.
+        reason: Arc<str>,
+        /// Whether the failure lasts until somebody changes a setting or a certificate.
+        is_permanent: bool,
+    },
     /// The client closed the connection itself, because it was closed or had to leave the
     /// server.
     ByClient,
@@ -114,7 +119,7 @@ impl Cause {
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         match self {
-            Self::Tls(failure) => failure.is_permanent(),
+            Self::Tls { is_permanent, .. } => *is_permanent,
             Self::ShortSession { .. } | Self::NotZooKeeper(_) => true,
             _ => false,
         }
@@ -139,7 +144,7 @@ impl From<&io::Error> for Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io { text, .. } => f.write_str(text),
+            Self::Io { text, .. } | Self::Tls { reason: text, .. } => f.write_str(text),
             Self::ClosedByServer => f.write_str("closed by the server"),
             Self::ClosedInHandshake => f.write_str(
                 "closed by the server during the handshake \
@@ -190,7 +195,6 @@ impl fmt::Display for Cause {
                     "more than {limit} events while the watches were restored"
                 )
             }
-            Self::Tls(failure) => failure.fmt(f),
             Self::ByClient => f.write_str("closed by this client"),
         }
     }

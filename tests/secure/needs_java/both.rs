@@ -1,10 +1,6 @@
 //! A lock on a real server with TLS and SASL, through a restart of that server.
 
-use lockkeeper::{
-    Client, Mutex,
-    client::{Connector, tls::TlsConfig},
-    locks::LockState,
-};
+use lockkeeper::{Client, Mutex, client::tls::TlsConfig, locks::LockState};
 
 use crate::{
     certificates::Authority,
@@ -35,7 +31,7 @@ async fn a_lock_over_tls_and_sasl_outlives_a_restart() {
         .unwrap();
     let builder = || {
         let builder = server.secure().sasl(DigestMd5::new("alice", "open sesame"));
-        builder.connector(Connector::tls(tls.clone()))
+        builder.connector(tls.clone().connector())
     };
     let (ours, theirs): (Client, Client) =
         tokio::try_join!(builder().connect(), builder().connect()).unwrap();

@@ -1,10 +1,6 @@
 //! A real server with a secure port that requires a certificate of every client.
 
-use lockkeeper::{
-    Client, CreateMode,
-    client::{Connector, tls::TlsConfig},
-    proto::records::ClientInfo,
-};
+use lockkeeper::{Client, CreateMode, client::tls::TlsConfig, proto::records::ClientInfo};
 
 use crate::{
     certificates::{Authority, Identity},
@@ -42,7 +38,7 @@ async fn both_sides_check_certificates(more: &str) {
     })
     .await;
     let client_side = authority.issue(&["client"]);
-    let with = |config: TlsConfig| server.secure().connector(Connector::tls(config));
+    let with = |config: TlsConfig| server.secure().connector(config.connector());
 
     let right = || with_identity(trusting(&authority), &client_side);
     let client = with(right()).connect().await.unwrap();
@@ -83,7 +79,7 @@ async fn both_sides_check_certificates(more: &str) {
     // may change.
     let connect_timeout = std::time::Duration::from_secs(5);
     let plain = server.secure().connect_timeout(connect_timeout);
-    let encrypted = server.plain().connector(Connector::tls(right()));
+    let encrypted = server.plain().connector(right().connector());
     let (plain, encrypted) = tokio::join!(
         plain.connect(),
         encrypted.connect_timeout(connect_timeout).connect()

@@ -9,19 +9,21 @@ use std::{
 };
 
 use lockkeeper_server::Server;
-use lockkeeper_session::tls::rustls::{
-    RootCertStore, ServerConfig, SupportedProtocolVersion,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    server::WebPkiClientVerifier,
-    version::{TLS12, TLS13},
-};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
     task::{AbortHandle, JoinHandle, JoinSet},
 };
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        RootCertStore, ServerConfig, SupportedProtocolVersion,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+        server::WebPkiClientVerifier,
+        version::{TLS12, TLS13},
+    },
+};
 
 use crate::certificates::{Authority, Identity};
 

@@ -5,7 +5,6 @@
 //! | file | what |
 //! |---|---|
 //! | `dial` | TCP connections: names and their addresses |
-//! | `tls` | encrypted connections (feature `tls`) |
 //! | `transport` | byte streams, and who opens them |
 //! | `frames` | how they are cut into frames |
 //! | `sockets` | what an attempt needs: a socket, and the addresses of a name |
@@ -13,6 +12,4 @@
 pub(super) mod dial;
 pub(super) mod frames;
 pub(super) mod sockets;
-#[cfg(feature = "tls")]
-pub mod tls;
 pub(super) mod transport;

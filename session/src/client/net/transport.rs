@@ -36,7 +36,16 @@ impl Connector {
         Self(Arc::new(connect))
     }
 
-    pub(crate) fn connect(&self, endpoint: Endpoint) -> Connecting {
+    /// Begins an attempt to open a byte stream. Connectors around this connector call it.
+    ///
+    /// # Errors
+    /// The future gives an error when there is no stream to the server. It holds a
+    /// [`Cause`](crate::Cause) when the connector knows more than the kind and text of the error.
+    #[must_use]
+    pub fn connect(
+        &self,
+        endpoint: Endpoint,
+    ) -> BoxFuture<'static, io::Result<Box<dyn Transport>>> {
         (self.0)(endpoint)
     }
 }
