@@ -7,54 +7,15 @@
 #![doc = include_str!("../docs/guide/links.txt")]
 #![doc = include_str!("../docs/guide/README.md")]
 
-#[doc = include_str!("../docs/guide/links.txt")]
-#[doc = include_str!("../docs/guide/five_minutes.md")]
-pub mod five_minutes {}
+macro_rules! chapters {
+    ($($name:ident)*) => {$(
+        #[doc = include_str!("../docs/guide/links.txt")]
+        #[doc = include_str!(concat!("../docs/guide/", stringify!($name), ".md"))]
+        pub mod $name {}
+    )*};
+}
 
-#[doc = include_str!("../docs/guide/links.txt")]
-#[doc = include_str!("../docs/guide/which_lock.md")]
-pub mod which_lock {}
-
-#[doc = include_str!("../docs/guide/links.txt")]
-#[doc = include_str!("../docs/guide/sessions.md")]
-pub mod sessions {}
-
-#[doc = include_str!("../docs/guide/links.txt")]
-#[doc = include_str!("../docs/guide/timeouts.md")]
-pub mod timeouts {}
-
-#[doc = include_str!("../docs/guide/links.txt")]
-#[doc = include_str!("../docs/guide/fencing.md")]
-pub mod fencing {}
-
-#[doc = include_str!("../docs/guide/links.txt")]
-#[doc = include_str!("../docs/guide/shutdown.md")]
-pub mod shutdown {}
-
-#[doc = include_str!("../docs/guide/links.txt")]
-#[doc = include_str!("../docs/guide/election.md")]
-pub mod election {}
-
-#[doc = include_str!("../docs/guide/links.txt")]
-#[doc = include_str!("../docs/guide/tasks.md")]
-pub mod tasks {}
-
-#[doc = include_str!("../docs/guide/links.txt")]
-#[doc = include_str!("../docs/guide/watching.md")]
-pub mod watching {}
-
-#[doc = include_str!("../docs/guide/links.txt")]
-#[doc = include_str!("../docs/guide/errors.md")]
-pub mod errors {}
-
-#[doc = include_str!("../docs/guide/links.txt")]
-#[doc = include_str!("../docs/guide/testing.md")]
-pub mod testing {}
-
-#[doc = include_str!("../docs/guide/links.txt")]
-#[doc = include_str!("../docs/guide/coming_from.md")]
-pub mod coming_from {}
-
-#[doc = include_str!("../docs/guide/links.txt")]
-#[doc = include_str!("../docs/guide/runbook.md")]
-pub mod runbook {}
+chapters! {
+    five_minutes which_lock sessions timeouts fencing shutdown election
+    tasks watching errors testing coming_from runbook
+}

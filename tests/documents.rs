@@ -163,7 +163,10 @@ fn every_chapter_is_a_module_of_the_guide() {
         let name = document.file_stem().unwrap().to_str().unwrap();
         if document.parent() == Some(&root.join("docs/guide")) && name != "README" {
             chapters += 1;
-            assert!(modules.contains(&format!("pub mod {name} {{}}")), "{name}");
+            assert!(
+                modules.split_whitespace().any(|word| word == name),
+                "{name}"
+            );
             assert!(contents.contains(&format!("[{name}]: {name}.md")), "{name}");
             let link = format!("[{name}]: crate::guide::{name}\n");
             assert!(links_of_modules.contains(&link), "{name}");

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use lockkeeper::proto::{
     OpCode, SessionId, Xid, Zxid,
     connect::{ConnectRequest, ConnectResponse},
@@ -144,9 +144,12 @@ impl Connection {
 
 /// Splits a message into its header and its body.
 pub(crate) fn open(message: Bytes) -> (ReplyHeader, Bytes) {
-    let mut reader = Reader::new(message);
+    let mut reader = Reader::new(message.clone());
     let header = ReplyHeader::decode(&mut reader).expect("the header of a reply");
-    (header, reader.take_rest())
+    let mut body = message;
+    let header_length = body.len() - reader.left();
+    body.advance(header_length);
+    (header, body)
 }
 
 /// A request for a new session.

@@ -48,7 +48,7 @@ mod router;
 pub(crate) mod spare;
 mod watches;
 
-use std::{collections::VecDeque, fmt, time::Instant};
+use std::{fmt, time::Instant};
 
 /// The buffers of [`Machine::transmit`] and [`Input::Frame`].
 pub use bytes::{Bytes, BytesMut};
@@ -58,6 +58,7 @@ pub use config::{Auth, Config, LeasePolicy};
 #[doc(hidden)]
 pub use encoded::Asked;
 pub use encoded::Encoded;
+#[cfg(feature = "tokio")]
 pub(crate) use kinds::ById;
 pub use kinds::WatchId;
 pub use lease::LeaseToken;
@@ -124,7 +125,8 @@ impl<T> Machine<T> {
 
     /// All that the world must know, oldest first: for a caller that takes all at once. It is the
     /// same as [`poll_output`](Self::poll_output) until that returns `None`.
-    pub(crate) fn outputs(&mut self) -> &mut VecDeque<Output<T>> {
+    #[cfg(feature = "tokio")]
+    pub(crate) fn outputs(&mut self) -> &mut std::collections::VecDeque<Output<T>> {
         &mut self.out.queue
     }
 

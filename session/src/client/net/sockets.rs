@@ -22,22 +22,17 @@ pub(super) fn connect(address: SocketAddr) -> Connecting {
     })
 }
 
-/// The addresses of a server. The system's resolver blocks, so a name is resolved on a thread.
+/// The addresses of a server. The system's resolver blocks, so a name is resolved on a thread of its
+/// own, which ends by itself if the future is dropped.
 pub(super) async fn look_up(server: &Endpoint) -> io::Result<Vec<SocketAddr>> {
     let (host, port) = (server.host.clone(), server.port);
     if let Ok(address) = host.parse() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
-    off_thread(move || Ok((host.as_str(), port).to_socket_addrs()?.collect())).await
-}
-
-/// Runs what blocks on a thread of its own. If the future is dropped, the thread ends by itself.
-pub(super) async fn off_thread<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
     let (sender, receiver) = oneshot::channel();
-    let builder = thread::Builder::new().name("lockkeeper-io".to_owned());
-    builder.spawn(move || sender.send(work()))?;
+    let look_up = move || Ok((host.as_str(), port).to_socket_addrs()?.collect());
+    let builder = thread::Builder::new().name("lockkeeper-dns".to_owned());
+    builder.spawn(move || sender.send(look_up()))?;
     receiver
         .await
         .unwrap_or_else(|_| Err(io::Error::other("the resolver panicked")))
