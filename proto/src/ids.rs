@@ -19,6 +19,7 @@ macro_rules! wire_integer {
         impl $crate::jute::Decode for $name {
             const SMALLEST: usize = <$inner as $crate::jute::Decode>::SMALLEST;
 
+            #[inline]
             fn decode(reader: &mut $crate::jute::Reader) -> Result<Self, $crate::jute::DecodeError> {
                 Ok(Self(<$inner>::decode(reader)?))
             }

@@ -178,6 +178,7 @@ impl<R> Requests<R> {
     ///
     /// # Errors
     /// The number of the request whose reply should have come; `None` if there is none.
+    #[inline]
     pub(crate) fn answered(
         &mut self,
         now: Instant,
