@@ -1,11 +1,11 @@
-//! The guard of a held lock: its lease, and how it ends.
+//! From the attempt to get a lock to the guard of the held lock, and how that ends. The attempt and the
+//! hold are one span in the log (`docs/logging.md`).
 //!
-//! Not here: writes that happen only while the lock is held (`transaction`), what tells of its loss
-//! (`lost`), the attempt before the grant (`attempt`), the token itself (`token`).
+//! Not here: whose turn it is (`queue`), writes that happen only while the lock is held
+//! (`transaction`), what tells of its loss (`lost`), the token itself (`token`).
 
 use std::{
     fmt,
-    future::Future,
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -23,10 +23,7 @@ use lockkeeper_session::{
     },
 };
 
-use super::{
-    lost::{LockState, lost},
-    token::FencingToken,
-};
+use super::token::FencingToken;
 use crate::{
     error::{LockError, Loss},
     node::{
@@ -39,9 +36,91 @@ use crate::{
 /// With fewer sequence numbers left than this, a tenth of all, each grant is a warning in the log.
 const SCARCE: u32 = 0x7fff_ffff / 10;
 
+/// An attempt to get a lock. If it is dropped before the grant, it counts as given up.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    directory: Arc<Directory>,
+    since: Instant,
+    is_settled: bool,
+    span: tracing::Span,
+}
+
+impl Attempt {
+    pub(crate) fn new(directory: &Arc<Directory>) -> Self {
+        directory.count(|it| it.waiting += 1);
+        let (path, kind) = directory.names();
+        Self {
+            directory: directory.clone(),
+            since: directory.clock.running(),
+            is_settled: false,
+            span: tracing::debug_span!("lock", path, kind),
+        }
+    }
+
+    /// The first look showed a contender ahead.
+    pub(crate) fn contended(&self) {
+        self.directory.count(|it| it.contended += 1);
+        tracing::debug!(parent: &self.span, "waiting for contenders ahead");
+    }
+
+    /// The lock is granted, with this fencing token.
+    fn granted(mut self, token: FencingToken) -> Hold {
+        self.is_settled = true;
+        let since = self.directory.clock.running();
+        let waited = || since.saturating_duration_since(self.since);
+        self.directory.count(|it| {
+            it.acquired += 1;
+            it.wait.record(waited());
+            it.held += 1;
+        });
+        tracing::debug!(parent: &self.span, token = token.get(), waited = ?waited(), "granted");
+        Hold::new(self.directory.clone(), since, token, self.span.clone())
+    }
+
+    /// The guard of a node whose turn has come.
+    pub(crate) fn guard(self, node: BoxedNode) -> Result<Guard, LockError> {
+        let own = node.own().map(|own| own.tag);
+        let tag = own.map_err(|error| error.at(&self.directory.path))?;
+        let hold = self.granted(FencingToken::of(tag.czxid));
+        Ok(Guard::new(node, tag.session_id, hold))
+    }
+
+    /// The result of this attempt. Without a node it was a try, and another contender has the lock.
+    pub(crate) fn ended(
+        self,
+        node: Result<Option<BoxedNode>, LockError>,
+    ) -> Result<Option<Guard>, LockError> {
+        match node {
+            Ok(Some(node)) => self.guard(node).map(Some),
+            Ok(None) => {
+                self.refused();
+                Ok(None)
+            }
+            Err(error) => Err(error.at(&self.directory.path)),
+        }
+    }
+
+    pub(crate) fn refused(mut self) {
+        self.is_settled = true;
+        self.directory.count(|it| it.refused += 1);
+        tracing::debug!(parent: &self.span, "held by another contender, not waiting");
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.directory.count(|it| it.waiting -= 1);
+        if !self.is_settled {
+            self.directory.count(|it| it.given_up += 1);
+            let waited = self.directory.since(self.since);
+            tracing::debug!(parent: &self.span, ?waited, "given up");
+        }
+    }
+}
+
 /// What became of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     Held {
         /// Whether a reader's node has taken the place of the writer's, whose deletion then means
         /// nothing.
@@ -55,7 +134,7 @@ enum Stage {
 }
 
 /// Since when a hold is limited, and for how long it may last from then on.
-type Limit = (Instant, Duration);
+pub(super) type Limit = (Instant, Duration);
 
 /// A hold, from the grant to the release. The futures of [`Guard::lost`] share it, and outlive it.
 ///
@@ -96,7 +175,7 @@ impl Hold {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn stage(&self) -> Stage {
+    pub(super) fn stage(&self) -> Stage {
         self.state().0
     }
 
@@ -132,7 +211,7 @@ impl Hold {
     }
 
     /// Ends when the hold has left this stage or, if there is one, has another limit than this.
-    async fn left(&self, stage: Stage, limit: Option<Limit>) {
+    pub(super) async fn left(&self, stage: Stage, limit: Option<Limit>) {
         loop {
             let changed = self.changed.notified();
             let now = *self.state();
@@ -158,7 +237,7 @@ impl Hold {
     }
 
     /// The lock is lost for good, unless the hold has left this stage.
-    fn lost_as(&self, stage: Stage, loss: Loss) -> bool {
+    pub(super) fn lost_as(&self, stage: Stage, loss: Loss) -> bool {
         let is_lost = self.enter(stage, Stage::Lost(loss));
         if is_lost {
             self.directory.count(|it| it.lost += 1);
@@ -169,7 +248,7 @@ impl Hold {
     }
 
     /// The lease has ended. It may be renewed.
-    fn elapsed(&self) {
+    pub(super) fn elapsed(&self) {
         if self.is_held() && !self.is_in_doubt.swap(true, Ordering::Relaxed) {
             let ((path, kind), token) = (self.directory.names(), self.token.get());
             tracing::warn!(parent: &self.span, path, kind, token, "lease has run out, lock in doubt");
@@ -237,53 +316,10 @@ impl Guard {
         self.node().client()
     }
 
-    /// How sure the lock is. Local: asks no server.
-    ///
-    /// The guard learns that another client has deleted the lock node only when a server reports
-    /// it. It does so after a wait for the lock, and while [`lost`](Self::lost) is polled.
-    #[must_use]
-    pub fn state(&self) -> LockState {
-        if let Some(loss) = self.loss() {
-            return LockState::Lost(loss);
-        }
-        let lease = self.client().lease();
-        let is_valid = lease.is_valid && lease.session_id == self.session_id;
-        match lease.valid_until {
-            Some(_) if is_valid && lease.state.is_connected() => LockState::Held,
-            Some(until) if is_valid => LockState::Suspended { until },
-            _ => LockState::Elapsed,
-        }
-    }
-
-    /// Whether no other client can hold the lock now. Local: asks no server.
-    #[must_use]
-    pub fn is_valid(&self) -> bool {
-        self.state().loss().is_none()
-    }
-
-    /// [`is_valid`](Self::is_valid) as a result: for work in steps, which looks before each of them.
-    ///
-    /// # Errors
-    /// [`LockError::Lost`] when another client may hold the lock.
-    pub fn check(&self) -> Result<(), LockError> {
-        let loss = self.state().loss();
-        loss.map_or(Ok(()), |loss| Err(self.lost_by(loss)))
-    }
-
     /// Waits until the lease of the session is good for a grant, or the session is over. Returns
     /// whether it is good.
     pub(crate) async fn lease_renewed(&self) -> bool {
         self.node().lease_renewed(self.session_id).await
-    }
-
-    /// The instant until which no other client can get the lock, even if no server is heard of any
-    /// more; `None` when the lock is lost. It moves forward while the client is connected.
-    #[must_use]
-    pub fn valid_until(&self) -> Option<Instant> {
-        match self.state() {
-            LockState::Lost(_) => None,
-            _ => self.client().lease().valid_until,
-        }
     }
 
     /// Asks the servers whether the lock is held: `Ok` says that it was, at some instant during
@@ -314,78 +350,6 @@ impl Guard {
             let loss = error.loss().map(|loss| self.hold.lost(loss));
             self.named(loss.map_or(error, LockError::lost))
         })
-    }
-
-    /// Waits until the lock can no longer be relied on, and returns why. [`Loss::Elapsed`] comes
-    /// before any other client can get the lock.
-    ///
-    /// The future does not borrow the guard. It ends with [`Loss::Released`] when the guard is
-    /// released or becomes a reader. While the future is polled, the client watches the lock node.
-    ///
-    /// # Cancel safety
-    /// The future may be dropped, and the method called again.
-    pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
-        let (client, path) = (self.client().raw().downgrade(), self.path());
-        let (session_id, hold) = (self.session_id, self.hold.clone());
-        // It may have been deleted: the watch has told this client.
-        self.known_loss();
-        let stage = hold.stage();
-        async move {
-            let left = pin!(hold.left(stage, None));
-            // What this process has given up is told first: the servers tell of it when it is too
-            // late.
-            match select(left, pin!(lost(&client, &path, session_id))).await {
-                // A lease that has ended may be renewed.
-                Either::Right(Loss::Elapsed) => {
-                    hold.elapsed();
-                    Loss::Elapsed
-                }
-                Either::Right(loss) => {
-                    hold.lost_as(stage, loss);
-                    hold.why()
-                }
-                Either::Left(()) => hold.why(),
-            }
-        }
-    }
-
-    /// Runs `work` under the lock, and drops it at its current await when the lock can no longer be
-    /// relied on: see [`lost`](Self::lost). The guard stays, to be released.
-    ///
-    /// `Ok` says that no loss was known before the work was done, [`release`](Self::release)
-    /// whether the lock was held until then.
-    ///
-    /// # Errors
-    /// [`LockError::Lost`]: the work was dropped. [`Loss::Elapsed`] comes before any other client
-    /// can get the lock.
-    ///
-    /// # Ordering
-    /// The loss is looked at first: the work is not polled when the loss is known, not even if the
-    /// work could end then.
-    ///
-    /// # Cancel safety
-    /// Dropping the future drops the work. The lock is still held.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = lockkeeper_server::Server::start().await?;
-    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
-    /// # use lockkeeper_recipes as lockkeeper;
-    /// # let charge = async |order| order;
-    /// let guard = lockkeeper::Mutex::new(&client, "/locks/orders")?.lock().await?;
-    /// let charged = guard.during(async {
-    ///     charge(1).await + charge(2).await
-    /// });
-    /// assert_eq!(charged.await?, 3);
-    /// guard.release().await?; // success says that the lock was held until now
-    /// # Ok(()) }
-    /// ```
-    pub async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, LockError> {
-        match select(pin!(self.lost()), pin!(work)).await {
-            Either::Left(loss) => Err(self.lost_by(loss)),
-            Either::Right(output) => Ok(output),
-        }
     }
 
     /// Runs `work` under the lock, and releases it.
@@ -517,7 +481,7 @@ impl Guard {
     }
 
     /// How the lock was lost, if it was.
-    fn loss(&self) -> Option<Loss> {
+    pub(super) fn loss(&self) -> Option<Loss> {
         self.node().session_loss().or_else(|| self.known_loss())
     }
 

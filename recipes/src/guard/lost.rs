@@ -2,6 +2,7 @@
 //! the ends of its session and of its lease.
 
 use std::{
+    future::Future,
     pin::pin,
     time::{Duration, Instant},
 };
@@ -12,7 +13,12 @@ use lockkeeper_session::{
     sync::select::{Either, select},
 };
 
-use crate::{backoff::Rounds, error::Loss, node::session_loss};
+use super::Guard;
+use crate::{
+    backoff::Rounds,
+    error::{LockError, Loss},
+    node::session_loss,
+};
 
 /// How late a holder hears of the end of its lease, at most, after the computer has slept.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
@@ -43,6 +49,123 @@ impl LockState {
             Self::Held | Self::Suspended { .. } => None,
             Self::Elapsed => Some(Loss::Elapsed),
             Self::Lost(loss) => Some(loss),
+        }
+    }
+}
+
+impl Guard {
+    /// How sure the lock is. Local: asks no server.
+    ///
+    /// The guard learns that another client has deleted the lock node only when a server reports
+    /// it. It does so after a wait for the lock, and while [`lost`](Self::lost) is polled.
+    #[must_use]
+    pub fn state(&self) -> LockState {
+        if let Some(loss) = self.loss() {
+            return LockState::Lost(loss);
+        }
+        let lease = self.client().lease();
+        let is_valid = lease.is_valid && lease.session_id == self.session_id;
+        match lease.valid_until {
+            Some(_) if is_valid && lease.state.is_connected() => LockState::Held,
+            Some(until) if is_valid => LockState::Suspended { until },
+            _ => LockState::Elapsed,
+        }
+    }
+
+    /// Whether no other client can hold the lock now. Local: asks no server.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.state().loss().is_none()
+    }
+
+    /// [`is_valid`](Self::is_valid) as a result: for work in steps, which looks before each of them.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] when another client may hold the lock.
+    pub fn check(&self) -> Result<(), LockError> {
+        let loss = self.state().loss();
+        loss.map_or(Ok(()), |loss| Err(self.lost_by(loss)))
+    }
+
+    /// The instant until which no other client can get the lock, even if no server is heard of any
+    /// more; `None` when the lock is lost. It moves forward while the client is connected.
+    #[must_use]
+    pub fn valid_until(&self) -> Option<Instant> {
+        match self.state() {
+            LockState::Lost(_) => None,
+            _ => self.client().lease().valid_until,
+        }
+    }
+
+    /// Waits until the lock can no longer be relied on, and returns why. [`Loss::Elapsed`] comes
+    /// before any other client can get the lock.
+    ///
+    /// The future does not borrow the guard. It ends with [`Loss::Released`] when the guard is
+    /// released or becomes a reader. While the future is polled, the client watches the lock node.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped, and the method called again.
+    pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
+        let (client, path) = (self.client().raw().downgrade(), self.path());
+        let (session_id, hold) = (self.session_id, self.hold.clone());
+        // It may have been deleted: the watch has told this client.
+        self.known_loss();
+        let stage = hold.stage();
+        async move {
+            let left = pin!(hold.left(stage, None));
+            // What this process has given up is told first: the servers tell of it when it is too
+            // late.
+            match select(left, pin!(lost(&client, &path, session_id))).await {
+                // A lease that has ended may be renewed.
+                Either::Right(Loss::Elapsed) => {
+                    hold.elapsed();
+                    Loss::Elapsed
+                }
+                Either::Right(loss) => {
+                    hold.lost_as(stage, loss);
+                    hold.why()
+                }
+                Either::Left(()) => hold.why(),
+            }
+        }
+    }
+
+    /// Runs `work` under the lock, and drops it at its current await when the lock can no longer be
+    /// relied on: see [`lost`](Self::lost). The guard stays, to be released.
+    ///
+    /// `Ok` says that no loss was known before the work was done, [`release`](Self::release)
+    /// whether the lock was held until then.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`]: the work was dropped. [`Loss::Elapsed`] comes before any other client
+    /// can get the lock.
+    ///
+    /// # Ordering
+    /// The loss is looked at first: the work is not polled when the loss is known, not even if the
+    /// work could end then.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the work. The lock is still held.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// # use lockkeeper_recipes as lockkeeper;
+    /// # let charge = async |order| order;
+    /// let guard = lockkeeper::Mutex::new(&client, "/locks/orders")?.lock().await?;
+    /// let charged = guard.during(async {
+    ///     charge(1).await + charge(2).await
+    /// });
+    /// assert_eq!(charged.await?, 3);
+    /// guard.release().await?; // success says that the lock was held until now
+    /// # Ok(()) }
+    /// ```
+    pub async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, LockError> {
+        match select(pin!(self.lost()), pin!(work)).await {
+            Either::Left(loss) => Err(self.lost_by(loss)),
+            Either::Right(output) => Ok(output),
         }
     }
 }

@@ -8,7 +8,6 @@
 //! | `capacity` | waiting for request capacity; the deadline of a request |
 //! | `capacity_queue` | the queue of callers that wait for request capacity |
 //! | `shared` | the machine behind a lock; handles, watchers and the driver share it |
-//! | `lease` | until when the session lives for certain, and who needs to know |
 //! | `driver` | what moves bytes and time between the machine and the socket |
 //! | `task`, `own_thread` | the driver as a task of tokio; a thread and runtime for it alone |
 //! | `sync` | waiting for another task: a value, a change, the first of two futures |
@@ -25,7 +24,6 @@ mod capacity;
 mod capacity_queue;
 mod clock;
 mod driver;
-mod lease;
 mod net;
 mod operations;
 mod own_thread;
@@ -49,17 +47,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{OpCode, Response, path};
+use lockkeeper_proto::{OpCode, Response, SessionId, path};
 
 pub use builder::Builder;
 pub use clock::Clock;
-pub use lease::{Lease, LeaseKeeper};
 pub use net::transport::{Connector, Transport};
 pub use operations::{
     multi_read::{Read, ReadResult},
     transaction::{OpResult, Transaction},
 };
-pub use raw::Raw;
+pub use raw::{LeaseKeeper, Raw};
 pub use shared::PendingReply;
 pub use sleep::Sleep;
 pub use watches::{
@@ -69,7 +66,7 @@ pub use watches::{
     persistent::PersistentWatcher,
 };
 
-use crate::{ConnectStringError, Error, Lost, Metrics, Peer, Snapshot, machine::Encoded};
+use crate::{ConnectStringError, Error, Lost, Metrics, Peer, Snapshot, State, machine::Encoded};
 use own_thread::OwnThread;
 use shared::Shared;
 
@@ -152,6 +149,28 @@ impl Drop for Handle {
             thread.wait_for_end();
         }
     }
+}
+
+/// Until when the session cannot have ended. Returned by [`Client::lease`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lease {
+    /// The session.
+    pub session_id: SessionId,
+    /// The session's state.
+    pub state: State,
+    /// The end of the lease: before this instant no server can have ended the session.
+    ///
+    /// `None` without a session, and once the client is being closed. The instant is on the clock
+    /// of [`Instant::now`], or on the clock that [`Builder::clock`] set, see
+    /// [`Client::now`].
+    ///
+    /// [`LeasePolicy`](crate::LeasePolicy) has the assumptions.
+    pub valid_until: Option<Instant>,
+    /// Whether `valid_until` is in the future.
+    ///
+    /// The comparison uses a clock that also counts the time for which the computer slept.
+    pub is_valid: bool,
 }
 
 impl Client {
@@ -251,6 +270,26 @@ impl Client {
         self.shared.close();
         let ended = |snapshot: &Snapshot| snapshot.state.is_final();
         let _ = snapshots.wait_for(ended).await;
+    }
+
+    /// Returns the lease of the session: until when no server can have ended it.
+    ///
+    /// It is a local computation and asks no server. Under
+    /// [`LeasePolicy::Proved`](crate::LeasePolicy::Proved) the lease ends when the client has
+    /// written nothing for a while, unless it holds a lock or is the next to get one.
+    #[must_use]
+    pub fn lease(&self) -> Lease {
+        let mut core = self.shared.lock();
+        // Other contenders may get the locks of this session as soon as it is given up.
+        let deadline = (!core.is_closing()).then(|| core.machine.lease_deadline());
+        let deadline = deadline.flatten();
+        let time = core.clock.look();
+        Lease {
+            session_id: core.machine.link().session_id(),
+            state: core.machine.link().state(),
+            valid_until: deadline.map(|deadline| time.running(deadline)),
+            is_valid: deadline.is_some_and(|deadline| time.now < deadline),
+        }
     }
 
     /// The same session, with requests in another manner.

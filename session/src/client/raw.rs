@@ -1,5 +1,5 @@
-//! What recipes need beyond the methods of a client: single requests, watches in order, work in the
-//! client's task.
+//! What recipes need beyond the methods of a client: single requests, watches in order, a lease that
+//! is kept, work in the client's task.
 //!
 //! Not here: capacity (`capacity`), the machine behind its lock (`shared`).
 
@@ -13,12 +13,15 @@ use std::{
 use lockkeeper_proto::{Acls, OpCode, SessionId, WatcherType, Zxid};
 
 use super::{
-    Client, Clock, PendingReply, shared::Core, sleep::Sleep, sync::BoxFuture,
+    Client, Clock, PendingReply,
+    shared::{Core, Shared},
+    sleep::Sleep,
+    sync::{BoxFuture, select::select},
     watches::group::WatchGroup,
 };
 use crate::{
     Error, Snapshot,
-    machine::{Encoded, RequestOptions},
+    machine::{Encoded, LeaseToken, RequestOptions},
 };
 
 /// The layer below the methods of a [`Client`]. Made by [`Client::raw`].
@@ -192,6 +195,33 @@ impl Raw<'_> {
         self.client.shared.snapshot.look(look)
     }
 
+    /// Keeps the lease of the session valid for as long as the returned value exists and servers
+    /// answer.
+    ///
+    /// Under [`LeasePolicy::Proved`](crate::LeasePolicy::Proved) the client writes a transaction
+    /// that changes nothing whenever it has written nothing for an eighth of the session timeout.
+    #[must_use]
+    pub fn keep_lease(self) -> LeaseKeeper {
+        let shared = &self.client.shared;
+        let core = shared.lock();
+        let token = core.machine.keep_lease();
+        // The client's task is awake before its next ping. Only a scarce lease needs it earlier.
+        if core.machine.is_lease_scarce() {
+            shared.acted(core);
+        }
+        LeaseKeeper {
+            shared: shared.clone(),
+            _token: token,
+        }
+    }
+
+    /// Whether the lease of this session is good for a grant: a quarter of the session timeout is
+    /// left.
+    #[must_use]
+    pub fn is_lease_good(self, session_id: SessionId) -> bool {
+        (self.client.shared.lock()).is_lease_good(session_id, None)
+    }
+
     /// The newest transaction that the servers have named in this session.
     #[must_use]
     pub fn newest_zxid(self) -> Zxid {
@@ -309,5 +339,52 @@ impl Raw<'_> {
     #[must_use]
     pub fn client_path(self, path: String) -> String {
         self.client.shared.client_path(path)
+    }
+}
+
+impl Core {
+    /// Whether the lease of this session is good for a grant to a contender that waits for it since
+    /// `since`, or from now on.
+    fn is_lease_good(&mut self, session_id: SessionId, since: Option<Instant>) -> bool {
+        let is_own = self.machine.link().session_id() == session_id && !self.is_closing();
+        let now = self.clock.now();
+        is_own && self.machine.is_lease_good(now, since.unwrap_or(now))
+    }
+}
+
+/// Keeps the lease valid while it exists. Made by [`Raw::keep_lease`].
+#[derive(Debug)]
+pub struct LeaseKeeper {
+    shared: Arc<Shared>,
+    _token: LeaseToken,
+}
+
+impl LeaseKeeper {
+    /// Waits until the lease of this session is good for a grant, or the session is over. Returns
+    /// whether the lease is good.
+    ///
+    /// Slow servers may not leave a quarter of the session timeout. After a quarter of waiting, a
+    /// lease is good that reaches to half a session timeout after the call.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped, and the method called again.
+    pub async fn renewed(&self, session_id: SessionId) -> bool {
+        let since = self.shared.lock().clock.now();
+        loop {
+            let changed = self.shared.snapshot.changed().notified();
+            let renewed = self.shared.lease_renewed.notified();
+            let is_over = !(self.shared.snapshot).look(|now| now.is_session(session_id));
+            let (is_closing, is_good) = self.shared.act(|core| {
+                let is_good = core.is_lease_good(session_id, Some(since));
+                if !is_good {
+                    core.machine.await_lease(since);
+                }
+                (core.is_closing(), is_good)
+            });
+            if is_over || is_closing || is_good {
+                return is_good;
+            }
+            let _either = select(renewed, changed).await;
+        }
     }
 }

@@ -73,9 +73,8 @@ pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
 use crate::{Cause, Effect, Error, ErrorKind};
 use kinds::Kinds;
 use lease::Lease;
-use output::Outbox;
 use requests::Requests;
-use router::ReplyTo;
+use router::{Outbox, ReplyTo};
 use watches::{PendingWatch, Watches};
 
 /// About how many bytes are handed over at a time. A request that waits here can still be given up,

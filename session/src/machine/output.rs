@@ -1,8 +1,6 @@
-//! What goes into the machine, and what comes out; the outputs that wait, and what is counted on the
-//! way.
+//! What goes into the machine, and what comes out.
 
 use std::{
-    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -10,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use lockkeeper_proto::{EventType, OpCode, Response, SessionId};
 
-use super::{Metrics, WatchId, spare::give_back};
+use super::WatchId;
 use crate::{Cause, Effect, Endpoint, Error, ErrorKind, Peer};
 
 /// What the machine must know of the world.
@@ -165,42 +163,5 @@ impl RequestOptions {
         let waited = waited.map(|(deadline, since)| deadline.saturating_duration_since(since));
         let waited = waited.unwrap_or_default();
         Error::new(ErrorKind::DeadlineExceeded { op, waited }, peer, effect)
-    }
-}
-
-/// Outputs that the world has not taken yet.
-#[derive(Debug)]
-pub(crate) struct Outbox<T> {
-    pub(super) queue: VecDeque<Output<T>>,
-    /// The counters. A snapshot fills in what other parts know.
-    pub(super) metrics: Metrics,
-}
-
-impl<T> Outbox<T> {
-    pub(crate) fn new() -> Self {
-        Self {
-            queue: VecDeque::new(),
-            metrics: Metrics::default(),
-        }
-    }
-
-    pub(crate) fn push(&mut self, output: Output<T>) {
-        self.queue.push_back(output);
-    }
-
-    /// Gives a caller the result of its request.
-    pub(crate) fn complete(&mut self, op: OpCode, token: T, mut result: Result<Response, Error>) {
-        self.metrics.settled(result.as_ref().err());
-        if let Err(error) = &mut result {
-            error.is_of(op);
-            if error.code().is_none() {
-                tracing::trace!(%op, %error, "request failed");
-            }
-        }
-        self.push(Output::Completed(token, result));
-    }
-
-    pub(crate) fn give_back_room(&mut self) {
-        give_back(&mut self.queue);
     }
 }

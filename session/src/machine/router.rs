@@ -3,7 +3,7 @@
 //! `hear` says what a change of the link means, `frame` and `reply` what a message means, `tick` what
 //! is due.
 
-use std::time::Instant;
+use std::{collections::VecDeque, time::Instant};
 
 use lockkeeper_proto::{
     ErrorCode, OpCode, Request, Response, WatcherEvent, Xid, Zxid,
@@ -17,9 +17,9 @@ use super::{
     Auth, Bytes, Encoded, Event, Machine, Notice, Output, State, WatchId,
     kinds::Kinds,
     link::Change,
-    metrics,
-    output::Outbox,
+    metrics::{self, Metrics},
     requests::{Overdue, Pending, Requests, is_unknown, overtakes},
+    spare::give_back,
     watches::{Ask, PendingWatch, Tell, Watches},
 };
 use crate::{AuthFailure, Cause, Effect, Error, ErrorKind, Peer};
@@ -38,6 +38,43 @@ pub(super) enum ReplyTo<T> {
     Proof,
     /// The end of the session.
     Close,
+}
+
+/// Outputs that the world has not taken yet.
+#[derive(Debug)]
+pub(crate) struct Outbox<T> {
+    pub(super) queue: VecDeque<Output<T>>,
+    /// The counters. A snapshot fills in what other parts know.
+    pub(super) metrics: Metrics,
+}
+
+impl<T> Outbox<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            queue: VecDeque::new(),
+            metrics: Metrics::default(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, output: Output<T>) {
+        self.queue.push_back(output);
+    }
+
+    /// Gives a caller the result of its request.
+    pub(crate) fn complete(&mut self, op: OpCode, token: T, mut result: Result<Response, Error>) {
+        self.metrics.settled(result.as_ref().err());
+        if let Err(error) = &mut result {
+            error.is_of(op);
+            if error.code().is_none() {
+                tracing::trace!(%op, %error, "request failed");
+            }
+        }
+        self.push(Output::Completed(token, result));
+    }
+
+    pub(crate) fn give_back_room(&mut self) {
+        give_back(&mut self.queue);
+    }
 }
 
 /// What the watches say goes to these.

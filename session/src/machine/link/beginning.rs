@@ -14,7 +14,7 @@ use lockkeeper_proto::{
 use super::{
     Change, Link, Stage, State,
     attempt::{Attempt, Progress, Trouble},
-    connection::Connection,
+    session::Connection,
 };
 use crate::{Cause, machine::config::SHORTEST_TIMEOUT};
 

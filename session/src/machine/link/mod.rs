@@ -17,14 +17,12 @@
 //! | `beginning` | from a pause to a server that accepts requests |
 //! | `ending` | how a connection, the session and the link end; leaving a server |
 //! | `attempt` | the data of a connection until the server accepts requests |
-//! | `connection` | the data of a connection that accepts requests: pings, leaving it |
-//! | `session` | what is known of the session |
+//! | `session` | what is known of the session and of a connection that accepts requests |
 //! | `servers` | which server to try next, after which pause, and why the last ones failed |
 //! | `sasl` | the interface of a SASL mechanism |
 
 mod attempt;
 mod beginning;
-mod connection;
 mod ending;
 pub mod sasl;
 mod servers;
@@ -46,9 +44,8 @@ use super::{
 };
 use crate::{Cause, Effect, Endpoint, Error, ErrorKind, Lost, Peer};
 use attempt::Attempt;
-use connection::Connection;
 use servers::Servers;
-use session::Session;
+use session::{Connection, Session};
 
 /// What has happened to the link.
 #[derive(Debug)]
