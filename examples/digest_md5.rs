@@ -5,9 +5,9 @@
 //! `Client::builder(servers)?.sasl(DigestMd5::new("alice", password))`.
 //!
 //! DIGEST-MD5 (RFC 2831) is historic (RFC 6331), but every ZooKeeper with JAAS's `DigestLoginModule`
-//! has it. The password is not sent, and the server must prove that it knows the password too. Whoever
-//! reads the traffic can test passwords against it, and whoever can change the traffic can change
-//! what comes after the login, so use it inside TLS.
+//! has it. The password is not sent, and the server must prove that it knows the password too. An
+//! attacker who reads the traffic can test passwords against it. An attacker who changes the traffic
+//! can change what comes after the login. So use it inside TLS.
 //!
 //! Not here: integrity and privacy layers (`auth-int`, `auth-conf`), which ZooKeeper does not use.
 

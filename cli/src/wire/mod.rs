@@ -43,7 +43,7 @@ pub(crate) enum WireCommand {
         comment `server closes the connection (EOF)` begins a new connection.\n\n\
         tshark makes a recording of a connection in a capture of tcpdump:\n  \
         tshark -r FILE -qz follow,tcp,raw,0 | sed -n 's/^[0-9a-f]*$/C>&/p; s/^\\t/S>/p'\n\n\
-        Passwords and credentials are left out, except in the bytes of --json.\n\n\
+        Passwords and credentials are left out, except where bytes are shown.\n\n\
         What cannot be decoded is shown as bytes, with the reason. The status is then 0, \
         too.\n\n\
         Example:\n  lockkeeper wire decode recording.hex"

@@ -19,7 +19,7 @@ use proptest::{
 
 pub(crate) use lockkeeper_test_support::cases::cases;
 
-use crate::schema;
+use crate::schema::{self, Holds};
 
 /// The kind of a message: the type that its bytes are decoded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,9 +115,12 @@ impl Kind {
     }
 }
 
-/// Checks that messages of these kinds, one behind the other, are decoded completely, and encoded to
-/// the same bytes; and that the error about a message that ends at a field of the schema names that
-/// field, or the count of a list in front of it.
+/// Checks messages of these kinds, one behind the other:
+///
+/// - They are decoded completely, and encoded to the same bytes.
+/// - A length of -2 is an error that names the field of the schema there.
+/// - A message that ends at another field is an error that names that field, or the count of a list
+///   in front of it: a count is compared with the bytes that are left.
 pub(crate) fn assert_agree(kinds: &[Kind], bytes: &Bytes) -> Result<(), DecodeError> {
     let mut reader = Reader::new(bytes.clone());
     let mut again = BytesMut::new();
@@ -127,21 +130,23 @@ pub(crate) fn assert_agree(kinds: &[Kind], bytes: &Bytes) -> Result<(), DecodeEr
         let read = bytes.slice(begin..bytes.len() - reader.left());
         let places = schema::places(*kind, &read);
         for place in &places {
-            let Err(error) = kind.decode_all(&read.slice(..place.offset)) else {
-                assert!(
-                    place.field == "read_only",
-                    "{kind:?} ends at {}",
-                    place.field
-                );
+            let mut broken = BytesMut::from(&read[..]);
+            let has_length = matches!(place.holds, Holds::Length | Holds::Count);
+            if has_length {
+                broken[place.offset..][..4].copy_from_slice(&(-2_i32).to_be_bytes());
+            } else {
+                broken.truncate(place.offset);
+            }
+            let Err(error) = kind.decode_all(&broken.freeze()) else {
+                assert_eq!(place.field, "read_only", "{kind:?}");
                 continue;
             };
             let named = places.iter().find(|it| it.offset == error.offset).unwrap();
             let (_, field) = error.field.split_once('.').unwrap();
             assert_eq!(field, named.field, "{kind:?}");
-            assert!(
-                named.offset == place.offset || named.holds == schema::Holds::Count,
-                "{kind:?}"
-            );
+            let is_it = named.offset == place.offset;
+            let is_ahead = !has_length && named.holds == Holds::Count;
+            assert!(is_it || is_ahead, "{kind:?}: {field}, not {}", place.field);
         }
     }
     assert_eq!(again, bytes, "{kinds:?}");

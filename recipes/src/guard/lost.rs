@@ -1,5 +1,7 @@
 //! How sure a holder can be of its lock, and what tells it of the loss: the deletion of its node, and
 //! the ends of its session and of its lease.
+//!
+//! Not here: how a hold ends (`lock_guard`).
 
 use std::{
     future::Future,

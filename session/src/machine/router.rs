@@ -1,7 +1,7 @@
 //! What happens means something to several parts: here they hear of each other.
 //!
 //! `hear` says what a change of the link means, `frame` and `reply` what a message means, `tick` what
-//! is due.
+//! is due. What the world must know waits in the `Outbox`.
 
 use std::{collections::VecDeque, time::Instant};
 
