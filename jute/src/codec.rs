@@ -12,7 +12,7 @@ use alloc::{borrow::Cow, string::String, vec::Vec};
 use byteorder::{BigEndian, ByteOrder as _};
 use bytes::Bytes;
 
-use crate::{DecodeError, DecodeErrorKind, Names, Reader, Writer};
+use crate::{DecodeError, Names, Reader, Writer};
 
 /// A value that can be encoded as jute.
 pub trait Encode {
@@ -159,8 +159,8 @@ macro_rules! nullable {
             const SMALLEST: usize = 4;
 
             fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-                let null = reader.error(DecodeErrorKind::Null);
-                Option::<Self>::decode(reader)?.ok_or(null)
+                let value = Option::<Self>::decode(reader)?;
+                value.ok_or_else(|| reader.null())
             }
         }
     )*};

@@ -61,6 +61,17 @@ impl Reader {
         self.rest.len()
     }
 
+    /// Moves past these bytes, if they come next. For a value that most messages have, this is less
+    /// work than to read it.
+    #[inline]
+    pub fn take_if(&mut self, bytes: &[u8]) -> bool {
+        let comes = self.rest.starts_with(bytes);
+        if comes {
+            self.rest.advance(bytes.len());
+        }
+        comes
+    }
+
     /// Makes an error at the current field and offset.
     #[must_use]
     pub fn error(&self, kind: DecodeErrorKind) -> DecodeError {
@@ -68,6 +79,16 @@ impl Reader {
             field: self.field,
             offset: self.total.saturating_sub(self.rest.len()),
             kind,
+        }
+    }
+
+    /// The error for a null that was read last, where none is allowed.
+    #[must_use]
+    pub fn null(&self) -> DecodeError {
+        let error = self.error(DecodeErrorKind::Null);
+        DecodeError {
+            offset: error.offset.saturating_sub(LENGTH),
+            ..error
         }
     }
 

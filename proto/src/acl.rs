@@ -29,6 +29,16 @@ record! {
     }
 }
 
+impl Id {
+    /// Everyone: the identity in most lists.
+    const ANYONE: Self = Self {
+        scheme: Cow::Borrowed("world"),
+        id: Cow::Borrowed("anyone"),
+    };
+    /// The same, encoded.
+    const ANYONE_ENCODED: &'static [u8] = b"\0\0\0\x05world\0\0\0\x06anyone";
+}
+
 impl Encode for Id {
     fn encode(&self, writer: &mut Writer<'_>) {
         self.scheme.encode(writer);
@@ -46,12 +56,16 @@ impl Decode for Id {
     const SMALLEST: usize = 8;
 
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        if reader.take_if(Self::ANYONE_ENCODED) {
+            return Ok(Self::ANYONE);
+        }
         reader.enter("Id.scheme");
         let scheme = reader.take_string()?.unwrap_or_default();
         reader.enter("Id.id");
-        let id = match scheme.as_str() {
-            "auth" => reader.take_string()?.unwrap_or_default(),
-            _ => String::decode(reader)?,
+        let id = match reader.take_string()? {
+            Some(id) => id,
+            None if scheme == "auth" => String::new(),
+            None => return Err(reader.null()),
         };
         Ok(Self {
             scheme: Cow::Owned(scheme),
@@ -96,21 +110,23 @@ impl core::ops::BitOr for Perms {
 
 impl Acl {
     /// Anyone may do everything. This is the default of every create.
-    pub const OPEN_UNSAFE: &'static [Self] = &[Self::of_static(Perms::ALL, "world", "anyone")];
+    pub const OPEN_UNSAFE: &'static [Self] = &[Self {
+        perms: Perms::ALL,
+        id: Id::ANYONE,
+    }];
     /// Anyone may read.
-    pub const READ_UNSAFE: &'static [Self] = &[Self::of_static(Perms::READ, "world", "anyone")];
+    pub const READ_UNSAFE: &'static [Self] = &[Self {
+        perms: Perms::READ,
+        id: Id::ANYONE,
+    }];
     /// The creator of the node may do everything. The create needs an authenticated connection.
-    pub const CREATOR_ALL: &'static [Self] = &[Self::of_static(Perms::ALL, "auth", "")];
-
-    const fn of_static(perms: Perms, scheme: &'static str, id: &'static str) -> Self {
-        Self {
-            perms,
-            id: Id {
-                scheme: Cow::Borrowed(scheme),
-                id: Cow::Borrowed(id),
-            },
-        }
-    }
+    pub const CREATOR_ALL: &'static [Self] = &[Self {
+        perms: Perms::ALL,
+        id: Id {
+            scheme: Cow::Borrowed("auth"),
+            id: Cow::Borrowed(""),
+        },
+    }];
 
     /// Makes an entry for one identity.
     #[must_use]
@@ -131,9 +147,27 @@ impl Acl {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
+    use bytes::{Bytes, BytesMut};
 
     use super::*;
+
+    #[test]
+    fn everyone_is_read_without_a_copy_and_nobody_else_counts_as_everyone() {
+        let mut everyone = BytesMut::new();
+        Id::ANYONE.encode(&mut Writer::new(&mut everyone));
+        assert_eq!(&everyone[..], Id::ANYONE_ENCODED);
+        let decode = |bytes: &[u8]| Id::decode(&mut Reader::new(Bytes::copy_from_slice(bytes)));
+        let read = decode(&everyone).unwrap();
+        assert_eq!(read, Id::ANYONE);
+        assert!(matches!(
+            (read.scheme, read.id),
+            (Cow::Borrowed(_), Cow::Borrowed(_))
+        ));
+        *everyone.last_mut().unwrap() = b'x';
+        assert_eq!(&*decode(&everyone).unwrap().id, "anyonx");
+        let short = decode(&everyone[..everyone.len() - 1]).unwrap_err();
+        assert_eq!(short.field, "Id.id");
+    }
 
     #[test]
     fn null_is_read_as_an_empty_scheme_and_as_the_empty_id_of_auth() {

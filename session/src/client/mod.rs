@@ -329,7 +329,8 @@ impl Client {
 
     /// Checks a path and converts it to the server's path.
     fn resolve(&self, path: &str) -> Result<String, Error> {
-        Ok(self.resolve_in_pieces(path)?.concat())
+        path::check(path)?;
+        Ok(self.shared.server_path(path))
     }
 
     /// The same, for a request that needs no copy of the path.

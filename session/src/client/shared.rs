@@ -256,7 +256,10 @@ impl Shared {
 
     /// Converts a path of this client to the server's path.
     pub(crate) fn server_path(&self, path: &str) -> String {
-        self.in_pieces(path).concat()
+        match self.chroot {
+            None => path.to_owned(),
+            Some(_) => self.in_pieces(path).concat(),
+        }
     }
 
     /// The same, in pieces.

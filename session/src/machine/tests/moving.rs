@@ -35,6 +35,11 @@ fn a_client_that_leaves_a_server_keeps_its_session_and_watches() {
     assert!(!pair.is_settled(later));
     assert_eq!((pair.machine.metrics().watches, pair.fired()), (1, vec![]));
     assert_eq!(pair.machine.metrics().servers_left, 1);
+    // Nor does it come back soon.
+    for _ in 0..4 {
+        pair.reconnect();
+        assert_ne!(pair.machine.link().endpoint().cloned(), before);
+    }
 }
 
 /// The changes from the call on count, although the server is asked for them later.
