@@ -379,6 +379,24 @@ fn the_alerts_of_run_are_lines_of_the_command() {
     assert_eq!(found, 6);
 }
 
+/// Each change moves the figure a little, and they once said what a program had weighed long before.
+#[test]
+fn the_documents_say_what_a_program_weighs() {
+    let read =
+        |file: &str| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+    let recorded = read("bench/weight/weight.txt");
+    let recorded: f64 = recorded.lines().nth(1).unwrap().parse().unwrap();
+    for (file, ahead) in [
+        ("README.md", "| lockkeeper | "),
+        ("docs/guide/five_minutes.md", "program with one lock takes "),
+    ] {
+        let text = read(file);
+        let figure = text.rsplit_once(ahead).unwrap().1.split(' ').next();
+        let said: f64 = figure.unwrap().replace(',', "").parse().unwrap();
+        assert!((said / recorded - 1.0).abs() < 0.02, "{file}: {said}");
+    }
+}
+
 /// A telephone shows a picture 400 pixels wide. Dark mode does not change a picture on paper.
 #[test]
 fn every_picture_is_readable_on_a_telephone_and_in_dark_mode() {

@@ -3,6 +3,7 @@
 # empty program; the crates from the registry; and the processor time of a clean build with one job.
 #
 # Usage: bench/weight/weigh.sh            prints the table, with zookeeper-client beside
+#        bench/weight/weigh.sh --small    prints what an empty program and ours weigh with the lines of "A small program" in the guide
 #        bench/weight/weigh.sh --check    fails if ours is more than 2 % heavier than weight.txt says
 #        bench/weight/weigh.sh --bless    writes weight.txt
 #
@@ -14,9 +15,9 @@ readonly TARGET
 # Settings of whoever runs this do not count.
 unset CARGO_PROFILE_RELEASE_LTO CARGO_PROFILE_RELEASE_CODEGEN_UNITS CARGO_PROFILE_RELEASE_OPT_LEVEL RUSTFLAGS
 
-# weigh FEATURE: prints the bytes of the program.
+# weigh FEATURE [OPTIONS OF CARGO]: prints the bytes of the program.
 weigh() {
-    CARGO_TARGET_DIR=$TARGET cargo build --quiet --release --no-default-features --features "$1"
+    CARGO_TARGET_DIR=$TARGET cargo build --quiet --release --no-default-features --features "$@"
     strip -o "$TARGET/stripped" "$TARGET/release/weight"
     stat -c %s "$TARGET/stripped"
 }
@@ -39,6 +40,13 @@ seconds() {
 
 compiler=$(rustc --version)
 case ${1:-} in
+    --small)
+        small=(--config 'profile.release.lto="fat"' --config 'profile.release.opt-level="s"'
+            --config 'profile.release.codegen-units=1')
+        empty=$(weigh "" "${small[@]}")
+        bytes=$(weigh lockkeeper "${small[@]}")
+        printf 'an empty program: %d bytes; with one lock: %d bytes\n' "$empty" "$bytes"
+        ;;
     --bless)
         printf '%s\n%s\n' "$compiler" "$(weigh lockkeeper)" >weight.txt
         cat weight.txt
@@ -63,7 +71,7 @@ case ${1:-} in
         done
         ;;
     *)
-        sed -n '2,8p' "${BASH_SOURCE[0]##*/}" >&2
+        sed -n '2,9p' "${BASH_SOURCE[0]##*/}" >&2
         exit 64
         ;;
 esac

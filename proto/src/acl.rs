@@ -31,12 +31,16 @@ record! {
 
 impl Id {
     /// Everyone: the identity in most lists.
-    const ANYONE: Self = Self {
-        scheme: Cow::Borrowed("world"),
-        id: Cow::Borrowed("anyone"),
-    };
+    const ANYONE: Self = Self::named("world", "anyone");
     /// The same, encoded.
     const ANYONE_ENCODED: &'static [u8] = b"\0\0\0\x05world\0\0\0\x06anyone";
+
+    const fn named(scheme: &'static str, id: &'static str) -> Self {
+        Self {
+            scheme: Cow::Borrowed(scheme),
+            id: Cow::Borrowed(id),
+        }
+    }
 }
 
 impl Encode for Id {
@@ -110,23 +114,15 @@ impl core::ops::BitOr for Perms {
 
 impl Acl {
     /// Anyone may do everything. This is the default of every create.
-    pub const OPEN_UNSAFE: &'static [Self] = &[Self {
-        perms: Perms::ALL,
-        id: Id::ANYONE,
-    }];
+    pub const OPEN_UNSAFE: &'static [Self] = &[Self::of(Perms::ALL, Id::ANYONE)];
     /// Anyone may read.
-    pub const READ_UNSAFE: &'static [Self] = &[Self {
-        perms: Perms::READ,
-        id: Id::ANYONE,
-    }];
+    pub const READ_UNSAFE: &'static [Self] = &[Self::of(Perms::READ, Id::ANYONE)];
     /// The creator of the node may do everything. The create needs an authenticated connection.
-    pub const CREATOR_ALL: &'static [Self] = &[Self {
-        perms: Perms::ALL,
-        id: Id {
-            scheme: Cow::Borrowed("auth"),
-            id: Cow::Borrowed(""),
-        },
-    }];
+    pub const CREATOR_ALL: &'static [Self] = &[Self::of(Perms::ALL, Id::named("auth", ""))];
+
+    const fn of(perms: Perms, id: Id) -> Self {
+        Self { perms, id }
+    }
 
     /// Makes an entry for one identity.
     #[must_use]
@@ -135,13 +131,8 @@ impl Acl {
         scheme: impl Into<Cow<'static, str>>,
         id: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self {
-            perms,
-            id: Id {
-                scheme: scheme.into(),
-                id: id.into(),
-            },
-        }
+        let (scheme, id) = (scheme.into(), id.into());
+        Self::of(perms, Id { scheme, id })
     }
 }
 

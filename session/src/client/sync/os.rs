@@ -3,7 +3,7 @@
 
 #[cfg(not(shuttle))]
 pub use std::{
-    sync::{Condvar, Mutex, MutexGuard, PoisonError, atomic},
+    sync::{Mutex, MutexGuard, PoisonError, atomic},
     thread,
 };
 
