@@ -50,6 +50,7 @@
 //! | `guard` | the held lock: fencing token, lease, loss, release, transactions |
 //! | `node` | lock nodes: how they are created once and deleted for certain |
 //! | `order` | the names of nodes, and who is ahead of whom |
+//! | `common` | what the contenders of one client have in common at a path |
 //! | `inspect` | all contenders at a path, for tools |
 //! | `backoff` | the pauses before a request is repeated, and waiting no longer than the caller wants |
 //! | `revocation` | asking a holder to release a lock, and forcing it |

@@ -3,8 +3,7 @@
 //!
 //! Not here: every single method. This crate depends on no runtime, so no future of a lock can need
 //! one, if none of the session does (`session/tests/client/no_runtime.rs`). Nor that the threads end
-//! (`threads`), and the promises of the locks (`tests/contract`
-//! makes them on threads, too).
+//! (`threads`), and the promises of the locks (`tests/contract`).
 
 use std::{
     env,

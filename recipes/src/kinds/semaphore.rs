@@ -42,7 +42,8 @@ use crate::{
 ///
 /// # Cost
 /// Two round trips when a lease is free: one to become the first waiter of the queue, one for the
-/// lease.
+/// lease. The first use takes up to four more: it looks for other kinds of lock and for another
+/// limit.
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     pub(super) queue: LockQueue,

@@ -5,6 +5,7 @@
 //! | `builder` | settings, and the first connection |
 //! | `operations/` | one method for each operation of ZooKeeper |
 //! | `watches/` | reads that leave a watch, persistent watches, and the watchers that receive their events |
+//! | `raw` | what recipes need beyond these methods |
 //! | `capacity` | waiting for request capacity; the deadline of a request |
 //! | `capacity_queue` | the queue of callers that wait for request capacity |
 //! | `shared` | the machine behind a lock; handles, watchers and the driver share it |

@@ -3,7 +3,7 @@
 //!
 //! | file | what the server does |
 //! |---|---|
-//! | `handshakes` | does not listen, is no ZooKeeper, or ends the session |
+//! | `handshakes` | does not listen, is no ZooKeeper, or ends the handshake |
 //! | `replies` | closes the connection within a reply, or sends nonsense instead |
 //! | `silence` | sends very slowly |
 //! | `size` | sends very much |

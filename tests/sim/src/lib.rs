@@ -10,7 +10,7 @@
 //! | [`shrink`] | reduces a plan that fails |
 //! | `world` | time, network, servers and faults |
 //! | [`Rng`] | random choices; other tests use it, too |
-//! | `work`, `gate` | the steps of the clients; how a client process is paused and killed |
+//! | `work`, `gate`, `prompt` | the steps of the clients; how a client process is paused and killed; tasks that run as in a second thread |
 
 #![allow(
     clippy::exhaustive_enums,

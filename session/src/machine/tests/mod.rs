@@ -15,6 +15,7 @@
 //! | `expiry` | the end of a session |
 //! | `ends` | the end of the client: closing, refused authentication |
 //! | `lease` | until when no server can have expired the session |
+//! | `proof` | the two writes that prove a lease, and when they are sent |
 //! | `unsupported` | operations that a server does not know, and says so |
 //! | `moving` | leaving a server for another one |
 //! | `options` | request capacity, deadlines, requests that fail fast |

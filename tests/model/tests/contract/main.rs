@@ -8,7 +8,7 @@
 //! | `leases` | `semaphore`: there is room; `room`: who waits has a watch | `LeaseTurn` |
 //! | `proofs` | `lease`: `W1` and `W2` | `Proof` |
 //!
-//! The rules are written again here, from the nodes and events and not from the code.
+//! The rules are written again here, from the nodes (`nodes`) and events and not from the code.
 //!
 //! Not here: what a crowd hands over (`recipes/src/order/crowd.rs`); whether the rules are enough
 //! (`tests/proof`).
