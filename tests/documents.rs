@@ -37,25 +37,29 @@ fn quoted(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Collects the functions of all Rust sources below a folder.
-fn functions(folder: &Path, found: &mut BTreeSet<String>) {
+/// The Rust sources below a folder.
+fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // Cargo marks its build folder so, whatever its name.
         let is_ours = !name.starts_with('.') && !path.join("CACHEDIR.TAG").exists();
         if path.is_dir() && is_ours {
-            functions(&path, found);
+            found.extend(sources(&path));
         } else if path.extension().is_some_and(|end| end == "rs") {
             let source = fs::read_to_string(&path).unwrap();
-            let words = source.split("fn ").skip(1);
-            let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-            found.extend(words.filter_map(|rest| {
-                let end = rest.find(|letter| !is_name(letter))?;
-                rest.get(..end).map(str::to_owned)
-            }));
+            found.push((path, source));
         }
     }
+    found
+}
+
+/// The functions of a source.
+fn functions(source: &str) -> impl Iterator<Item = &str> {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let words = source.split("fn ").skip(1);
+    words.filter_map(move |rest| rest.get(..rest.find(|letter| !is_name(letter))?))
 }
 
 #[test]
@@ -198,9 +202,8 @@ fn every_planted_fault_that_the_track_record_names_is_there() {
 /// A name of four words or more counts as the name of a test.
 #[test]
 fn every_test_that_a_document_names_is_there() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut all = BTreeSet::new();
-    functions(root, &mut all);
+    let sources = sources(Path::new(env!("CARGO_MANIFEST_DIR")));
+    let all: BTreeSet<_> = sources.iter().flat_map(|it| functions(&it.1)).collect();
     let mut named = 0;
     for document in documents() {
         let text = fs::read_to_string(&document).unwrap();
@@ -215,6 +218,31 @@ fn every_test_that_a_document_names_is_there() {
         }
     }
     assert!(named > 5, "{named} tests named");
+}
+
+/// A source that begins with a table of its files names each of them there, or below the table.
+#[test]
+fn every_file_is_named_where_its_neighbours_are_listed() {
+    let mut tables = 0;
+    for (path, source) in sources(Path::new(env!("CARGO_MANIFEST_DIR"))) {
+        let (head, rest) = source.split_once("\n\n").unwrap_or_default();
+        if !head.contains("\n//! | file | ") {
+            continue;
+        }
+        tables += 1;
+        let modules = rest.lines().filter_map(|line| line.strip_suffix(';'));
+        let modules = modules.filter_map(|line| Some(line.split_once("mod ")?.1));
+        for module in modules.filter(|module| *module != "tests") {
+            let is_named = ["`", "/`", "::"].map(|end| head.contains(&format!("`{module}{end}")));
+            let is_linked = head.contains(&format!("[`{module}`]"));
+            assert!(
+                is_named.contains(&true) || is_linked,
+                "{}: {module}",
+                path.display()
+            );
+        }
+    }
+    assert!(tables > 20, "{tables} tables");
 }
 
 /// `ARCHITECTURE.md`: the four parts of the session machine know nothing of each other.
@@ -270,35 +298,24 @@ fn the_guide_says_what_to_do_about_every_error() {
     }
 }
 
-/// Collects the log lines of the sources below a folder: level and message, as a row of the
-/// document.
-fn log_lines(folder: &Path, found: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            log_lines(&path, found);
-            continue;
+/// The log lines of a source: level and message, as a row of the document.
+fn log_lines(source: &str) -> impl Iterator<Item = String> {
+    source.split("tracing::").skip(1).filter_map(|call| {
+        let (level, rest) = call.split_once("!(")?;
+        if !["error", "warn", "info", "debug", "trace"].contains(&level) {
+            return None;
         }
-        let source = fs::read_to_string(&path).unwrap();
-        for call in source.split("tracing::").skip(1) {
-            let Some((level, rest)) = call.split_once("!(") else {
-                continue;
-            };
-            if !["error", "warn", "info", "debug", "trace"].contains(&level) {
-                continue;
-            }
-            // The message is the last argument: the first string literal that is followed by the
-            // end of the call.
-            let texts: Vec<&str> = rest.split('"').collect();
-            let message = texts
-                .windows(2)
-                .skip(1)
-                .step_by(2)
-                .find(|pair| pair[1].trim_start().starts_with(')'));
-            let message = message.unwrap_or_else(|| panic!("{}: {level}", path.display()))[0];
-            found.insert(format!("| {level} | `{message}` |"));
-        }
-    }
+        // The message is the last argument: the first string literal that is followed by the end of
+        // the call.
+        let texts: Vec<&str> = rest.split('"').collect();
+        let message = texts
+            .windows(2)
+            .skip(1)
+            .step_by(2)
+            .find(|pair| pair[1].trim_start().starts_with(')'));
+        let message = message.unwrap_or_else(|| panic!("no message: {level}!({rest}"))[0];
+        Some(format!("| {level} | `{message}` |"))
+    })
 }
 
 #[test]
@@ -306,7 +323,9 @@ fn the_document_lists_exactly_the_log_lines_of_the_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut written = BTreeSet::new();
     for folder in ["session/src", "tls/src", "recipes/src"] {
-        log_lines(&root.join(folder), &mut written);
+        for (_, source) in sources(&root.join(folder)) {
+            written.extend(log_lines(&source));
+        }
     }
     let text = fs::read_to_string(root.join("docs/logging.md")).unwrap();
     let levels = [

@@ -10,6 +10,7 @@
 //! | `exit` | exit statuses, and the failures behind them |
 //! | `refusal` | the refusals of servers, in words for people |
 //! | `signals` | signals of the process, as a stream |
+//! | `outage` | outages, for a command that goes on over them |
 //! | `client` | one client for one command |
 //! | `text` | text that is safe on a terminal, and columns |
 //! | `run` | `lockkeeper run` |

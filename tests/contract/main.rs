@@ -23,6 +23,8 @@
 //! | `types` | what the compiler guarantees |
 //! | `stress` | all kinds at the same time, at random |
 //!
+//! All of them use `kinds`, the common interface, and `rig`, which looks at the lock from outside.
+//!
 //! Not here: the bugs of other implementations (`known_bugs`), and what only one kind promises:
 //! sharing, counting, re-entry (`recipes/tests/kinds.rs`). Nor the futures on threads without a runtime
 //! (`recipes/tests/blocking.rs`): they are the same futures.
