@@ -177,9 +177,9 @@ impl Driver {
             core.machine.handle(now, Input::Tick);
         }
         mem::swap(core.machine.outputs(), &mut self.outputs);
-        if self.out.len() < WRITE_BACKLOG {
-            core.machine.transmit(now, &mut self.out);
-        }
+        // Nobody asked for more while so much waits for the socket.
+        let has_unsent =
+            self.out.len() >= WRITE_BACKLOG || core.machine.transmit(now, &mut self.out);
         // Behind the last reply to what a tick has sent: nothing needs the room until the next tick.
         let is_idle = has_input && core.machine.outstanding() == 0;
         let gives_back = self.owes_room && (is_due || is_idle);
@@ -193,8 +193,7 @@ impl Driver {
             now,
             deadline: core.next_deadline(),
             has_ended: core.machine.link().is_ended(),
-            // Below that the machine has handed over all.
-            has_unsent: self.out.len() >= WRITE_BACKLOG && core.machine.has_unsent(),
+            has_unsent,
         };
         let background = mem::take(&mut core.background);
         drop(core);

@@ -204,9 +204,9 @@ impl Raw<'_> {
     pub fn keep_lease(self) -> LeaseKeeper {
         let shared = &self.client.shared;
         let core = shared.lock();
-        let token = core.machine.keep_lease();
         // The client's task is awake before its next ping. Only a scarce lease needs it earlier.
-        if core.machine.is_lease_scarce() {
+        let (token, is_scarce) = core.machine.keep_lease();
+        if is_scarce {
             shared.acted(core);
         }
         LeaseKeeper {

@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use lockkeeper_proto::frame;
+use lockkeeper_proto::{Request, frame, records::AuthPacket};
 
-use super::sasl::Authenticator;
+use super::{encoded::Encoded, sasl::Authenticator};
 use crate::{ConnectString, Endpoint};
 
 /// The settings of a session.
@@ -57,6 +57,18 @@ pub struct Auth {
     pub scheme: String,
     /// The credentials, in plain text.
     pub credentials: Bytes,
+}
+
+impl Auth {
+    /// The request that gives this identity to the connection.
+    pub(super) fn packet(&self) -> Encoded {
+        let packet = AuthPacket {
+            auth_type: 0,
+            scheme: self.scheme.clone(),
+            auth: Some(self.credentials.clone()),
+        };
+        Request::Auth(packet).into()
+    }
 }
 
 /// Prints no credentials.

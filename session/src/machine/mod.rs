@@ -20,8 +20,9 @@
 //! | `watches` | who listens to which node, and what the server has |
 //! | `lease` | until when the session lives for certain, and what proves it |
 //!
-//! Here are the doors of the machine. `router` says what a message, a change of the link, or a
-//! deadline means to each part, and what a reply is for.
+//! Here are the doors of the machine. They lend the parts to the `router`, which says what a
+//! request, a message, a change of the link, or a deadline means to each of them, and what a reply is
+//! for.
 //!
 //! All parts use these files:
 //!
@@ -29,7 +30,7 @@
 //! |---|---|
 //! | `encoded` | a request, and what the machine must know of it later |
 //! | `kinds` | the kinds of watches, and the id of a listener |
-//! | `output` | what goes in, what comes out, and what waits to come out |
+//! | `output` | what goes in, and what comes out |
 //! | `config` | the settings, and the durations that follow from the session timeout |
 //! | `metrics`, `rng`, `spare` | counters; seeded random choices; the room that queues keep |
 //!
@@ -52,7 +53,7 @@ use std::{fmt, time::Instant};
 
 /// The buffers of [`Machine::transmit`] and [`Input::Frame`].
 pub use bytes::{Bytes, BytesMut};
-use lockkeeper_proto::{OpCode, Request, WatcherType, Xid, records::Empty};
+use lockkeeper_proto::{OpCode, Request, WatcherType, records::Empty};
 
 pub use config::{Auth, Config, LeasePolicy};
 #[doc(hidden)]
@@ -70,11 +71,11 @@ pub use link::{Link, sasl};
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
 
-use crate::{Cause, Effect, Error, ErrorKind};
+use crate::Cause;
 use kinds::Kinds;
 use lease::Lease;
 use requests::Requests;
-use router::{Outbox, ReplyTo};
+use router::{Outbox, ReplyTo, Router};
 use watches::{PendingWatch, Watches};
 
 /// About how many bytes are handed over at a time. A request that waits here can still be given up,
@@ -106,14 +107,25 @@ impl<T> Machine<T> {
 
     /// Takes in what happened.
     pub fn handle(&mut self, now: Instant, input: Input) {
+        let mut router = self.router();
         match input {
-            Input::Connected => self.link.connected(now),
-            Input::Frame(frame) => self.frame(now, frame),
-            Input::Disconnected(cause) => self.link.disconnected(now, cause),
-            Input::Oversized { length, limit } => self.oversized(now, length, limit),
-            Input::Tick => self.tick(now),
+            Input::Connected => router.link.connected(now),
+            Input::Frame(frame) => router.frame(now, frame),
+            Input::Disconnected(cause) => router.link.disconnected(now, cause),
+            Input::Oversized { length, limit } => router.oversized(now, length, limit),
+            Input::Tick => router.tick(now),
         }
-        self.hear();
+        router.hear();
+    }
+
+    fn router(&mut self) -> Router<'_, T> {
+        Router {
+            link: &mut self.link,
+            requests: &mut self.requests,
+            watches: &mut self.watches,
+            lease: &mut self.lease,
+            out: &mut self.out,
+        }
     }
 
     /// The next thing that the world must know, in order; `None` when there is nothing more.
@@ -130,48 +142,25 @@ impl<T> Machine<T> {
     }
 
     /// Appends what is to be sent now, and counts it as sent. With very much to send this is a part
-    /// of it: call it again when these bytes have left.
+    /// of it, and the result is true: call it again when these bytes have left.
     ///
     /// A request gets its number only here. All requests that were submitted meanwhile go out in one
     /// write, and a request that was never asked for was never sent.
-    pub fn transmit(&mut self, now: Instant, out: &mut BytesMut) {
+    pub fn transmit(&mut self, now: Instant, out: &mut BytesMut) -> bool {
         let before = out.len();
         if self.link.has_unsent() {
             self.link.transmit(out);
         }
-        while out.len() - before < BURST && self.send_next(now, out) {}
-        self.requests.waits_from(now);
-        if out.len() > before {
-            self.out.metrics.bytes_sent += metrics::bytes(out.len() - before);
+        if self.requests.queued() > 0 {
+            let mut router = self.router();
+            while out.len() - before < BURST && router.send_next(now, out) {}
+            router.requests.waits_from(now);
         }
-    }
-
-    /// Whether [`transmit`](Self::transmit) would send more.
-    #[must_use]
-    pub fn has_unsent(&self) -> bool {
-        self.link.has_unsent() || self.next_to_send().is_some()
-    }
-
-    fn next_to_send(&self) -> Option<OpCode> {
-        let op = self.requests.next(self.link.is_closing())?;
-        self.link.may_send(op).then_some(op)
-    }
-
-    /// Sends the oldest queued request, if its turn has come.
-    fn send_next(&mut self, now: Instant, out: &mut BytesMut) -> bool {
-        let Some(op) = self.next_to_send() else {
-            return false;
-        };
-        let xid = match op {
-            // Its answer has no number of its own.
-            OpCode::AUTH => Xid::AUTH,
-            _ => self.link.take_xid(),
-        };
-        if op.is_write() {
-            self.lease.sent(now, xid);
+        let sent = out.len() - before;
+        if sent > 0 {
+            self.out.metrics.bytes_sent += metrics::bytes(sent);
         }
-        self.requests.send(now, xid, out);
-        true
+        sent >= BURST && self.router().next_to_send().is_some()
     }
 
     /// When [`Input::Tick`] is due; `None` when the machine waits for the world
@@ -180,9 +169,14 @@ impl<T> Machine<T> {
     pub fn next_deadline(&self) -> Option<Instant> {
         let next = self.link.next_deadline(self.lease.is_urgent())?;
         let next = earlier(next, self.requests.next_deadline());
-        let next = earlier(next, self.unsent_deadline());
-        let next = earlier(next, self.unanswered_deadline());
-        Some(earlier(next, self.proof_deadline()))
+        let waits_since = self.requests.waits_since();
+        let next = earlier(
+            next,
+            waits_since.and_then(|it| self.link.unsent_deadline(it)),
+        );
+        let unanswered = self.requests.unanswered_since();
+        let next = earlier(next, self.link.unanswered_deadline(unanswered));
+        Some(earlier(next, self.lease.write_due(self.link.timing())))
     }
 
     // From the user.
@@ -198,48 +192,18 @@ impl<T> Machine<T> {
         request: impl Into<Encoded>,
         options: RequestOptions,
     ) -> Option<WatchId> {
-        let mut request = request.into();
-        let watch = match self.accept(now, &mut request, &options) {
+        let (mut request, mut router) = (request.into(), self.router());
+        let watch = match router.accept(now, &mut request, &options) {
             Ok(watch) => watch,
             Err(error) => {
-                self.out.complete(request.op(), token, Err(error));
+                router.out.complete(request.op(), token, Err(error));
                 return None;
             }
         };
         let id = watch.as_ref().map(PendingWatch::id);
         let reply_to = ReplyTo::Caller(Some(token), watch);
-        self.requests.push(request, reply_to, Some(options));
+        router.requests.push(request, reply_to, Some(options));
         id
-    }
-
-    /// The watch that the request will leave, if it is accepted.
-    fn accept(
-        &mut self,
-        now: Instant,
-        request: &mut Encoded,
-        options: &RequestOptions,
-    ) -> Result<Option<PendingWatch>, Error> {
-        if let Some(error) = self.refusal(now, request, options) {
-            return Err(error);
-        }
-        let Some(leaves) = request.take_leaves() else {
-            return Ok(None);
-        };
-        let (watches, mut voice) = self.watches();
-        watches.announce(leaves, &mut voice).map(Some)
-    }
-
-    /// Why a caller's request is not accepted now.
-    fn refusal(&self, now: Instant, request: &Encoded, options: &RequestOptions) -> Option<Error> {
-        if self.link.is_closing() {
-            let ended = self.link.ended().cloned();
-            return Some(ended.unwrap_or(ErrorKind::Closed.into()));
-        }
-        if options.is_over(now) {
-            let peer = self.link.peer();
-            return Some(options.exceeded(request.op(), Effect::NotApplied, peer));
-        }
-        self.requests.refusal(request)
     }
 
     /// Whether a caller that can wait may submit a request now, or would get an error at once.
@@ -257,13 +221,14 @@ impl<T> Machine<T> {
     /// The machine keeps the identity at once, without waiting for the server's answer. It does not
     /// keep it if the request is too long or the machine has ended.
     pub fn add_auth(&mut self, now: Instant, token: T, auth: Auth) {
-        let (request, options) = (router::packet(&auth), RequestOptions::at(now));
-        if let Some(error) = self.refusal(now, &request, &options) {
-            return self.out.complete(OpCode::AUTH, token, Err(error));
+        let (request, options) = (auth.packet(), RequestOptions::at(now));
+        let router = self.router();
+        if let Some(error) = router.refusal(now, &request, &options) {
+            return router.out.complete(OpCode::AUTH, token, Err(error));
         }
         let reply_to = ReplyTo::Identity(Some(token), auth.scheme.clone());
-        self.link.add_identity(auth);
-        self.requests.push(request, reply_to, Some(options));
+        router.link.add_identity(auth);
+        router.requests.push(request, reply_to, Some(options));
     }
 
     /// Watches nodes that exist. All of them take one request, unless they are very many. Each id
@@ -283,26 +248,27 @@ impl<T> Machine<T> {
         paths: impl IntoIterator<Item = impl Into<String>>,
     ) -> Vec<WatchId> {
         let (newest, longest) = (self.link.newest_zxid(), self.link.config().max_request);
-        let (watches, mut voice) = self.watches();
+        let mut router = self.router();
+        let (watches, mut voice) = router.watches();
         let paths = paths.into_iter().map(Into::into);
         let ids = watches.watch_nodes(paths, newest, longest, &mut voice);
-        if let Some(error) = self.link.ended().cloned() {
-            self.end_watches(Kinds::ALL, &error);
+        if let Some(error) = router.link.ended().cloned() {
+            router.end_watches(Kinds::ALL, &error);
         }
         ids
     }
 
     /// Gives up a watch. The machine removes the server's watch when its last listener goes.
     pub fn cancel(&mut self, id: WatchId) {
-        let (watches, mut voice) = self.watches();
-        watches.cancel(id, &mut voice);
+        self.router().cancel(id);
     }
 
     /// Ends all watches of a type on a path, and returns how many there were. Their listeners get
     /// [`WatchRemoved`](crate::ErrorKind::WatchRemoved). A watch whose request is not answered
     /// yet goes on.
     pub fn remove_watches(&mut self, path: &str, watcher_type: WatcherType) -> usize {
-        let (watches, mut voice) = self.watches();
+        let mut router = self.router();
+        let (watches, mut voice) = router.watches();
         watches.remove(path, Kinds::of_type(watcher_type), &mut voice)
     }
 
@@ -312,7 +278,7 @@ impl<T> Machine<T> {
     pub fn leave_server(&mut self, now: Instant) {
         if self.link.leave(now) {
             self.out.metrics.servers_left += 1;
-            self.hear();
+            self.router().hear();
         }
     }
 
@@ -323,13 +289,18 @@ impl<T> Machine<T> {
             let request = Request::CloseSession(Empty {});
             self.requests.push(request.into(), ReplyTo::Close, None);
         }
-        self.hear();
+        self.router().hear();
     }
 
     /// Ends the machine at once and sends nothing: the servers expire the session later.
     pub fn abort(&mut self) {
         self.link.end(State::Closed, Cause::ByClient);
-        self.hear();
+        self.router().hear();
+    }
+
+    /// Frees the room that requests have left. Call it now and then, best while none is under way.
+    pub fn give_back_room(&mut self) {
+        self.router().give_back_room();
     }
 
     // What is known.
@@ -376,10 +347,13 @@ impl<T> Machine<T> {
     }
 
     /// Returns a token; while any token lives, the client writes often enough to keep the lease
-    /// proved.
+    /// proved. Also returns whether the lease is not good for a grant any more before the next ping
+    /// is due: then look at [`next_deadline`](Self::next_deadline).
     #[must_use]
-    pub fn keep_lease(&self) -> LeaseToken {
-        self.lease.keep()
+    pub fn keep_lease(&self) -> (LeaseToken, bool) {
+        let ping = self.link.next_ping(self.lease.is_urgent());
+        let is_scarce = ping.is_some() && self.lease.good_until(self.link.timing()) < ping;
+        (self.lease.keep(), is_scarce)
     }
 
     /// Whether the lease is good for a grant to a contender that waits for it since `since`: a
@@ -388,14 +362,6 @@ impl<T> Machine<T> {
     #[must_use]
     pub fn is_lease_good(&self, now: Instant, since: Instant) -> bool {
         self.lease.is_good(now, since, self.link.timing())
-    }
-
-    /// Whether the lease is not good for a grant any more before the next ping is due. Who keeps it
-    /// from now on must look at [`next_deadline`](Self::next_deadline).
-    #[must_use]
-    pub fn is_lease_scarce(&self) -> bool {
-        let ping = self.link.next_ping(self.lease.is_urgent());
-        ping.is_some() && self.lease.good_until(self.link.timing()) < ping
     }
 
     /// Asks for [`Output::LeaseRenewed`] once the lease is good for a grant to a contender that waits

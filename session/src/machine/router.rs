@@ -1,21 +1,22 @@
 //! What happens means something to several parts: here they hear of each other.
 //!
-//! `hear` says what a change of the link means, `frame` and `reply` what a message means, `tick` what
-//! is due. What the world must know waits in the `Outbox`.
+//! `accept` and `send_next` are about a request, `hear` about a change of the link, `frame` and `reply`
+//! about a message, `tick` about what is due. What the world must know waits in the `Outbox`.
 
 use std::{collections::VecDeque, time::Instant};
 
 use lockkeeper_proto::{
-    ErrorCode, OpCode, Request, Response, WatcherEvent, Xid, Zxid,
+    ErrorCode, OpCode, Response, WatcherEvent, Xid, Zxid,
     frame::{FrameError, PREFIX_LEN},
     header::ReplyHeader,
     jute::{Decode, Reader},
-    records::{AuthPacket, Empty},
+    records::Empty,
 };
 
 use super::{
-    Auth, Bytes, Encoded, Event, Machine, Notice, Output, State, WatchId,
+    Bytes, BytesMut, Encoded, Event, Link, Notice, Output, RequestOptions, State, WatchId,
     kinds::Kinds,
+    lease::Lease,
     link::Change,
     metrics::{self, Metrics},
     requests::{Overdue, Pending, Requests, is_unknown, overtakes},
@@ -100,7 +101,80 @@ impl<T> Tell for Voice<'_, T> {
     }
 }
 
-impl<T> Machine<T> {
+/// All parts. The machine lends them when what happens to one of them may concern another.
+pub(super) struct Router<'a, T> {
+    pub(super) link: &'a mut Link,
+    pub(super) requests: &'a mut Requests<ReplyTo<T>>,
+    pub(super) watches: &'a mut Watches,
+    pub(super) lease: &'a mut Lease,
+    pub(super) out: &'a mut Outbox<T>,
+}
+
+impl<T> Router<'_, T> {
+    // From the user.
+
+    /// The watch that the request will leave, if it is accepted. Inline, as each request comes by.
+    #[inline]
+    pub(super) fn accept(
+        &mut self,
+        now: Instant,
+        request: &mut Encoded,
+        options: &RequestOptions,
+    ) -> Result<Option<PendingWatch>, Error> {
+        if let Some(error) = self.refusal(now, request, options) {
+            return Err(error);
+        }
+        let Some(leaves) = request.take_leaves() else {
+            return Ok(None);
+        };
+        let (watches, mut voice) = self.watches();
+        watches.announce(leaves, &mut voice).map(Some)
+    }
+
+    /// Why a caller's request is not accepted now. Inline likewise.
+    #[inline]
+    pub(super) fn refusal(
+        &self,
+        now: Instant,
+        request: &Encoded,
+        options: &RequestOptions,
+    ) -> Option<Error> {
+        if self.link.is_closing() {
+            let ended = self.link.ended().cloned();
+            return Some(ended.unwrap_or(ErrorKind::Closed.into()));
+        }
+        if options.is_over(now) {
+            let peer = self.link.peer();
+            return Some(options.exceeded(request.op(), Effect::NotApplied, peer));
+        }
+        self.requests.refusal(request)
+    }
+
+    // To the server.
+
+    /// The operation of the next request, if its turn has come.
+    pub(super) fn next_to_send(&self) -> Option<OpCode> {
+        let op = self.requests.next(self.link.is_closing())?;
+        self.link.may_send(op).then_some(op)
+    }
+
+    /// Sends the oldest queued request, if its turn has come.
+    pub(super) fn send_next(&mut self, now: Instant, out: &mut BytesMut) -> bool {
+        let Some(op) = self.next_to_send() else {
+            return false;
+        };
+        let xid = match op {
+            // Its answer has no number of its own.
+            OpCode::AUTH => Xid::AUTH,
+            _ => self.link.take_xid(),
+        };
+        if op.is_write() {
+            self.lease.sent(now, xid);
+        }
+        self.requests.send(now, xid, out);
+        true
+    }
+
     fn lease_renewed(&mut self, now: Instant) {
         if self.lease.is_renewed(now, self.link.timing()) {
             self.out.push(Output::LeaseRenewed);
@@ -157,7 +231,7 @@ impl<T> Machine<T> {
         }
         for auth in config.auth.iter().rev() {
             let reply_to = ReplyTo::Identity(None, auth.scheme.clone());
-            self.requests.push_front(packet(auth), reply_to);
+            self.requests.push_front(auth.packet(), reply_to);
         }
     }
 
@@ -424,6 +498,11 @@ impl<T> Machine<T> {
         }
     }
 
+    pub(super) fn cancel(&mut self, id: WatchId) {
+        let (watches, mut voice) = self.watches();
+        watches.cancel(id, &mut voice);
+    }
+
     pub(super) fn end_watches(&mut self, kinds: Kinds, error: &Error) {
         let (watches, mut voice) = self.watches();
         watches.end(kinds, error, &mut voice);
@@ -458,14 +537,18 @@ impl<T> Machine<T> {
         self.link.tick_session(now);
         self.hear();
         self.fail_overdue(now);
-        while is_due(self.unsent_deadline()) {
-            let since = self.requests.waits_since().unwrap_or(now);
+        while let Some(since) = self.requests.waits_since()
+            && is_due(self.link.unsent_deadline(since))
+        {
             let error = self.link.unreachable(now, now.duration_since(since));
             if let Some((op, reply_to)) = self.requests.take_first() {
                 self.fail(op, reply_to, error);
             }
         }
-        if is_due(self.unanswered_deadline()) {
+        if is_due(
+            self.link
+                .unanswered_deadline(self.requests.unanswered_since()),
+        ) {
             let cause = Cause::RequestTimeout(self.link.timing().request);
             self.link.give_up(now, cause);
         }
@@ -473,7 +556,7 @@ impl<T> Machine<T> {
             self.give_back_room();
         }
         self.hear();
-        if is_due(self.proof_deadline()) {
+        if is_due(self.lease.write_due(self.link.timing())) {
             self.lease.is_writing(true);
             let request = Encoded::check("/".to_owned());
             self.requests.push(request, ReplyTo::Proof, None);
@@ -508,39 +591,10 @@ impl<T> Machine<T> {
         }
     }
 
-    /// When the oldest queued request will have waited for a connection for too long. While there
-    /// was one, it waited for the requests ahead of it.
-    pub(super) fn unsent_deadline(&self) -> Option<Instant> {
-        let is_alone = !self.link.is_connected();
-        let since = is_alone.then(|| self.requests.waits_since()).flatten()?;
-        let since = self.link.heard().max(Some(since))?;
-        Some(since + self.link.timing().queue_wait)
-    }
-
-    /// When no request will have been answered for too long, although some wait.
-    pub(super) fn unanswered_deadline(&self) -> Option<Instant> {
-        Some(self.requests.unanswered_since()? + self.link.timing().request)
-    }
-
-    /// When a write is to be sent that keeps the lease proved.
-    pub(super) fn proof_deadline(&self) -> Option<Instant> {
-        self.lease.write_due(self.link.timing())
-    }
-
-    /// Frees the room that requests have left. Call it now and then, best while none is under way.
-    pub fn give_back_room(&mut self) {
+    /// Frees the room that requests have left.
+    pub(super) fn give_back_room(&mut self) {
         self.requests.give_back_room();
         self.watches.give_back_room();
         self.out.give_back_room();
     }
-}
-
-/// The request that gives this identity to the connection.
-pub(super) fn packet(auth: &Auth) -> Encoded {
-    let packet = AuthPacket {
-        auth_type: 0,
-        scheme: auth.scheme.clone(),
-        auth: Some(Bytes::clone(&auth.credentials)),
-    };
-    Request::Auth(packet).into()
 }

@@ -365,11 +365,6 @@ impl Link {
         self.session.hear(now);
     }
 
-    /// When the client last heard of a server in this session.
-    pub(crate) fn heard(&self) -> Option<Instant> {
-        self.session.heard()
-    }
-
     // Deadlines. Those of a stage are stored in it at most, so none can be stale.
 
     /// When [`tick_session`](Self::tick_session) or [`tick`](Self::tick) is due. `is_urgent` says
@@ -399,6 +394,18 @@ impl Link {
     /// When no server will have been heard of for so long that the session counts as expired.
     fn session_end(&self) -> Option<Instant> {
         Some(self.session.heard()? + self.timing().session_end)
+    }
+
+    /// When a request that waits since this instant will have waited for a connection for too long;
+    /// `None` while there is one. While there was one, it waited for the requests ahead of it.
+    pub(crate) fn unsent_deadline(&self, since: Instant) -> Option<Instant> {
+        let since = self.session.heard().max(Some(since))?;
+        (!self.is_connected()).then(|| since + self.timing().queue_wait)
+    }
+
+    /// When no request will have been answered for too long, if one waits since this instant.
+    pub(crate) fn unanswered_deadline(&self, since: Option<Instant>) -> Option<Instant> {
+        Some(since? + self.timing().request)
     }
 
     /// When the next ping is due; `None` without a connection.

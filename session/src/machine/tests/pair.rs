@@ -94,12 +94,12 @@ impl Pair {
         for round in 0.. {
             assert!(round < 10_000, "there is always more to send");
             let before = self.wire.len();
-            self.machine.transmit(self.now, &mut self.wire);
+            let has_more = self.machine.transmit(self.now, &mut self.wire);
             if self.wire.len() > before {
                 self.writes += 1;
             }
             self.drain();
-            if !self.machine.has_unsent() {
+            if !has_more {
                 break;
             }
         }
