@@ -1,8 +1,8 @@
 //! Checks the names and links in the documents. Every file and test that they name exists. Every
 //! chapter of the guide is included. Every log line and every error is listed. The alerts use names
-//! that exist.
+//! that exist. The weight of a program is about the recorded one. Tables of files are complete.
 //!
-//! Not here: whether the documents are true.
+//! Not here: whether the documents are true otherwise.
 
 use std::{
     collections::BTreeSet,

@@ -16,7 +16,7 @@ use crate::{Cause, Error, ErrorKind};
 
 /// How often the drop of the last handle looks whether the thread has ended, and how long it waits
 /// in between. Together this is much longer than a round trip, and much shorter than a session
-/// timeout. `std` has no wait for a thread that gives up, and what else has it adds to a program.
+/// timeout. `JoinHandle::join` waits without a limit.
 const LOOKS: usize = 1000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 

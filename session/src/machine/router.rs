@@ -113,7 +113,7 @@ pub(super) struct Router<'a, T> {
 impl<T> Router<'_, T> {
     // From the user.
 
-    /// The watch that the request will leave, if it is accepted. Inline, as each request comes by.
+    /// The watch that the request will leave, if it is accepted. Inline: every request takes this way.
     #[inline]
     pub(super) fn accept(
         &mut self,
@@ -545,10 +545,8 @@ impl<T> Router<'_, T> {
                 self.fail(op, reply_to, error);
             }
         }
-        if is_due(
-            self.link
-                .unanswered_deadline(self.requests.unanswered_since()),
-        ) {
+        let unanswered = self.requests.unanswered_since();
+        if is_due(self.link.unanswered_deadline(unanswered)) {
             let cause = Cause::RequestTimeout(self.link.timing().request);
             self.link.give_up(now, cause);
         }
