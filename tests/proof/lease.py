@@ -2,18 +2,22 @@
 with clocks of their own rates.
 
 One request of the client is followed, a *touch*: its server notes the session, answers, and tells
-the leader when the leader pings. Two writes follow, as `session/src/machine/lease/proof.rs` says: `W1` at
-least `wait` after the touch was answered, and `W2` after the answer to `W1`. When `W2` is answered,
-the lease counts from when the touch was sent. The touch is any one, so what holds for it holds for
-the one from which the client counts.
+the leader when the leader pings. Two requests to the leader follow, as
+`session/src/machine/lease/proof.rs` says: `W1`, a `sync` or a write, at least `wait` after the touch was
+answered, and `W2`, a write, after the answer to `W1`. The touch is any one, so what holds for it
+holds for the one from which the client counts.
+
+A leader ends a session in two steps: it decides, and marks the session within `mark`. A proof that
+is complete while a former lease is valid counts at once. Behind the end of that lease it counts when
+a third write, `W3`, is answered that was sent `confirm` later (`lease/validity.rs`).
 
 The unit of time is the session timeout. The leader's clock runs at `low` to `high` times the rate
 of the client's, and may change its rate. The server between them reads no clock. Links keep their
 order (F4) and may be as slow as they like, which is also how a link is cut. Another leader may
 begin at any time, and then the former one commits no more (F6, F7).
 
-It is proved for all constants that keep two bounds: `gap <= low * wait` and `high * lease <= 1`.
-`gap` is how long before the leader handles a write it has pinged at the latest.
+It is proved for all constants that keep three bounds: `gap <= low * wait`, `mark <= low * confirm` and
+`high * lease <= 1`. `gap` is how long before the leader handles a request it has pinged at the latest.
 
 Not here: what a lost session does to its nodes (`queue_lock`), when the client writes.
 """
@@ -34,39 +38,43 @@ WAITING, ASKED, PASSED, HANDLED, DONE = range(5)  # a write: sent, passed on by 
 @dataclass
 class Constants:
     """As parts of the session timeout, and as rates."""
-    wait: Fraction  # on the client's clock: `Proof::wait`
+    wait: Fraction  # on the client's clock: `Timing::wait`
+    confirm: Fraction  # on the client's clock: `Timing::confirm`
     lease: Fraction  # on the client's clock: `LeasePolicy::Proved`
     gap: Fraction  # on the leader's clock
+    mark: Fraction  # on the leader's clock
     low: Fraction  # the rates of the leader's clock, by the client's
     high: Fraction
 
     def is_safe(self):
-        return self.gap <= self.low * self.wait and self.high * self.lease <= 1
+        return (self.gap <= self.low * self.wait and self.mark <= self.low * self.confirm
+                and self.high * self.lease <= 1)
 
 
 # Parts of stories.
-END, ELECT = "end the session", "elect another leader"
+END, ELECT = "decide to end the session, end the session", "elect another leader"
 ANSWER = "send the touch, note the touch, answer the touch"
 SECOND = "send W2, pass W2 on, handle W2, answer W2"
 AT_ONCE = f"{ANSWER}, send W1, handle W1, answer W1, {SECOND}, {END}"  # no ping is behind the note
 TOLD_LATE = f"{ANSWER}, send W1, ping, handle W1, answer the ping, answer W1"
 PROVED = f"{TOLD_LATE}, tell the leader, {SECOND}"
 
-WAIT, LEASE = Fraction(1, 3), Fraction(15, 16)
+WAIT, LEASE = Fraction(1, 3), Fraction(7, 8)
 PING = Fraction(1, 4)  # half a tick, where a session has two ticks or more
-SHIPPED = Constants(WAIT, LEASE, PING, low=PING / WAIT, high=1 / LEASE)
+SHIPPED = Constants(WAIT, WAIT, LEASE, PING, PING, low=PING / WAIT, high=1 / LEASE)
 
 
 class Clocks:
     """How time passes, with constants of any value, or with these."""
 
     def __init__(self, constants):
-        names = ["wait", "lease", "gap", "low", "high"]
+        names = ["wait", "confirm", "lease", "gap", "mark", "low", "high"]
         self.fixed = {} if constants else {name: "-> Real" for name in names}
         self.of = lambda s, name: RealVal(str(getattr(constants, name))) if constants else getattr(s, name)
         self.facts = {} if constants else {
-            "rates": lambda s: And(0 < s.low, s.low <= s.high, 0 <= s.wait, 0 <= s.lease),
+            "rates": lambda s: And(0 < s.low, s.low <= s.high, 0 <= s.wait, 0 <= s.confirm, 0 <= s.lease),
             "a ping falls into the wait": lambda s: s.gap <= s.low * s.wait,
+            "the mark comes before the write that confirms": lambda s: s.mark <= s.low * s.confirm,
             "the lease ends before the session": lambda s: s.high * s.lease <= 1,
         }
 
@@ -80,11 +88,16 @@ class Clocks:
     def since(self, s, client, leader):
         return self.between(s, s.client - client, s.leader - leader)
 
+    def is_former_valid(self, s):
+        return s.client < s.former + self.of(s, "lease")
 
-def begin(s):
-    return And(
-        s.touch == NOT_SENT, s.ping == NONE, s.w1 == WAITING, s.w2 == WAITING, s.client == 0, s.leader == 0, s.pinged <= 0,
-        s.until <= 1, 0 < s.until, Not(s.ended), Not(s.deposed), Not(s.proved), Not(s.behind1), Not(s.behind2))
+
+def begin(clocks):
+    """A former lease counts from some time ago, or has ended long ago."""
+    return lambda s: And(
+        s.touch == NOT_SENT, s.ping == NONE, s.w1 == WAITING, s.w2 == WAITING, s.w3 == WAITING, s.client == 0, s.leader == 0,
+        s.pinged <= 0, clocks.since(s, s.former, s.former_l), s.former_l + 1 <= s.until, s.until <= 1, Not(s.decided),
+        Not(s.ended), Not(s.deposed), Not(s.proved), Not(s.behind1), Not(s.behind2), Not(s.doubted))
 
 
 def send(s):
@@ -101,14 +114,21 @@ def note(s):
         "a new session is committed": Implies(s.way == NEW, Not(s.deposed)),
     }, {
         "touch": NOTED, "noted_l": s.leader,
-        "until": If(is_told, s.leader + 1, s.until), "ping": If(is_told, TOLD, s.ping)})
+        "until": If(And(is_told, Or(s.way == NEW, Not(s.decided))), s.leader + 1, s.until),
+        "decided": And(s.decided, s.way != NEW), "ping": If(is_told, TOLD, s.ping)})
 
 
-def answer(s):
-    return Rule({"noted": s.touch == NOTED}, {
-        "touch": ANSWERED, "answered": s.client, "answered_l": s.leader,
-        # A session that was resumed needs one write, and a new one none.
-        "w1": If(s.way >= RESUME, DONE, s.w1), "proved": Or(s.proved, s.way == NEW), "from_": If(s.way == NEW, s.sent, s.from_)})
+def answer(clocks):
+    def step(s):
+        is_in_time = clocks.is_former_valid(s)
+        return Rule({"noted": s.touch == NOTED}, {
+            "touch": ANSWERED, "answered": s.client, "answered_l": s.leader,
+            # A session that was resumed needs one write, and a new one none. Behind the end of the former lease, the
+            # handshake is a proof in doubt.
+            "w1": If(s.way >= RESUME, DONE, s.w1), "proved": Or(s.proved, s.way == NEW), "from_": If(s.way == NEW, s.sent, s.from_),
+            "w2": If(And(s.way == RESUME, Not(is_in_time)), DONE, s.w2), "at": If(s.way == RESUME, s.client, s.at),
+            "at_l": If(s.way == RESUME, s.leader, s.at_l), "doubted": And(s.way == RESUME, Not(is_in_time))})
+    return step
 
 
 def send_ping(s):
@@ -124,21 +144,32 @@ def answer_ping(s):
 def tell(s):
     """The leader has the answer. Only a leader in office decides over the session."""
     return Rule({"the leader has the answer": s.ping == UP}, {
-        "ping": TOLD, "until": If(Or(s.deposed, s.ended), s.until, s.leader + 1)})
+        "ping": TOLD, "until": If(Or(s.deposed, s.decided), s.until, s.leader + 1)})
 
 
 def tell_more(s):
     """Of other requests of the session."""
-    return Rule({"in office": And(Not(s.deposed), Not(s.ended))}, {"until": s.leader + 1})
+    return Rule({"in office": And(Not(s.deposed), Not(s.decided))}, {"until": s.leader + 1})
 
 
 def elect(s):
-    """Another leader begins. From now on `leader` is its clock."""
-    return Rule({"in office": Not(s.deposed)}, {"deposed": True, "until": If(s.ended, s.until, s.leader + 1)})
+    """Another leader begins. From now on `leader` is its clock. What the former one had decided and not marked is void."""
+    return Rule({"in office": Not(s.deposed)}, {
+        "deposed": True, "until": If(s.ended, s.until, s.leader + 1), "decided": s.ended})
+
+
+def decide(s):
+    return Rule({"the timeout has passed": s.leader >= s.until, "once": Not(s.decided)}, {
+        "decided": True, "decided_l": s.leader})
 
 
 def end(s):
-    return Rule({"the timeout has passed": s.leader >= s.until}, {"ended": True})
+    return Rule({"decided": s.decided}, {"ended": True})
+
+
+def is_accepted(clocks, s):
+    """A leader accepts writes of a session that is not marked, which takes a while once it has decided."""
+    return And(Not(s.ended), Or(Not(s.decided), s.leader < s.decided_l + clocks.of(s, "mark")))
 
 
 def send1(clocks):
@@ -151,9 +182,10 @@ def send1(clocks):
 
 
 def handle1(clocks):
+    """Of a `sync`: a leader without a majority answers it."""
     def step(s):
         return Rule({
-            "sent": s.w1 == ASKED, "a majority has it": Not(s.deposed), "the session lives": Not(s.ended),
+            "sent": s.w1 == ASKED,
             "the leader has pinged lately": s.pinged > s.leader - clocks.of(s, "gap"),
         }, {"w1": HANDLED, "behind1": s.ping == DOWN})
     return step
@@ -172,21 +204,48 @@ def pass2(s):
     return Rule({"sent": s.w2 == ASKED}, {"w2": PASSED, "behind2": s.ping == UP})
 
 
-def handle2(s):
-    return Rule({
-        "sent": s.w2 == PASSED, "a majority has it": Not(s.deposed), "the session lives": Not(s.ended),
-        "behind the answer to the ping": Not(And(s.behind2, s.ping == UP)),
-    }, {"w2": HANDLED})
+def handle2(clocks):
+    def step(s):
+        return Rule({
+            "sent": s.w2 == PASSED, "a majority has it": Not(s.deposed), "the session lives": is_accepted(clocks, s),
+            "behind the answer to the ping": Not(And(s.behind2, s.ping == UP)),
+        }, {"w2": HANDLED, "handled_l": s.leader})
+    return step
 
 
-def answer2(s):
-    return Rule({"handled": s.w2 == HANDLED}, {"w2": DONE, "proved": True, "from_": s.sent})
+def answer2(clocks):
+    """It counts at once if the former lease has not ended."""
+    def step(s):
+        is_in_time = clocks.is_former_valid(s)
+        return Rule({"handled": s.w2 == HANDLED}, {
+            "w2": DONE, "proved": is_in_time, "from_": s.sent, "doubted": Not(is_in_time), "at": s.client, "at_l": s.leader})
+    return step
+
+
+def send3(clocks):
+    def step(s):
+        return Rule({
+            "once": And(s.w3 == WAITING, s.doubted),
+            "long enough behind the proof": s.client >= s.at + clocks.of(s, "confirm"),
+        }, {"w3": ASKED})
+    return step
+
+
+def handle3(clocks):
+    def step(s):
+        return Rule({"sent": s.w3 == ASKED, "a majority has it": Not(s.deposed), "the session lives": is_accepted(clocks, s)},
+                    {"w3": HANDLED})
+    return step
+
+
+def answer3(s):
+    return Rule({"handled": s.w3 == HANDLED}, {"w3": DONE, "proved": True, "from_": s.sent})
 
 
 def lease(constants=None):
     """The lease, with constants of any value that keep the bounds, or with these."""
     clocks = Clocks(constants)
-    is_valid = lambda s: And(s.proved, s.client < s.from_ + clocks.of(s, "lease"))
+    is_valid = lambda s: Or(clocks.is_former_valid(s), And(s.proved, s.client < s.from_ + clocks.of(s, "lease")))
     return System(
         name="lease",
         sorts={},
@@ -196,16 +255,20 @@ def lease(constants=None):
             "client": "Real", "leader": "Real",  # clocks
             "touch": "Int", "sent": "Real", "answered": "Real",
             "sent_l": "Real", "noted_l": "Real", "answered_l": "Real",  # the same by the leader's clock, for the proof alone
-            "ping": "Int", "pinged": "Real", "until": "Real", "ended": "Bool", "deposed": "Bool",
-            "w1": "Int", "w2": "Int", "behind1": "Bool", "behind2": "Bool", "proved": "Bool", "from_": "Real",
+            "ping": "Int", "pinged": "Real", "until": "Real", "decided": "Bool", "decided_l": "Real", "ended": "Bool",
+            "deposed": "Bool", "w1": "Int", "w2": "Int", "w3": "Int", "behind1": "Bool", "behind2": "Bool", "handled_l": "Real",
+            "former": "Real", "former_l": "Real",  # from when the former lease counts, by both clocks
+            "proved": "Bool", "from_": "Real", "doubted": "Bool", "at": "Real", "at_l": "Real",
         },
-        begin=begin,
+        begin=begin(clocks),
         passing=("Real Real", clocks.passes),
         steps={name: ("", rule) for name, rule in {
-            "send the touch": send, "note the touch": note, "answer the touch": answer, "ping": send_ping,
+            "send the touch": send, "note the touch": note, "answer the touch": answer(clocks), "ping": send_ping,
             "answer the ping": answer_ping, "tell the leader": tell, "tell the leader more": tell_more,
-            "elect another leader": elect, "end the session": end, "send W1": send1(clocks), "handle W1": handle1(clocks),
-            "answer W1": answer1, "send W2": send2, "pass W2 on": pass2, "handle W2": handle2, "answer W2": answer2,
+            "elect another leader": elect, "decide to end the session": decide, "end the session": end, "send W1": send1(clocks),
+            "handle W1": handle1(clocks),
+            "answer W1": answer1, "send W2": send2, "pass W2 on": pass2, "handle W2": handle2(clocks),
+            "answer W2": answer2(clocks), "send W3": send3(clocks), "handle W3": handle3(clocks), "answer W3": answer3,
             "wait": lambda s: Rule({}, {})}.items()},
         invariants={
             "phases": lambda s: And(

@@ -487,7 +487,7 @@ impl Guard {
 
     /// How the lock was lost, as far as this client has been told.
     pub(super) fn known_loss(&self) -> Option<Loss> {
-        if self.node().saw_deletion() {
+        if self.node().is_gone() {
             self.hold.lost(Loss::Deleted);
         }
         self.hold.loss()

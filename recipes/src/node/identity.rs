@@ -44,7 +44,7 @@ pub(crate) struct Directory {
     /// The path of the directory, as the caller names it.
     pub(crate) parent: Arc<str>,
     /// The same, as the server names it: with the chroot.
-    pub(crate) server_path: String,
+    pub(crate) server_path: Arc<str>,
     /// The data of each new node.
     pub(crate) data: Bytes,
     /// The data of the directory itself, if this client makes it.
@@ -70,7 +70,7 @@ impl Directory {
             client: client.without_deadline().raw().downgrade(),
             path,
             kind,
-            server_path: client.raw().server_path(&parent),
+            server_path: client.raw().server_path(&parent).into(),
             parent,
             data: Bytes::new(),
             about: Bytes::new(),

@@ -117,8 +117,12 @@ impl LockNode {
         }
     }
 
-    /// Whether the watch on the node has reported its deletion. It is reported once.
-    pub(crate) fn saw_deletion(&self) -> bool {
+    /// Whether the node is known to be gone: a write that proves the lease has not found it, or the
+    /// watch on it has reported its deletion, which it does once.
+    pub(crate) fn is_gone(&self) -> bool {
+        if self.keeper.as_ref().is_some_and(LeaseKeeper::is_gone) {
+            return true;
+        }
         let is_deletion = |event: GroupEvent| {
             event.event_type == EventType::NODE_DELETED && *event.name == *self.name()
         };
@@ -147,8 +151,19 @@ impl LockNode {
 
     /// Keeps the lease of the session valid from now on.
     pub(crate) fn keep_lease(&mut self) {
-        let client = &self.client;
-        self.keeper.get_or_insert_with(|| client.raw().keep_lease());
+        if let (None, Some(node)) = (&self.keeper, self.task.node()) {
+            let directory = self.task.directory().server_path.clone();
+            self.keeper = Some(self.client.raw().keep_lease(directory, node.name.clone()));
+        }
+    }
+
+    /// Puts a reader's node in the place of this writer's: see [`NodeTask::replace`].
+    pub(crate) async fn downgrade(&mut self) -> Result<(), LockError> {
+        // The writer's node goes, which is no loss.
+        self.keeper = None;
+        let replaced = self.task.replace().await;
+        self.keep_lease();
+        replaced
     }
 
     /// For a contender whose turn has come while its lease is not good for a grant. Asks servers

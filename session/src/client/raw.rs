@@ -196,22 +196,24 @@ impl Raw<'_> {
     }
 
     /// Keeps the lease of the session valid for as long as the returned value exists and servers
-    /// answer.
+    /// answer, for the holder of this node of a directory, as the server names them.
     ///
-    /// Under [`LeasePolicy::Proved`](crate::LeasePolicy::Proved) the client writes a transaction
-    /// that changes nothing whenever it has written nothing for an eighth of the session timeout.
+    /// Under [`LeasePolicy::Proved`](crate::LeasePolicy::Proved) the client sends a `sync` and a
+    /// transaction four times in a session timeout. The transaction changes nothing; it checks that
+    /// the nodes are there.
     #[must_use]
-    pub fn keep_lease(self) -> LeaseKeeper {
+    pub fn keep_lease(self, directory: Arc<str>, name: Arc<str>) -> LeaseKeeper {
         let shared = &self.client.shared;
-        let core = shared.lock();
+        let mut core = shared.lock();
+        let now = core.clock.now();
         // The client's task is awake before its next ping. Only a scarce lease needs it earlier.
-        let (token, is_scarce) = core.machine.keep_lease();
+        let (token, is_scarce) = core.machine.keep_lease(now, directory, name);
         if is_scarce {
             shared.acted(core);
         }
         LeaseKeeper {
             shared: shared.clone(),
-            _token: token,
+            token,
         }
     }
 
@@ -356,10 +358,16 @@ impl Core {
 #[derive(Debug)]
 pub struct LeaseKeeper {
     shared: Arc<Shared>,
-    _token: LeaseToken,
+    token: LeaseToken,
 }
 
 impl LeaseKeeper {
+    /// Whether a proof of the lease has found that the node is gone.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.token.is_gone()
+    }
+
     /// Waits until the lease of this session is good for a grant, or the session is over. Returns
     /// whether the lease is good.
     ///

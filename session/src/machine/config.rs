@@ -18,6 +18,10 @@ pub struct Config {
     pub session_timeout: Duration,
     /// How the client knows until when its session lives.
     pub lease: LeasePolicy,
+    /// The `tickTime` of the servers, if it is known; `None` for what is true of every session that
+    /// has a tick and a half or more. It makes the proof of a lease quicker. If the servers' tick is
+    /// longer than this, the lease is not safe.
+    pub tick_time: Option<Duration>,
     /// How long one server may take to accept the connection, and again to complete the handshake;
     /// `None` for a share of the session timeout.
     pub server_timeout: Option<Duration>,
@@ -88,6 +92,7 @@ impl Config {
             endpoints: servers.endpoints().to_vec(),
             session_timeout: Duration::from_secs(10),
             lease: LeasePolicy::default(),
+            tick_time: None,
             server_timeout: None,
             request_timeout: None,
             requests_wait_for_identities: false,
@@ -104,7 +109,11 @@ impl Config {
     /// ever" by a very long one.
     pub(crate) fn bounded(mut self) -> Self {
         self.session_timeout = self.session_timeout.min(LONGEST_TIMEOUT);
-        for timeout in [&mut self.server_timeout, &mut self.request_timeout] {
+        for timeout in [
+            &mut self.server_timeout,
+            &mut self.request_timeout,
+            &mut self.tick_time,
+        ] {
             *timeout = timeout.map(|timeout| timeout.min(LONGEST_TIMEOUT));
         }
         // No frame is longer.
@@ -154,7 +163,7 @@ const LONGEST_PING: Duration = Duration::from_secs(10);
 ///
 /// | policy | no two valid holders, if | costs | a lease lasts |
 /// |---|---|---|---|
-/// | `Proved` | clocks run at nearly the same rate | a small write every `T / 8` in a session that holds a lock, or is next, and writes nothing else | at least `T` / 6 after the last contact |
+/// | `Proved` | clocks run at nearly the same rate | a `sync` and a small write every `T / 4` in a session that holds a lock, or is next, and writes nothing else | at least `T / 4` after the last contact |
 /// | `Assumed` | the same, and a server that answers clients is heard by its leader | nothing | `T` less the margin |
 ///
 /// No policy is needed for fencing tokens and for transactions under a lock: they do not depend on
@@ -162,8 +171,8 @@ const LONGEST_PING: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeasePolicy {
-    /// Two writes in a row prove that the leader has heard of the session. Whatever the servers and
-    /// the links between them do, the lease ends before the session.
+    /// A `sync` and a write behind it prove that the leader has heard of the session. Whatever the
+    /// servers and the links between them do, the lease ends before the session.
     #[default]
     Proved,
     /// A server that answers a client is heard by its leader. That is true while servers crash and
@@ -179,8 +188,9 @@ impl LeasePolicy {
     /// How much earlier than the session the lease ends.
     pub(crate) fn margin(self, timeout: Duration) -> Duration {
         match self {
-            // How much slower than the servers' the client's clock may run.
-            Self::Proved => timeout / 16,
+            // How much slower than the leader's the client's clock may run: an eighth, since chrony
+            // slews a clock by up to a twelfth.
+            Self::Proved => timeout / 8,
             Self::Assumed { margin } => margin.unwrap_or(timeout / 3),
         }
     }
@@ -194,10 +204,21 @@ pub(crate) struct Timing {
     ///
     /// Java's client pings when it has sent nothing for a third.
     pub(crate) ping: Duration,
-    /// Between two writes of a session that keeps its lease proved. With the wait of a third
-    /// between a touch and its first write, a proof is half a timeout old when the next one
-    /// replaces it. It may then come late by a fifth.
+    /// The same in a session that keeps its lease proved: a twelfth. Each third one is the touch of
+    /// a proof.
+    pub(crate) kept_ping: Duration,
+    /// Between two touches that are to be proved: a quarter. With the wait of a third behind the
+    /// touch, 7/24 of the timeout is left, less three answers, when the next proof is complete.
     pub(crate) proof: Duration,
+    /// Between a touch and the first request behind it, longer than half a tick: a third, since
+    /// servers grant a tick and a half or more, or two thirds of a tick that is known. So a client's
+    /// clock may be fast by a third where a session has two ticks, or the tick is known.
+    pub(crate) wait: Duration,
+    /// How long behind a proof a write confirms it once the lease has ended, longer than a leader
+    /// takes to mark all sessions that end in one tick: a third.
+    pub(crate) confirm: Duration,
+    /// An answer to a first request that takes longer is slow: each touch is proved then.
+    pub(crate) slow: Duration,
     /// How long the server may be silent before the client gives up the connection: two thirds, so
     /// that a third is left to find another server. Source: `ClientCnxn.java`, `readTimeout`.
     pub(crate) read: Duration,
@@ -227,7 +248,11 @@ impl Timing {
         let lease = negotiated.saturating_sub(config.lease.margin(negotiated));
         Self {
             ping: (timer / 6).min(LONGEST_PING),
-            proof: timer / 8,
+            kept_ping: (timer / 12).min(LONGEST_PING),
+            proof: timer / 4,
+            wait: config.tick_time.map_or(negotiated / 3, |tick| tick * 2 / 3),
+            confirm: negotiated / 3,
+            slow: timer / 32,
             read: timer * 2 / 3,
             request: config.request_timeout.unwrap_or(timer),
             queue_wait: timer,

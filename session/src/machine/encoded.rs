@@ -55,8 +55,14 @@ impl Encoded {
     /// A transaction that changes nothing: it only checks that this node is there.
     #[must_use]
     pub fn check(path: String) -> Self {
+        Self::check_all([path])
+    }
+
+    /// The same for several nodes.
+    pub(crate) fn check_all(paths: impl IntoIterator<Item = String>) -> Self {
         let version = Version::ANY;
-        let ops = vec![Request::Check(CheckVersionRequest { path, version })];
+        let check = |path| Request::Check(CheckVersionRequest { path, version });
+        let ops = paths.into_iter().map(check).collect();
         Request::Multi(MultiRequest { ops }).into()
     }
 

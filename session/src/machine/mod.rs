@@ -49,7 +49,7 @@ mod router;
 pub(crate) mod spare;
 mod watches;
 
-use std::{fmt, time::Instant};
+use std::{fmt, sync::Arc, time::Instant};
 
 /// The buffers of [`Machine::transmit`] and [`Input::Frame`].
 pub use bytes::{Bytes, BytesMut};
@@ -65,7 +65,7 @@ pub use kinds::WatchId;
 pub use lease::LeaseToken;
 /// For `tests/model`, not for users.
 #[doc(hidden)]
-pub use lease::Proof;
+pub use lease::{Lengths, Proof, Validity};
 pub(crate) use link::earlier;
 pub use link::{Link, sasl};
 pub use metrics::Metrics;
@@ -167,7 +167,8 @@ impl<T> Machine<T> {
     /// alone.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        let next = self.link.next_deadline(self.lease.is_urgent())?;
+        let timing = self.link.timing();
+        let next = self.link.next_deadline(self.lease.ping_interval(timing))?;
         let next = earlier(next, self.requests.next_deadline());
         let waits_since = self.requests.waits_since();
         let next = earlier(
@@ -176,7 +177,7 @@ impl<T> Machine<T> {
         );
         let unanswered = self.requests.unanswered_since();
         let next = earlier(next, self.link.unanswered_deadline(unanswered));
-        Some(earlier(next, self.lease.write_due(self.link.timing())))
+        Some(earlier(next, self.lease.due(timing).map(|(at, _)| at)))
     }
 
     // From the user.
@@ -346,14 +347,22 @@ impl<T> Machine<T> {
         self.lease.deadline(self.link.timing())
     }
 
-    /// Returns a token; while any token lives, the client writes often enough to keep the lease
-    /// proved. Also returns whether the lease is not good for a grant any more before the next ping
-    /// is due: then look at [`next_deadline`](Self::next_deadline).
+    /// Returns a token for the holder of this node of a directory, as the server names them; while
+    /// any token lives, the client proves the lease often enough, and checks the node with it. Also
+    /// returns whether the lease is not good for a grant any more before the next ping is due: then
+    /// look at [`next_deadline`](Self::next_deadline).
     #[must_use]
-    pub fn keep_lease(&self) -> (LeaseToken, bool) {
-        let ping = self.link.next_ping(self.lease.is_urgent());
-        let is_scarce = ping.is_some() && self.lease.good_until(self.link.timing()) < ping;
-        (self.lease.keep(), is_scarce)
+    pub fn keep_lease(
+        &mut self,
+        now: Instant,
+        directory: Arc<str>,
+        name: Arc<str>,
+    ) -> (LeaseToken, bool) {
+        let timing = self.link.timing();
+        let ping = self.link.next_ping(self.lease.ping_interval(timing));
+        let is_scarce = ping.is_some() && self.lease.good_until(timing) < ping;
+        let token = self.lease.keep(now, (directory, name), timing);
+        (token, is_scarce)
     }
 
     /// Whether the lease is good for a grant to a contender that waits for it since `since`: a

@@ -6,17 +6,17 @@
 use std::{collections::VecDeque, time::Instant};
 
 use lockkeeper_proto::{
-    ErrorCode, OpCode, Response, WatcherEvent, Xid, Zxid,
+    ErrorCode, OpCode, Request, Response, WatcherEvent, Xid, Zxid,
     frame::{FrameError, PREFIX_LEN},
     header::ReplyHeader,
     jute::{Decode, Reader},
-    records::Empty,
+    records::{Empty, SyncRequest},
 };
 
 use super::{
     Bytes, BytesMut, Encoded, Event, Link, Notice, Output, RequestOptions, State, WatchId,
     kinds::Kinds,
-    lease::Lease,
+    lease::{Checked, Lease, Step},
     link::Change,
     metrics::{self, Metrics},
     requests::{Overdue, Pending, Requests, is_unknown, overtakes},
@@ -35,8 +35,8 @@ pub(super) enum ReplyTo<T> {
     Identity(Option<T>, String),
     /// The watches.
     Watches(Ask),
-    /// The lease: the request keeps it proved.
-    Proof,
+    /// The lease: the request is to prove it. A write checks these nodes.
+    Proof(Option<Checked>),
     /// The end of the session.
     Close,
 }
@@ -168,8 +168,8 @@ impl<T> Router<'_, T> {
             OpCode::AUTH => Xid::AUTH,
             _ => self.link.take_xid(),
         };
-        if op.is_write() {
-            self.lease.sent(now, xid);
+        if is_for_leader(op) {
+            self.lease.sent(now, xid, op.is_write());
         }
         self.requests.send(now, xid, out);
         true
@@ -216,8 +216,7 @@ impl<T> Router<'_, T> {
     /// A server accepts requests on a new connection. It begins with all identities, because they
     /// belong to the connection and not to the session, and with the watches of the former one.
     fn opened(&mut self, greeted: Instant, at: Instant, is_new: bool) {
-        let timeout = self.link.session_timeout();
-        self.lease.begin(at, greeted, timeout, is_new);
+        (self.lease).begin(at, greeted, is_new, self.link.timing());
         self.lease_renewed(at);
         self.requests.opened(at, self.link.connections());
         if let Some(error) = self.requests.unsupported(OpCode::SET_WATCHES) {
@@ -290,7 +289,7 @@ impl<T> Router<'_, T> {
                 sent.ok_or(Cause::UnexpectedReply { expected, got })?;
                 self.link.refuse(AuthFailure::Required);
             } else if let Some(sent) = sent {
-                self.lease.touched(now, sent);
+                self.lease.touched(now, sent, self.link.timing());
                 self.lease_renewed(now);
             }
             return Ok(());
@@ -352,7 +351,14 @@ impl<T> Router<'_, T> {
                 }
                 return Err(cause);
             }
-            ReplyTo::Proof => self.lease.is_writing(false),
+            ReplyTo::Proof(Some(checked)) => {
+                if let Ok(Response::Multi(response)) = Response::decode(op, body)
+                    && let Some((index, ErrorCode::NO_NODE)) = response.failure()
+                {
+                    checked.is_gone(index);
+                }
+            }
+            ReplyTo::Proof(None) => {}
             ReplyTo::Close => self.link.end(State::Closed, Cause::ByClient),
         }
         Ok(())
@@ -432,9 +438,13 @@ impl<T> Router<'_, T> {
     /// What the answer to a request proves, with this code if its reply was read. A read is not
     /// counted: some servers do not count it.
     fn prove(&mut self, now: Instant, sent: &Pending<ReplyTo<T>>, code: Option<ErrorCode>) {
-        if sent.request.op().is_write() {
-            self.lease.touched(now, sent.at);
-            self.lease.write_answered(sent.xid, code);
+        let (op, timing) = (sent.request.op(), self.link.timing());
+        if op.is_write() {
+            self.lease.touched(now, sent.at, timing);
+        }
+        if is_for_leader(op) {
+            let request = (sent.xid, sent.at, op.is_write());
+            self.lease.answered(now, request, code, timing);
             self.lease_renewed(now);
         }
     }
@@ -475,7 +485,7 @@ impl<T> Router<'_, T> {
             }
             ReplyTo::Identity(token, _) => token,
             ReplyTo::Watches(ask) => return self.watches.not_confirmed(ask),
-            ReplyTo::Proof | ReplyTo::Close => None,
+            ReplyTo::Proof(_) | ReplyTo::Close => None,
         };
         if let Some(token) = token {
             self.out.complete(op, token, Err(error));
@@ -550,14 +560,26 @@ impl<T> Router<'_, T> {
             let cause = Cause::RequestTimeout(self.link.timing().request);
             self.link.give_up(now, cause);
         }
-        if self.link.tick(now, self.lease.is_urgent()) {
+        let interval = self.lease.ping_interval(self.link.timing());
+        if self.link.tick(now, interval) {
             self.give_back_room();
         }
         self.hear();
-        if is_due(self.lease.write_due(self.link.timing())) {
-            self.lease.is_writing(true);
-            let request = Encoded::check("/".to_owned());
-            self.requests.push(request, ReplyTo::Proof, None);
+        while let Some((at, step)) = self.lease.due(self.link.timing())
+            && at <= now
+        {
+            self.lease.queued(step);
+            let (request, checked) = match step {
+                Step::First => {
+                    let path = "/".to_owned();
+                    (Request::Sync(SyncRequest { path }).into(), None)
+                }
+                Step::Second => {
+                    let (nodes, checked) = self.lease.nodes_to_check();
+                    (Encoded::check_all(nodes), Some(checked))
+                }
+            };
+            self.requests.push(request, ReplyTo::Proof(checked), None);
         }
     }
 
@@ -595,4 +617,9 @@ impl<T> Router<'_, T> {
         self.watches.give_back_room();
         self.out.give_back_room();
     }
+}
+
+/// Whether the leader handles a request with this operation.
+fn is_for_leader(op: OpCode) -> bool {
+    op.is_write() || op == OpCode::SYNC
 }

@@ -222,7 +222,7 @@ impl NodeTask {
     ///
     /// # Cancel safety
     /// Dropped at any time, neither node stays behind.
-    pub(crate) async fn downgrade(&mut self) -> Result<(), LockError> {
+    pub(in crate::node) async fn replace(&mut self) -> Result<(), LockError> {
         let session = self.session_id();
         self.identity.become_reader();
         self.life.replace();

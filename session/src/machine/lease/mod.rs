@@ -1,8 +1,16 @@
 //! The lease of the session: until when no server can have ended it, by the policy of the user.
 //!
-//! Not here: what the answers on one connection prove, and why (`proof`).
+//! | file | what |
+//! |---|---|
+//! | `proof` | what the answers on one connection prove, and why |
+//! | `validity` | from when the lease counts, and what a proof is worth behind its end |
+//! | `keepers` | who relies on the lease, and the nodes that a proof checks |
+//!
+//! Here: when to send what proves the lease.
 
+mod keepers;
 mod proof;
+mod validity;
 
 use std::{
     sync::Arc,
@@ -11,27 +19,36 @@ use std::{
 
 use lockkeeper_proto::{ErrorCode, Xid};
 
-use super::config::{LeasePolicy, Timing};
+use super::{
+    config::{LeasePolicy, Timing},
+    link::earlier,
+};
+pub(crate) use keepers::Checked;
+use keepers::Keepers;
+pub use keepers::LeaseToken;
 pub use proof::Proof;
+pub use validity::{Lengths, Validity};
 
-/// Keeps the lease proved while it lives. Made by [`Machine::keep_lease`](super::Machine::keep_lease).
-#[derive(Debug)]
-pub struct LeaseToken(#[allow(dead_code, reason = "the lease counts its clones")] Arc<()>);
+/// A request that is to prove something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A `sync`.
+    First,
+    /// A write that changes nothing.
+    Second,
+}
 
 /// What is known of the lease, whatever the connection.
 #[derive(Debug)]
 pub(crate) struct Lease {
     policy: LeasePolicy,
-    /// Its own clone, and one in each [`LeaseToken`].
-    keepers: Arc<()>,
+    keepers: Keepers,
     /// Since when somebody waits for a lease that is good for a grant.
     awaited: Option<Instant>,
-    /// From when the lease counts; `None` without a session.
-    ///
     /// By [`LeasePolicy::Proved`], the proof shows that the leader counts from this instant, or from
     /// a later one. By [`LeasePolicy::Assumed`], the newest ping or write that was answered had been
     /// sent then.
-    from: Option<Instant>,
+    validity: Validity,
     /// `None` without a connection.
     proving: Option<Proving>,
 }
@@ -40,28 +57,40 @@ pub(crate) struct Lease {
 #[derive(Debug)]
 struct Proving {
     proof: Proof,
-    /// Whether a write that is to prove something is queued or under way.
-    is_writing: bool,
+    /// Whether a request is queued that is to prove something: a first one, a second one.
+    is_queued: [bool; 2],
 }
 
 impl Lease {
     pub(crate) fn new(policy: LeasePolicy) -> Self {
         Self {
             policy,
-            keepers: Arc::new(()),
+            keepers: Keepers::default(),
             awaited: None,
-            from: None,
+            validity: Validity::default(),
             proving: None,
         }
     }
 
     /// Until when no server can have ended the session.
     pub(crate) fn deadline(&self, timing: &Timing) -> Option<Instant> {
-        Some(self.from? + timing.lease)
+        Some(self.validity.from()? + timing.lease)
     }
 
-    pub(crate) fn keep(&self) -> LeaseToken {
-        LeaseToken(self.keepers.clone())
+    /// Keeps the lease proved from now on, for whoever has this node of a directory.
+    pub(crate) fn keep(
+        &mut self,
+        now: Instant,
+        (directory, name): (Arc<str>, Arc<str>),
+        timing: &Timing,
+    ) -> LeaseToken {
+        self.validity.keep(now, timing.into());
+        self.keepers.add(directory, name)
+    }
+
+    /// The nodes that the next write of a proof checks.
+    pub(crate) fn nodes_to_check(&mut self) -> (Vec<String>, Checked) {
+        self.keepers.next()
     }
 
     /// Whether a lock may be granted to a contender that waits for the lease since `since`: a
@@ -77,7 +106,7 @@ impl Lease {
 
     /// Until when a lock may be granted at once.
     pub(crate) fn good_until(&self, timing: &Timing) -> Option<Instant> {
-        Some(self.from? + timing.lease.saturating_sub(timing.grant))
+        Some(self.validity.from()? + timing.lease.saturating_sub(timing.grant))
     }
 
     pub(crate) fn await_good(&mut self, since: Instant) {
@@ -86,22 +115,25 @@ impl Lease {
 
     /// The session is over.
     pub(crate) fn end(&mut self) {
-        self.from = None;
+        self.validity = Validity::default();
     }
 
     fn extend(&mut self, from: Instant) {
-        self.from = self.from.max(Some(from));
+        self.validity.extend(from, self.keepers.are_there());
     }
 
     /// The handshake, which was sent at `sent`, is answered.
-    pub(crate) fn begin(&mut self, now: Instant, sent: Instant, timeout: Duration, is_new: bool) {
+    pub(crate) fn begin(&mut self, now: Instant, sent: Instant, is_new: bool, timing: &Timing) {
+        let mut is_told = false;
         // A session is made by a transaction, and the leader counts from when it handled it.
         if is_new || self.is_assumed() {
             self.extend(sent);
+        } else {
+            is_told = self.validity.resumed(sent, now, timing.into());
         }
         self.proving = Some(Proving {
-            proof: Proof::new(sent, now, timeout, !is_new),
-            is_writing: false,
+            proof: Proof::new(sent, now, timing.wait, is_told),
+            is_queued: [false; 2],
         });
     }
 
@@ -115,7 +147,9 @@ impl Lease {
     }
 
     /// A ping or a write of the client was sent and answered at these instants.
-    pub(crate) fn touched(&mut self, now: Instant, sent: Instant) {
+    pub(crate) fn touched(&mut self, now: Instant, sent: Instant, timing: &Timing) {
+        let is_kept = self.keepers.are_there();
+        self.validity.heard(now, timing.into(), is_kept);
         if let Some(proving) = &mut self.proving {
             proving.proof.touched(sent, now);
         }
@@ -124,14 +158,30 @@ impl Lease {
         }
     }
 
-    /// A write is answered with this code; `None` if the reply was not read.
-    pub(crate) fn write_answered(&mut self, xid: Xid, code: Option<ErrorCode>) {
-        let is_transaction = code.is_some_and(proof::is_transaction);
-        if let Some(proving) = &mut self.proving
-            && let Some(touched) = proving.proof.answered(xid, is_transaction)
-            && !self.is_assumed()
-        {
-            self.extend(touched);
+    /// A write or a `sync`, which was sent at `sent`, is answered with this code; `None` if the
+    /// reply was not read.
+    pub(crate) fn answered(
+        &mut self,
+        now: Instant,
+        (xid, sent, is_write): (Xid, Instant, bool),
+        code: Option<ErrorCode>,
+        timing: &Timing,
+    ) {
+        let (is_kept, is_assumed) = (self.keepers.are_there(), self.is_assumed());
+        self.validity.heard(now, timing.into(), is_kept);
+        let is_handled = code.is_some_and(proof::is_transaction);
+        let Some(proving) = &mut self.proving else {
+            return;
+        };
+        let proved = proving.proof.answered(now, xid, is_handled);
+        if is_assumed {
+            return;
+        }
+        if is_write && is_handled {
+            self.validity.written(now, sent, timing.into(), is_kept);
+        }
+        if let Some(touched) = proved {
+            self.validity.proved(now, touched, is_kept);
         }
     }
 
@@ -144,36 +194,68 @@ impl Lease {
         is_renewed
     }
 
-    /// Whether somebody waits for the answer to the next ping.
-    pub(crate) fn is_urgent(&self) -> bool {
-        self.awaited.is_some() && self.is_assumed()
+    /// How long after a ping the next one is due. None is waited for while somebody waits for the
+    /// answer.
+    pub(crate) fn ping_interval(&self, timing: &Timing) -> Duration {
+        match (self.is_assumed(), self.keepers.are_there()) {
+            (true, _) if self.awaited.is_some() => Duration::ZERO,
+            (false, true) => timing.kept_ping,
+            _ => timing.ping,
+        }
     }
 
-    /// When the next write is due that is to prove something. A client that writes for its users
-    /// needs none.
-    pub(crate) fn write_due(&self, timing: &Timing) -> Option<Instant> {
-        let proving = self.proving.as_ref()?;
-        if Arc::strong_count(&self.keepers) == 1 || self.is_assumed() || proving.is_writing {
+    /// When the next request is due that is to prove something, and which one.
+    pub(crate) fn due(&self, timing: &Timing) -> Option<(Instant, Step)> {
+        let Proving { proof, is_queued } = self.proving.as_ref()?;
+        if !self.keepers.are_there() || self.is_assumed() {
             return None;
         }
-        let regular = proving.proof.regular_write(timing.proof);
-        // The lease is no longer good for a grant: a write goes out as soon as it proves something.
-        let useful = proving.proof.next_write(self.from);
-        let urgent = useful.map(|useful| Some(useful).max(self.good_until(timing)));
-        [regular, urgent.flatten()].into_iter().flatten().min()
+        let not_before = |floor, at: Option<Instant>| at.and_then(|at| Some(at).max(floor));
+        // A contender waits for the lease, or it ends: what proves something newer is due.
+        let scarce = match self.awaited {
+            Some(_) => self.good_until(timing),
+            None => self.deadline(timing),
+        };
+        // Before that: users may write soon, which proves as much.
+        let last_write = proof.last_write();
+        let quiet = last_write.map(|last| last + timing.proof / 4);
+        let quiet = quiet.map(|quiet| earlier(quiet, scarce));
+        // With slow servers each touch counts.
+        let is_slow = proof.took() > timing.slow;
+        let spacing = if is_slow {
+            Duration::ZERO
+        } else {
+            timing.proof
+        };
+        let useful = not_before(scarce, proof.next_first(Duration::ZERO));
+        let first = [proof.next_first(spacing), useful].into_iter().flatten();
+        let first = not_before(quiet, first.min());
+        let from = self.validity.from();
+        let second = proof.second().filter(|touch| from < Some(*touch));
+        // Not in a loop: servers may refuse the write.
+        let again = last_write.map(|last| last + timing.proof / 2);
+        let confirm = not_before(again, self.validity.confirmed_by(timing.confirm));
+        let second = [not_before(quiet, second), confirm].into_iter().flatten();
+        let [first_is_queued, second_is_queued] = *is_queued;
+        let first = first.filter(|_| !first_is_queued);
+        let second = second.min().filter(|_| !second_is_queued);
+        let steps = [(first, Step::First), (second, Step::Second)];
+        let steps = steps.into_iter().filter_map(|(at, step)| Some((at?, step)));
+        steps.min_by_key(|(at, _)| *at)
     }
 
-    /// A write that is to prove something is queued, or is answered.
-    pub(crate) fn is_writing(&mut self, is_writing: bool) {
+    /// A request that is to prove something is queued.
+    pub(crate) fn queued(&mut self, step: Step) {
         if let Some(proving) = &mut self.proving {
-            proving.is_writing = is_writing;
+            proving.is_queued[step as usize] = true;
         }
     }
 
-    /// Any write is sent.
-    pub(crate) fn sent(&mut self, now: Instant, xid: Xid) {
+    /// A write or a `sync` is sent, whoever asked for it.
+    pub(crate) fn sent(&mut self, now: Instant, xid: Xid, is_write: bool) {
         if let Some(proving) = &mut self.proving {
-            proving.proof.sent(now, xid);
+            proving.is_queued[usize::from(is_write)] = false;
+            proving.proof.sent(now, xid, is_write);
         }
     }
 }

@@ -2,68 +2,84 @@
 //!
 //! A server that answers a client need not be heard by its leader, and the leader alone ends
 //! sessions. When the link between the two is cut in silence, the server goes on answering for
-//! `syncLimit` ticks. So an answer alone proves little. Two writes in a row prove it:
+//! `syncLimit` ticks. So an answer alone proves little. Two requests to the leader in a row prove
+//! it:
 //!
 //! ```text
-//!   client     touch ──► answer ── at least the wait ──► W1 ──► answer   W2 ──► answer: the session lives until touch + timeout
+//!   client     touch ──► answer ── at least the wait ──► first ──► answer   second ──► answer: the session lives until touch + timeout
 //!   server         ○ notes the touch          ○ PING from the leader: answered with the touch
-//!   leader                                    ○ handles W1             ○ handles W2: it has read that answer
+//!   leader                                    ○ answers the first    ○ handles the second: it has read that answer
 //! ```
 //!
 //! The leader pings its servers every half tick, and a server answers with the sessions that it has
-//! heard of. `W1` is so late that a ping is ahead of its answer, on one connection. `W2` goes
-//! behind the server's answer to that ping, on the same connection. A server that changes its
-//! leader closes its clients' connections. A new leader begins after the last write of the former
-//! one, and gives every session its whole timeout. Sources: `LearnerSessionTracker.java`,
-//! `Learner.java` (`ping`, `shutdown`), `LearnerHandler.java`, `Leader.java` (`lead`),
-//! `SessionTrackerImpl.java`.
+//! heard of. The first request is so late that a ping is ahead of its answer, on one connection. It
+//! may be a `sync`, whose answer waits in the same queue as pings (`Leader.sendSync`,
+//! `LearnerHandler.queuePacket`), and which costs the servers no write. The second one goes
+//! behind the server's answer to that ping, on the same connection. It must be a write: a leader
+//! that has lost its majority answers a `sync`. A server that changes its leader closes its clients'
+//! connections. A new leader begins after the last write of the former one, and gives every session
+//! its whole timeout. Sources: `LearnerSessionTracker.java`, `Learner.java` (`ping`, `shutdown`),
+//! `LearnerHandler.java`, `Leader.java` (`lead`, `processSync`), `SessionTrackerImpl.java`.
 //!
-//! Not here: when to write (`Lease`).
+//! Proofs overlap: several first and second requests may be under way, for different touches. A
+//! session's answers come in the order of its requests, so slow answers delay a proof and do not
+//! stop those behind it.
+//!
+//! Not here: when to send these requests, and what a proof is worth once the lease has ended
+//! (`Lease`).
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use lockkeeper_proto::{ErrorCode, Xid};
 
 /// What the answers on one connection prove.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Proof {
-    /// Between a touch and the first write behind it: longer than the time between two pings of the
-    /// leader.
+    /// Between a touch and the first request behind it: longer than the time between two pings of
+    /// the leader.
     wait: Duration,
-    /// Requests of which the server has heard, oldest first: when they were sent, and answered.
+    /// Requests of which the server has heard, and for which no first request was sent, oldest
+    /// first: when they were sent, and answered.
     touches: Vec<(Instant, Instant)>,
-    /// The newest touch whose `W1` is answered.
+    /// The newest touch for which a first request was sent.
+    asked: Option<Instant>,
+    /// The newest touch whose first request is answered, until a second one is sent.
     first: Option<Instant>,
-    /// The write under way. The others meanwhile prove nothing more.
-    write: Option<Write>,
-    /// When the last write was sent; `None` while nothing is known to the leader by this
-    /// connection.
+    /// The requests under way that may prove something, oldest first.
+    under_way: VecDeque<UnderWay>,
+    /// How long the last first request took.
+    took: Duration,
+    /// When the last write was sent.
     last_write: Option<Instant>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Write {
+struct UnderWay {
     xid: Xid,
-    /// The newest touch that is old enough: this write is `W1` for it.
+    sent: Instant,
+    /// The newest touch that is old enough: this request is the first one for it.
     touched: Option<Instant>,
-    /// The touch for which this write is `W2`.
+    /// The touch for which this write is the second request.
     proves: Option<Instant>,
 }
 
 impl Proof {
-    /// A connection whose handshake was sent and answered at these instants. `is_resumed` says that
-    /// the session existed.
+    /// A connection whose handshake was sent and answered at these instants. `is_told` says that
+    /// the handshake has told the leader of a session that lives: any write behind it shows that
+    /// this still was the leader.
     #[must_use]
-    pub fn new(sent: Instant, answered: Instant, timeout: Duration, is_resumed: bool) -> Self {
+    pub fn new(sent: Instant, answered: Instant, wait: Duration, is_told: bool) -> Self {
         Self {
-            // Half a tick is at most a quarter: servers grant two ticks or more.
-            wait: timeout / 3,
+            wait,
             touches: vec![(sent, answered)],
-            // To resume a session, the server asks its leader. Any write behind that shows that it
-            // still was the leader.
-            first: is_resumed.then_some(sent),
-            write: None,
-            last_write: (!is_resumed).then_some(sent),
+            asked: None,
+            first: is_told.then_some(sent),
+            under_way: VecDeque::new(),
+            took: Duration::ZERO,
+            last_write: None,
         }
     }
 
@@ -85,12 +101,8 @@ impl Proof {
         self.touches.push((sent, answered));
     }
 
-    /// A write is sent.
-    pub fn sent(&mut self, now: Instant, xid: Xid) {
-        self.last_write = Some(now);
-        if self.write.is_some() {
-            return;
-        }
+    /// A request to the leader is sent: a write or a `sync`.
+    pub fn sent(&mut self, now: Instant, xid: Xid, is_write: bool) {
         let mut touched = None;
         while let Some((sent, answered)) = self.touches.first()
             && *answered + self.wait <= now
@@ -98,45 +110,55 @@ impl Proof {
             touched = Some(*sent);
             self.touches.remove(0);
         }
-        self.write = Some(Write {
-            xid,
-            touched,
-            proves: self.first,
-        });
+        self.asked = self.asked.max(touched);
+        let mut proves = None;
+        if is_write {
+            self.last_write = Some(now);
+            proves = self.first.take();
+        }
+        if touched.is_some() || proves.is_some() {
+            self.under_way.push_back(UnderWay {
+                xid,
+                sent: now,
+                touched,
+                proves,
+            });
+        }
     }
 
-    /// A write is answered. `is_transaction` says that the leader has handled it. Returns the touch
-    /// from which the session certainly counts, if that is known now.
-    pub fn answered(&mut self, xid: Xid, is_transaction: bool) -> Option<Instant> {
-        let write = self.write.take_if(|write| write.xid == xid)?;
-        if !is_transaction {
-            // Not repeated at once: a server that refuses writes would be asked in a loop.
-            self.first = None;
-            return None;
+    /// A request to the leader is answered. `is_handled` says that the leader has handled it.
+    /// Returns the touch of which the leader has certainly heard, if that is known now.
+    pub fn answered(&mut self, now: Instant, xid: Xid, is_handled: bool) -> Option<Instant> {
+        let at = self.under_way.iter().position(|it| it.xid == xid)?;
+        let request = self.under_way.remove(at).filter(|_| is_handled)?;
+        if request.touched.is_some() {
+            self.took = now.saturating_duration_since(request.sent);
         }
-        // What was `W1` before is proved by this write, if by any.
-        self.first = write.touched;
-        write.proves
+        self.first = self.first.max(request.touched);
+        request.proves
     }
 
-    /// When a write would prove more than `proved`, at the earliest; `None` while a write is under
-    /// way.
-    pub(super) fn next_write(&self, proved: Option<Instant>) -> Option<Instant> {
-        let is_newer = |touched: Instant| proved.is_none_or(|proved| proved < touched);
-        if self.write.is_some() {
-            return None;
-        }
-        if let Some(first) = self.first.filter(|first| is_newer(*first)) {
-            return Some(first);
-        }
-        let newer = self.touches.iter().find(|(sent, _)| is_newer(*sent));
-        newer.map(|(_, answered)| *answered + self.wait)
+    /// A touch whose second request may be sent.
+    pub(super) fn second(&self) -> Option<Instant> {
+        self.first
     }
 
-    /// When the next write is due without any hurry. The first one of a resumed session is.
-    pub(super) fn regular_write(&self, interval: Duration) -> Option<Instant> {
+    /// When a first request may be sent, at the earliest, for a touch that was sent at least this
+    /// long after the newest one that has a first request.
+    pub(super) fn next_first(&self, spacing: Duration) -> Option<Instant> {
+        let is_apart = |sent: Instant| self.asked.is_none_or(|asked| asked + spacing <= sent);
+        let next = self.touches.iter().find(|(sent, _)| is_apart(*sent))?;
+        Some(next.1 + self.wait)
+    }
+
+    /// How long the last first request took.
+    pub(super) fn took(&self) -> Duration {
+        self.took
+    }
+
+    /// When the last write was sent.
+    pub(super) fn last_write(&self) -> Option<Instant> {
         self.last_write
-            .map_or(self.first, |last| Some(last + interval))
     }
 }
 

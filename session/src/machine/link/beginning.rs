@@ -139,8 +139,8 @@ impl Link {
                 tracing::info!(%session, %server, ?timeout, ?outage, %lost, "reconnected");
             }
         }
-        let (ping, identities) = (now + self.timing().ping, self.config.auth.len());
-        self.stage = Stage::Open(Connection::new(server, now, ping, identities));
+        let identities = self.config.auth.len();
+        self.stage = Stage::Open(Connection::new(server, now, identities));
         let at = now;
         self.changes.push_back(Change::Opened {
             greeted,

@@ -367,9 +367,9 @@ impl Link {
 
     // Deadlines. Those of a stage are stored in it at most, so none can be stale.
 
-    /// When [`tick_session`](Self::tick_session) or [`tick`](Self::tick) is due. `is_urgent` says
-    /// that somebody waits for the answer to the next ping.
-    pub(crate) fn next_deadline(&self, is_urgent: bool) -> Option<Instant> {
+    /// When [`tick_session`](Self::tick_session) or [`tick`](Self::tick) is due, with this interval
+    /// between pings.
+    pub(crate) fn next_deadline(&self, interval: Duration) -> Option<Instant> {
         let next = match &self.stage {
             Stage::Ended(_) => return None,
             Stage::Paused { until } => earlier(*until, self.session_end()),
@@ -378,7 +378,7 @@ impl Link {
                 let due = match open.pinged() {
                     Some(since) => earlier(since + self.timing().read, self.silence()),
                     // The server was heard behind the last ping, so its silence ends later.
-                    None => open.ping_due(is_urgent),
+                    None => open.ping_due(interval),
                 };
                 earlier(due, open.closing())
             }
@@ -409,8 +409,8 @@ impl Link {
     }
 
     /// When the next ping is due; `None` without a connection.
-    pub(crate) fn next_ping(&self, is_urgent: bool) -> Option<Instant> {
-        Some(self.connection()?.ping_due(is_urgent))
+    pub(crate) fn next_ping(&self, interval: Duration) -> Option<Instant> {
+        Some(self.connection()?.ping_due(interval))
     }
 
     /// Ends a session when no server was heard for too long. Ends a close that the server does not
@@ -435,8 +435,8 @@ impl Link {
 
     /// Does what is due otherwise: gives up a server that does not answer, pings, tries the next
     /// server. Returns whether a ping is to be sent.
-    pub(crate) fn tick(&mut self, now: Instant, is_urgent: bool) -> bool {
-        let (silence, Timing { read, ping, .. }) = (self.silence(), *self.timing());
+    pub(crate) fn tick(&mut self, now: Instant, interval: Duration) -> bool {
+        let (silence, read) = (self.silence(), self.timing().read);
         let mut pings = false;
         match &self.stage {
             Stage::Trying(attempt) if attempt.deadline() <= now => {
@@ -452,12 +452,12 @@ impl Link {
                 self.give_up(now, Cause::RequestTimeout(read));
             }
             Stage::Open(open) => {
-                pings = open.pinged().is_none() && open.ping_due(is_urgent) <= now;
+                pings = open.pinged().is_none() && open.ping_due(interval) <= now;
             }
             _ => {}
         }
         if let Some(open) = self.connection_mut().filter(|_| pings) {
-            open.ping(now, now + ping);
+            open.ping(now);
         }
         if let Stage::Paused { until } = self.stage
             && until <= now

@@ -124,8 +124,8 @@ pub(super) struct Connection {
     since: Instant,
     /// The ping that is not answered yet.
     ping: Option<Ping>,
-    /// When the next ping is due without any hurry.
-    next_ping: Instant,
+    /// When the last ping was sent; before the first one, when the connection began.
+    last_ping: Instant,
     /// How many identities the server has yet to accept.
     identities: usize,
     /// Whether the connection was reported, which it is as soon as the server has.
@@ -146,17 +146,12 @@ struct Ping {
 
 impl Connection {
     /// The server accepts requests from now on.
-    pub(super) fn new(
-        endpoint: Arc<Endpoint>,
-        now: Instant,
-        next_ping: Instant,
-        identities: usize,
-    ) -> Self {
+    pub(super) fn new(endpoint: Arc<Endpoint>, now: Instant, identities: usize) -> Self {
         Self {
             endpoint,
             since: now,
             ping: None,
-            next_ping,
+            last_ping: now,
             identities,
             is_announced: false,
             closing: None,
@@ -188,9 +183,9 @@ impl Connection {
 
     // Whether the server is alive.
 
-    /// A ping is sent now, and the next one then.
-    pub(super) fn ping(&mut self, now: Instant, next: Instant) {
-        self.next_ping = next;
+    /// A ping is sent now.
+    pub(super) fn ping(&mut self, now: Instant) {
+        self.last_ping = now;
         self.ping = Some(Ping {
             sent: now,
             since: now,
@@ -198,13 +193,9 @@ impl Connection {
         });
     }
 
-    /// When the next ping is due: if it `is_urgent`, as soon as there is a connection.
-    pub(super) fn ping_due(&self, is_urgent: bool) -> Instant {
-        if is_urgent {
-            self.since
-        } else {
-            self.next_ping
-        }
+    /// When the next ping is due, so long after the last one.
+    pub(super) fn ping_due(&self, interval: Duration) -> Instant {
+        self.last_ping + interval
     }
 
     pub(super) fn has_unsent_ping(&self) -> bool {

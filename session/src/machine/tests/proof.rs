@@ -1,21 +1,27 @@
-//! The lease that is proved: two writes in a row show that the leader has heard of the session.
+//! The lease that is proved: a `sync` or a write, and a write behind it, show that the leader has
+//! heard of the session.
 //!
 //! Not here: all orders of touches and writes (`tests/model/tests/contract/proofs.rs`), and that no
 //! lease outlives its session whatever fails (`tests/model`).
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::{Duration, Instant},
+};
 
-use lockkeeper_proto::{ErrorCode, OpCode, Request, Response, Xid, records::Empty};
+use lockkeeper_proto::{
+    ErrorCode, OpCode, Request, Response, Xid, multi::MultiResponse, records::Empty,
+};
 
 use super::{
     pair::{ID, Pair, SECOND, THIRD, TIMEOUT},
     requests::{delete, get, sound_reply, sync},
 };
-use crate::machine::{Input, Output, config::SHORTEST_TIMEOUT};
+use crate::machine::{Input, LeaseToken, Output, config::SHORTEST_TIMEOUT};
 
 /// From a touch to the end of the lease that it proves.
 fn length() -> Duration {
-    TIMEOUT * 15 / 16
+    TIMEOUT * 7 / 8
 }
 
 fn lease(pair: &Pair) -> Option<Instant> {
@@ -65,18 +71,48 @@ fn a_new_session_is_proved_by_its_handshake() {
     assert_eq!(lease(&pair), Some(sent + length()));
 }
 
-#[test]
-fn a_resumed_session_is_proved_by_one_write() {
-    let (mut pair, _) = old_connection();
-    let before = lease(&pair);
+/// A connection that is resumed a second after its handshake was sent. Returns when that was.
+fn resume(pair: &mut Pair, timeout: Duration) -> Instant {
     pair.cut();
     pair.reach();
     let sent = pair.now;
     pair.wait(SECOND);
-    pair.accept(ID, TIMEOUT);
+    pair.accept(ID, timeout);
+    sent
+}
+
+/// Sends a write, which the server answers.
+fn written(pair: &mut Pair) {
+    let xid = write(pair);
+    answer(pair, xid);
+}
+
+#[test]
+fn a_session_that_is_resumed_in_time_is_proved_by_one_write() {
+    let mut pair = Pair::connected(|_| {});
+    pair.wait(THIRD);
+    let before = lease(&pair);
+    let sent = resume(&mut pair, TIMEOUT);
     assert_eq!(lease(&pair), before, "its server may be cut off");
-    let xid = write(&mut pair);
-    answer(&mut pair, xid);
+    written(&mut pair);
+    assert_eq!(lease(&pair), Some(sent + length()));
+}
+
+/// The leader may have decided to end the session, and not have come to it yet.
+#[test]
+fn a_session_that_is_resumed_late_is_proved_by_a_write_a_third_later() {
+    let (mut pair, _) = old_connection();
+    let before = lease(&pair);
+    let sent = resume(&mut pair, TIMEOUT);
+    for _ in 0..3 {
+        written(&mut pair);
+    }
+    ping_until(&mut pair, sent + SECOND + THIRD - SECOND / 9);
+    written(&mut pair);
+    written(&mut pair);
+    assert_eq!(lease(&pair), before, "it may be marked later");
+    pair.now = sent + SECOND + THIRD;
+    written(&mut pair);
     assert_eq!(lease(&pair), Some(sent + length()));
 }
 
@@ -84,20 +120,44 @@ fn a_resumed_session_is_proved_by_one_write() {
 /// session the timeout with which it was made.
 #[test]
 fn a_longer_timeout_makes_the_lease_no_longer() {
-    let (mut pair, _) = old_connection();
+    let mut pair = Pair::connected(|_| {});
     let before = lease(&pair);
-    pair.cut();
-    pair.reach();
-    let sent = pair.now;
-    pair.accept(ID, 3 * TIMEOUT);
+    let sent = resume(&mut pair, 3 * TIMEOUT);
     assert_eq!(lease(&pair), before);
-    let xid = write(&mut pair);
-    answer(&mut pair, xid);
+    written(&mut pair);
     assert_eq!(lease(&pair), Some(sent + length()));
     pair.cut();
     pair.reach();
     pair.accept(ID, TIMEOUT / 3);
     assert_eq!(lease(&pair), Some(sent + length() / 3));
+}
+
+/// What somebody relied on has ended while its server was cut off: the leader may be about to end
+/// the session.
+#[test]
+fn behind_the_end_of_a_lease_that_was_relied_on_a_proof_needs_a_write_a_third_later() {
+    let mut pair = Pair::connected(|_| {});
+    let token = keep(&mut pair);
+    let (end, mut held_up) = (lease(&pair).unwrap(), Vec::new());
+    while pair.now < end {
+        pair.tick();
+        for (xid, request) in pair.requests() {
+            match request.op() {
+                OpCode::PING => pair.pong(),
+                _ => held_up.push((xid, request)),
+            }
+        }
+    }
+    assert_eq!(lease(&pair), Some(end));
+    for (xid, request) in held_up {
+        pair.reply(xid, 7, Ok(proof_reply(&request)));
+    }
+    let moment = TIMEOUT / 100;
+    serve_until(&mut pair, end + THIRD - moment, moment);
+    assert_eq!(lease(&pair), Some(end), "it may be marked later");
+    serve_until(&mut pair, end + 2 * THIRD, moment);
+    assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 4);
+    drop(token);
 }
 
 #[test]
@@ -162,8 +222,62 @@ fn a_reply_that_is_too_long_proves_nothing() {
     assert_proves_less_than(&pair, touched);
 }
 
+/// Its answer waits in the same queue as the leader's pings.
 #[test]
-fn reads_prove_nothing() {
+fn a_sync_and_a_write_prove_a_touch() {
+    let (mut pair, touched) = old_connection();
+    ping_until(&mut pair, touched + THIRD);
+    pair.submit(sync("/"));
+    pair.serve();
+    assert_proves_less_than(&pair, touched);
+    written(&mut pair);
+    assert_eq!(lease(&pair), Some(touched + length()));
+}
+
+#[test]
+fn a_write_ahead_of_the_answer_to_the_sync_proves_nothing() {
+    let (mut pair, touched) = old_connection();
+    ping_until(&mut pair, touched + THIRD);
+    // The sync is old enough for the touch before the last one, too.
+    pair.submit(sync("/"));
+    let (first, _) = pair.request().expect("a sync");
+    let second = write(&mut pair);
+    pair.reply(first, 7, Ok(sound_reply(&sync("/"))));
+    answer(&mut pair, second);
+    assert_proves_less_than(&pair, touched - THIRD);
+}
+
+#[test]
+fn a_sync_a_moment_before_the_wait_is_over_proves_nothing() {
+    let (mut pair, touched) = old_connection();
+    ping_until(&mut pair, touched + THIRD);
+    pair.now -= Duration::from_nanos(1);
+    pair.submit(sync("/"));
+    pair.serve();
+    written(&mut pair);
+    assert_proves_less_than(&pair, touched);
+}
+
+/// The tick is known, and so is how often the leader pings.
+#[test]
+fn with_a_known_tick_the_wait_is_two_thirds_of_it() {
+    let tick = SECOND;
+    let mut pair = Pair::connected(|config| config.tick_time = Some(tick));
+    let touched = ping(&mut pair);
+    for (wait, is_enough) in [
+        (tick * 2 / 3 - Duration::from_nanos(1), false),
+        (tick * 2 / 3, true),
+    ] {
+        pair.now = touched + wait;
+        pair.submit(sync("/"));
+        pair.serve();
+        written(&mut pair);
+        assert_eq!(lease(&pair) == Some(touched + length()), is_enough);
+    }
+}
+
+#[test]
+fn syncs_and_reads_alone_prove_nothing() {
     let (mut pair, touched) = old_connection();
     ping_until(&mut pair, touched + THIRD);
     for request in [get("/a", false), sync("/"), get("/a", false), sync("/")] {
@@ -200,45 +314,134 @@ fn serve_until(pair: &mut Pair, until: Instant, moment: Duration) -> Vec<OpCode>
         pair.wait(moment);
         for (xid, request) in pair.requests() {
             ops.push(request.op());
-            let reply = match &request {
-                Request::Multi(_) => Ok(multi_reply()),
-                request => Ok(sound_reply(request)),
-            };
-            pair.reply(xid, 7, reply);
+            pair.reply(xid, 7, Ok(proof_reply(&request)));
         }
     }
     ops
 }
 
-fn multi_reply() -> Response {
-    Response::Multi(lockkeeper_proto::multi::MultiResponse {
-        results: vec![Ok(Response::Check(Empty {}))],
-    })
+/// What a server answers where the nodes that are checked are there.
+fn proof_reply(request: &Request) -> Response {
+    let Request::Multi(multi) = request else {
+        return sound_reply(request);
+    };
+    let results = (multi.ops.iter())
+        .map(|_| Ok(Response::Check(Empty {})))
+        .collect();
+    Response::Multi(MultiResponse { results })
 }
 
 fn writes(ops: &[OpCode]) -> usize {
     ops.iter().filter(|op| **op == OpCode::MULTI).count()
 }
 
+/// Keeps the lease for the holder of this node.
+fn keep_for(pair: &mut Pair, name: &str) -> (LeaseToken, bool) {
+    pair.machine
+        .keep_lease(pair.now, "/lock".into(), name.into())
+}
+
+fn keep(pair: &mut Pair) -> LeaseToken {
+    keep_for(pair, "a").0
+}
+
 #[test]
-fn a_lease_that_is_kept_never_ends_while_servers_answer() {
+fn a_lease_that_is_kept_never_has_less_than_a_quarter_while_servers_answer() {
     let mut pair = Pair::connected(|_| {});
-    let (token, other) = (pair.machine.keep_lease(), pair.machine.keep_lease());
+    let (token, other) = (keep(&mut pair), keep(&mut pair));
     drop(other);
-    let moment = TIMEOUT / 50;
+    let moment = TIMEOUT / 100;
     let mut ops = Vec::new();
     for _ in 0..1000 {
         let until = pair.now + TIMEOUT / 10;
         ops.extend(serve_until(&mut pair, until, moment));
-        assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 6);
+        assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 4);
     }
-    // Nine in each timeout: one every eighth, and the time until the answer.
-    assert!((600..=800).contains(&writes(&ops)), "{}", writes(&ops));
+    // Four in each timeout.
+    assert!((380..=420).contains(&writes(&ops)), "{}", writes(&ops));
     drop(token);
     let until = pair.now + 10 * TIMEOUT;
     let ops = serve_until(&mut pair, until, moment);
     assert_eq!(writes(&ops), 0);
     assert!(lease(&pair).unwrap() < pair.now);
+}
+
+/// Each answer takes a ninth of the timeout, so proofs must overlap.
+#[test]
+fn a_lease_that_is_kept_stands_slow_answers() {
+    let mut pair = Pair::connected(|_| {});
+    let _token = keep(&mut pair);
+    let (slow, mut due, end) = (TIMEOUT / 9, VecDeque::new(), pair.now + 20 * TIMEOUT);
+    while pair.now < end {
+        let next = pair.machine.next_deadline().expect("a ping");
+        pair.now = due
+            .front()
+            .map_or(next, |(at, _)| next.min(*at))
+            .max(pair.now);
+        while due.front().is_some_and(|(at, _)| *at <= pair.now) {
+            if let Some((_, (xid, request))) = due.pop_front() {
+                pair.reply(xid, 7, Ok(proof_reply(&request)));
+            }
+        }
+        pair.handle(Input::Tick);
+        let at = pair.now + slow;
+        due.extend(pair.requests().into_iter().map(|request| (at, request)));
+        assert!(lease(&pair).unwrap() > pair.now);
+    }
+}
+
+/// Otherwise a guard says that it is valid for as long as nobody polls it.
+#[test]
+fn a_holder_whose_node_is_gone_hears_of_it_with_the_next_proof() {
+    let mut pair = Pair::connected(|_| {});
+    let names = ["a", "b", "c"];
+    let tokens = names.map(|name| keep_for(&mut pair, name).0);
+    let (begin, mut checked) = (pair.now, Vec::new());
+    while !tokens[1].is_gone() {
+        pair.tick();
+        assert!(pair.now < begin + TIMEOUT);
+        for (xid, request) in pair.requests() {
+            let mut reply = proof_reply(&request);
+            if let (Request::Multi(multi), Response::Multi(reply)) = (&request, &mut reply) {
+                checked = multi.ops.clone();
+                reply.results = [ErrorCode::OK, ErrorCode::NO_NODE, ErrorCode(-2)]
+                    .map(Err)
+                    .to_vec();
+            }
+            pair.reply(xid, 7, Ok(reply));
+        }
+    }
+    let path = |op: &Request| match op {
+        Request::Check(check) => check.path.clone(),
+        other => panic!("{other:?}"),
+    };
+    let checked: Vec<_> = checked.iter().map(path).collect();
+    assert_eq!(checked, ["/lock/a", "/lock/b", "/lock/c"]);
+    assert_eq!(tokens.map(|token| token.is_gone()), [false, true, false]);
+}
+
+/// With very many locks in a session, one write does not check all of them.
+#[test]
+fn the_nodes_of_many_locks_are_checked_in_turn() {
+    let mut pair = Pair::connected(|_| {});
+    let tokens: Vec<_> = (0..40)
+        .map(|number| keep_for(&mut pair, &number.to_string()).0)
+        .collect();
+    let (end, mut seen) = (pair.now + 2 * TIMEOUT, BTreeMap::new());
+    while pair.now < end {
+        pair.tick();
+        for (xid, request) in pair.requests() {
+            if let Request::Multi(multi) = &request {
+                assert!(multi.ops.len() <= 16);
+                for op in &multi.ops {
+                    *seen.entry(format!("{op:?}")).or_insert(0) += 1;
+                }
+            }
+            pair.reply(xid, 7, Ok(proof_reply(&request)));
+        }
+    }
+    assert_eq!(seen.len(), tokens.len());
+    assert!(seen.values().all(|count| *count <= 4), "{seen:?}");
 }
 
 /// A server decides how long a session lives, and so how often the client pings. A session of a
@@ -252,17 +455,17 @@ fn the_shortest_session_makes_a_bounded_number_of_requests() {
     let until = pair.now + second;
     let quiet = serve_until(&mut pair, until, moment);
     assert!((80..=100).contains(&quiet.len()), "{quiet:?}");
-    let _token = pair.machine.keep_lease();
+    let _token = keep(&mut pair);
     let until = pair.now + second;
     let held = serve_until(&mut pair, until, moment);
-    assert!((180..=240).contains(&held.len()), "{held:?}");
+    assert!((280..=340).contains(&held.len()), "{}", held.len());
     assert!(pair.machine.link().is_connected() && lease(&pair).unwrap() > pair.now);
 }
 
 #[test]
 fn a_client_that_writes_needs_no_writes_of_its_own() {
     let mut pair = Pair::connected(|_| {});
-    let _token = pair.machine.keep_lease();
+    let _token = keep(&mut pair);
     for _ in 0..1000 {
         pair.submit(delete("/a"));
         let until = pair.now + TIMEOUT / 20;
@@ -281,25 +484,25 @@ fn renewals(pair: &Pair) -> usize {
 #[test]
 fn a_lease_that_is_nearly_over_is_renewed_at_once() {
     let mut pair = Pair::connected(|_| {});
-    for _ in 0..4 {
-        assert!(!pair.machine.keep_lease().1);
+    for _ in 0..3 {
+        assert!(!keep_for(&mut pair, "a").1);
         ping(&mut pair);
     }
-    assert!(pair.machine.keep_lease().1, "before the next ping");
-    pair.wait(TIMEOUT / 30);
+    assert!(keep_for(&mut pair, "a").1, "before the next ping");
+    pair.wait(TIMEOUT * 2 / 15);
     let since = pair.now;
     assert!(lease(&pair).unwrap() > since + TIMEOUT / 5);
     assert!(!pair.machine.is_lease_good(since, since));
-    let _token = pair.machine.keep_lease();
+    let _token = keep(&mut pair);
     pair.machine.await_lease(since);
     for _ in 0..2 {
         assert_eq!(renewals(&pair), 0);
         pair.tick();
         assert_eq!(pair.now, since, "it waits");
-        let [(xid, Request::Multi(_))] = pair.requests()[..] else {
-            panic!("one write");
+        let [(xid, ref request)] = pair.requests()[..] else {
+            panic!("one request");
         };
-        pair.reply(xid, 7, Ok(multi_reply()));
+        pair.reply(xid, 7, Ok(proof_reply(request)));
     }
     assert_eq!(renewals(&pair), 1);
     assert!(pair.machine.is_lease_good(since, since));
@@ -315,7 +518,7 @@ fn after_a_quarter_of_waiting_less_of_the_lease_is_enough() {
         pair.machine
             .is_lease_good(connected + now, connected + since)
     };
-    let (quarter, half) = (TIMEOUT * 11 / 16, TIMEOUT * 7 / 16);
+    let (quarter, half) = (TIMEOUT * 5 / 8, TIMEOUT * 3 / 8);
     assert!(is_good(quarter, quarter));
     assert!(!is_good(quarter + moment, quarter + moment));
     assert!(is_good(2 * half, half));
@@ -329,14 +532,14 @@ fn a_lease_that_has_ended_is_renewed_at_once() {
     let (mut pair, _) = old_connection();
     let create = write(&mut pair);
     answer(&mut pair, create);
-    let _token = pair.machine.keep_lease();
+    let _token = keep(&mut pair);
     pair.machine.await_lease(pair.now);
     assert_eq!(renewals(&pair), 0);
     pair.tick();
-    let [(xid, Request::Multi(_))] = pair.requests()[..] else {
+    let [(xid, ref request @ Request::Multi(_))] = pair.requests()[..] else {
         panic!("one write");
     };
-    pair.reply(xid, 7, Ok(multi_reply()));
+    pair.reply(xid, 7, Ok(proof_reply(request)));
     assert_eq!(renewals(&pair), 1);
     assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 6);
 }
@@ -347,7 +550,7 @@ fn a_lease_that_has_ended_is_renewed_at_once() {
 fn refused_writes_are_not_repeated_in_a_loop() {
     for succeed in [0, 1] {
         let (mut pair, _) = old_connection();
-        let _token = pair.machine.keep_lease();
+        let _token = keep(&mut pair);
         pair.machine.await_lease(pair.now);
         let (start, mut sent) = (pair.now, 0);
         while pair.now < start + 10 * TIMEOUT {
@@ -356,7 +559,7 @@ fn refused_writes_are_not_repeated_in_a_loop() {
                 match request {
                     Request::Multi(_) if sent < succeed => {
                         sent += 1;
-                        pair.reply(xid, 1, Ok(multi_reply()));
+                        pair.reply(xid, 1, Ok(proof_reply(&request)));
                     }
                     Request::Multi(_) => {
                         sent += 1;

@@ -1,0 +1,100 @@
+//! Who relies on the lease: the holders of lock nodes, and the contenders that are next. The writes
+//! of a proof check their nodes, so a holder whose node was deleted hears of it with the next proof.
+//!
+//! Not here: when those writes are due (`Lease`).
+
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicBool, Ordering},
+};
+
+use lockkeeper_proto::path;
+
+/// The most nodes that one write checks. With more, the writes take turns.
+const AT_ONCE: usize = 16;
+
+/// Keeps the lease proved while it lives. Made by [`Machine::keep_lease`](super::Machine::keep_lease).
+#[derive(Debug)]
+pub struct LeaseToken(Arc<Kept>);
+
+impl LeaseToken {
+    /// Whether a write of a proof has found that the node is gone.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.0.is_gone.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug)]
+struct Kept {
+    directory: Arc<str>,
+    name: Arc<str>,
+    is_gone: AtomicBool,
+    #[allow(dead_code, reason = "the keepers count its clones")]
+    count: Arc<()>,
+}
+
+/// Those whose nodes one write checks, in the order of its checks.
+#[derive(Debug)]
+pub(crate) struct Checked(Vec<Weak<Kept>>);
+
+impl Checked {
+    /// The check with this index has found no node.
+    pub(crate) fn is_gone(&self, index: usize) {
+        if let Some(kept) = self.0.get(index).and_then(Weak::upgrade) {
+            kept.is_gone.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Who keeps the lease.
+#[derive(Debug, Default)]
+pub(super) struct Keepers {
+    /// Its own clone, and one in each [`LeaseToken`].
+    count: Arc<()>,
+    all: Vec<Weak<Kept>>,
+    /// From where the next write checks.
+    next: usize,
+}
+
+impl Keepers {
+    pub(super) fn add(&mut self, directory: Arc<str>, name: Arc<str>) -> LeaseToken {
+        // Those that have gone make room.
+        if self.all.len() == self.all.capacity() {
+            self.forget();
+        }
+        let kept = Arc::new(Kept {
+            directory,
+            name,
+            is_gone: AtomicBool::new(false),
+            count: self.count.clone(),
+        });
+        self.all.push(Arc::downgrade(&kept));
+        LeaseToken(kept)
+    }
+
+    pub(super) fn are_there(&self) -> bool {
+        Arc::strong_count(&self.count) > 1
+    }
+
+    fn forget(&mut self) {
+        let is_there = |kept: &Arc<Kept>| !kept.is_gone.load(Ordering::Relaxed);
+        (self.all).retain(|kept| kept.upgrade().as_ref().is_some_and(is_there));
+    }
+
+    /// The nodes that the next write checks, as the server names them.
+    pub(super) fn next(&mut self) -> (Vec<String>, Checked) {
+        self.forget();
+        let count = self.all.len();
+        let begin = self.next.checked_rem(count).unwrap_or(0);
+        self.next = begin + AT_ONCE;
+        let chosen = self.all.iter().cycle().skip(begin).take(count.min(AT_ONCE));
+        let chosen = chosen.filter_map(Weak::upgrade);
+        let checks = chosen.map(|kept| {
+            let node = path::join(&kept.directory, &kept.name);
+            (node, Arc::downgrade(&kept))
+        });
+        let (nodes, checked) = checks.unzip();
+        (nodes, Checked(checked))
+    }
+}
