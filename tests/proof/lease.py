@@ -55,6 +55,7 @@ class Constants:
 END, ELECT = "decide to end the session, end the session", "elect another leader"
 ANSWER = "send the touch, note the touch, answer the touch"
 SECOND = "send W2, pass W2 on, handle W2, answer W2"
+THIRD = "send W3, handle W3, answer W3"
 AT_ONCE = f"{ANSWER}, send W1, handle W1, answer W1, {SECOND}, {END}"  # no ping is behind the note
 TOLD_LATE = f"{ANSWER}, send W1, ping, handle W1, answer the ping, answer W1"
 PROVED = f"{TOLD_LATE}, tell the leader, {SECOND}"
@@ -126,8 +127,7 @@ def answer(clocks):
             # A session that was resumed needs one write, and a new one none. Behind the end of the former lease, the
             # handshake is a proof in doubt.
             "w1": If(s.way >= RESUME, DONE, s.w1), "proved": Or(s.proved, s.way == NEW), "from_": If(s.way == NEW, s.sent, s.from_),
-            "w2": If(And(s.way == RESUME, Not(is_in_time)), DONE, s.w2), "at": If(s.way == RESUME, s.client, s.at),
-            "at_l": If(s.way == RESUME, s.leader, s.at_l), "doubted": And(s.way == RESUME, Not(is_in_time))})
+            "at": s.client, "at_l": s.leader, "doubted": And(s.way == RESUME, Not(is_in_time))})
     return step
 
 
@@ -196,7 +196,7 @@ def answer1(s):
 
 
 def send2(s):
-    return Rule({"once": s.w2 == WAITING, "behind the answer to W1": s.w1 == DONE, "the touch was answered": s.touch == ANSWERED},
+    return Rule({"once": And(s.w2 == WAITING, Not(s.doubted)), "behind the answer to W1": s.w1 == DONE, "the touch was answered": s.touch == ANSWERED},
                 {"w2": ASKED})
 
 
@@ -218,7 +218,7 @@ def answer2(clocks):
     def step(s):
         is_in_time = clocks.is_former_valid(s)
         return Rule({"handled": s.w2 == HANDLED}, {
-            "w2": DONE, "proved": is_in_time, "from_": s.sent, "doubted": Not(is_in_time), "at": s.client, "at_l": s.leader})
+            "w2": DONE, "proved": Or(s.proved, is_in_time), "from_": s.sent, "doubted": Not(is_in_time), "at": s.client, "at_l": s.leader})
     return step
 
 
@@ -273,14 +273,18 @@ def lease(constants=None):
         invariants={
             "phases": lambda s: And(
                 NOT_SENT <= s.touch, s.touch <= ANSWERED, NONE <= s.ping, s.ping <= TOLD, WAITING <= s.w1, s.w1 <= DONE,
-                s.w1 != PASSED, WAITING <= s.w2, s.w2 <= DONE, s.pinged <= s.leader,
+                s.w1 != PASSED, WAITING <= s.w2, s.w2 <= DONE, WAITING <= s.w3, s.w3 <= DONE, s.w3 != PASSED, s.pinged <= s.leader,
                 Implies(s.touch < NOTED, And(s.ping == NONE, s.w1 == WAITING)), Implies(s.touch < ANSWERED, s.w1 == WAITING),
-                Implies(s.w1 != DONE, s.w2 == WAITING), Implies(s.touch < ANSWERED, Not(s.proved))),
+                Implies(s.w1 != DONE, s.w2 == WAITING), Implies(s.touch < ANSWERED, Not(s.proved)), Implies(s.ended, s.decided),
+                Implies(s.w3 != WAITING, s.doubted), Implies(s.doubted, If(s.way == RESUME, Or(s.w2 == WAITING, s.w2 == DONE), s.w2 == DONE)),
+                Implies(s.doubted, s.touch == ANSWERED), Implies(s.w2 == DONE, Or(s.proved, s.doubted))),
             "clocks": lambda s: And(
+                clocks.since(s, s.former, s.former_l),
                 Implies(s.touch >= SENT, clocks.since(s, s.sent, s.sent_l)),
                 Implies(s.touch == ANSWERED, clocks.since(s, s.answered, s.answered_l)),
                 Implies(s.touch >= NOTED, And(s.sent_l <= s.noted_l, s.noted_l <= s.leader)),
-                Implies(s.touch == ANSWERED, s.noted_l <= s.answered_l)),
+                Implies(s.touch == ANSWERED, s.noted_l <= s.answered_l),
+                Implies(s.doubted, clocks.since(s, s.at, s.at_l))),
             "no ping is behind the note": lambda s: Implies(And(s.touch >= NOTED, s.ping == NONE), s.pinged <= s.noted_l),
             "the wait is over": lambda s: Implies(
                 And(s.way <= DIRECT, s.w1 >= ASKED), s.leader >= s.answered_l + clocks.of(s, "low") * clocks.of(s, "wait")),
@@ -290,26 +294,46 @@ def lease(constants=None):
             "whom the leader hears itself it knows": lambda s: Implies(
                 And(s.way != TOUCH, s.touch >= NOTED), Or(s.ping == TOLD, s.deposed)),
             "the answer is ahead of W2": lambda s: Implies(s.w2 >= PASSED, Or(s.behind2, s.ping == TOLD, s.deposed)),
-            "who was told counts": lambda s: Implies(And(s.ping == TOLD, Not(s.ended)), Or(
-                s.until >= s.sent_l + 1, And(s.way != NEW, s.deposed, s.w2 < HANDLED))),
-            "what is handled counts": lambda s: Implies(
-                Or(s.w2 >= HANDLED, s.proved, And(s.way == NEW, s.touch >= NOTED)), s.until >= s.sent_l + 1),
-            "who ended had no time left": lambda s: Implies(s.ended, s.leader >= s.until),
-            "a proof": lambda s: Implies(s.proved, And(s.from_ == s.sent, Or(s.w2 == DONE, s.way == NEW))),
+            "the former lease counts": lambda s: s.until >= s.former_l + 1,
+            "a decision": lambda s: Implies(s.decided, And(s.until <= s.decided_l, s.decided_l <= s.leader)),
+            "who was told counts": lambda s: Implies(s.ping == TOLD, Or(
+                s.until >= s.sent_l + 1, s.decided, And(s.way != NEW, s.deposed, s.w2 < HANDLED, s.w3 < HANDLED))),
+            "who resumed was told before": lambda s: Implies(
+                And(s.way == RESUME, s.touch == ANSWERED, s.decided, s.until < s.sent_l + 1),
+                Or(s.decided_l <= s.answered_l, s.deposed)),
+            "what is handled counts, or was decided upon before": lambda s: Implies(
+                s.w2 == HANDLED, And(s.handled_l <= s.leader, Or(
+                    s.until >= s.sent_l + 1, And(s.decided, s.decided_l <= s.handled_l)))),
+            "a proof in doubt counts, or was decided upon before": lambda s: Implies(
+                s.doubted, Or(s.until >= s.sent_l + 1, And(s.decided, s.decided_l <= s.at_l), And(
+                    s.way == RESUME, s.deposed, s.w2 == WAITING, s.w3 < HANDLED))),
+            "the wait for the mark is over": lambda s: Implies(
+                s.w3 >= ASKED, s.leader >= s.at_l + clocks.of(s, "low") * clocks.of(s, "confirm")),
+            "what is confirmed counts": lambda s: Implies(
+                Or(s.w3 >= HANDLED, s.proved, And(s.way == NEW, s.touch >= NOTED)), s.until >= s.sent_l + 1),
+            "a proof": lambda s: Implies(s.proved, And(s.from_ == s.sent, Or(s.w2 == DONE, s.w3 == DONE, s.way == NEW))),
         },
         promises={
             "P2: while the lease is valid, the session has not ended": lambda s: Not(And(is_valid(s), s.ended)),
         },
         reached={
-            "a lease is proved by two writes": Shown(
-                lambda s: And(s.way == TOUCH, is_valid(s)), f"{PROVED}, tell the leader more, wait"),
+            "a lease is proved by two requests": Shown(
+                lambda s: And(s.way == TOUCH, s.proved, is_valid(s)), f"{PROVED}, tell the leader more, wait"),
             "a lease is proved at the leader itself": Shown(
-                lambda s: And(s.way == DIRECT, is_valid(s)),
+                lambda s: And(s.way == DIRECT, s.proved, is_valid(s)),
                 f"{ANSWER}, send W1, ping, handle W1, answer W1, {SECOND}"),
-            "a lease is proved by one write": Shown(lambda s: And(s.way == RESUME, is_valid(s)), f"{ANSWER}, {SECOND}"),
-            "a lease is proved by its new session": Shown(lambda s: And(s.way == NEW, is_valid(s)), ANSWER),
+            "a session that is resumed in time is proved by one write": Shown(
+                lambda s: And(s.way == RESUME, s.proved, s.w3 == WAITING, is_valid(s)), f"{ANSWER}, {SECOND}"),
+            "a lease that has ended is proved by a third write": Shown(
+                lambda s: And(s.way == TOUCH, s.doubted, s.proved, is_valid(s)), f"{PROVED}, {THIRD}"),
+            "a session that is resumed late is proved by a later write": Shown(
+                lambda s: And(s.way == RESUME, s.doubted, s.proved, is_valid(s)), f"{ANSWER}, {THIRD}"),
+            "a lease is proved by its new session": Shown(lambda s: And(s.way == NEW, s.proved, is_valid(s)), ANSWER),
             "another leader ends a session that was proved": Shown(
                 lambda s: And(s.way == TOUCH, s.proved, s.ended), f"{PROVED}, {ELECT}, {END}"),
+            "a touch comes between the two steps of an end": Shown(
+                lambda s: And(s.way == TOUCH, s.ping == TOLD, s.ended),
+                f"{TOLD_LATE}, decide to end the session, tell the leader, end the session"),
         },
     )
 
@@ -346,8 +370,27 @@ WEAKER = [
     Weaker("the lease counts from the answer", weaker(SYSTEM, "answer W2", changes={"from_": lambda s: s.answered}), VALID,
            "send the touch, note the touch, ping, answer the ping, tell the leader, answer the touch, send W1, ping, handle W1, "
            f"answer W1, {SECOND}, {END}", faults=["the lease counts from the reply, not from the request"]),
-    Weaker("sync in place of W1 and W2", without(without(SYSTEM, "handle W1", MAJORITY), "handle W2", MAJORITY), VALID,
-           f"{ELECT}, {PROVED}, {END}"),
+    Weaker("two syncs", without(SYSTEM, "handle W2", MAJORITY), VALID, f"{ELECT}, {PROVED}, {END}",
+           faults=["two syncs are enough for a proof"]),
+    Weaker("a proof behind the end of the lease counts at once", weaker(
+        SYSTEM, "answer W2", changes={"proved": lambda s: True}), VALID,
+        f"{TOLD_LATE}, decide to end the session, tell the leader, {SECOND}, end the session",
+        faults=["a proof behind the end of a lease counts at once"]),
+    Weaker("a session that is resumed late is proved by one write", weaker(weaker(
+        SYSTEM, "answer the touch", changes={"doubted": lambda s: False}), "answer W2", changes={"proved": lambda s: True}), VALID,
+        f"decide to end the session, {ANSWER}, {SECOND}, end the session",
+        faults=["a session that is resumed late is proved by its first write"]),
+    Weaker("a write that confirms a proof is sent at once", weaker(
+        SYSTEM, "send W3", needs={"long enough behind the proof": None}), VALID,
+        f"decide to end the session, {ANSWER}, {THIRD}, end the session",
+        faults=["a proof in doubt is confirmed at once"]),
+    Weaker("the leader takes a little longer to mark a session than the bound", with_constants(mark=SHIPPED.mark + A_LITTLE), VALID,
+           f"decide to end the session, {ANSWER}, {THIRD}, end the session"),
+    Weaker("a leader accepts writes of a session that it has marked", weaker(
+        SYSTEM, "handle W3", needs={"the session lives": None}), VALID,
+        f"decide to end the session, {ANSWER}, {THIRD}, end the session"),
+    Weaker("the margin of a sixteenth, and a client's clock that chrony slows by a twelfth", with_constants(
+        lease=Fraction(15, 16), high=Fraction(12, 11)), VALID, f"{ANSWER}, {END}"),
     Weaker("W1 is refused by the server itself", weaker(
         SYSTEM, "answer W1", needs={"handled": lambda s: s.w1 == ASKED}), VALID,
         f"{ANSWER}, send W1, answer W1, {SECOND}, {END}"),
@@ -368,7 +411,7 @@ WEAKER = [
     Weaker("a link loses its order, to the leader (F4)", without(SYSTEM, "handle W2", "behind the answer to the ping"), VALID,
            f"{TOLD_LATE}, {SECOND}, {END}"),
     Weaker("a leader ends sessions early (F1)", weaker(
-        SYSTEM, "end the session", needs={"the timeout has passed": lambda s: s.leader >= s.until - RealVal("1/8")}), VALID,
+        SYSTEM, "decide to end the session", needs={"the timeout has passed": lambda s: s.leader >= s.until - RealVal("1/8")}), VALID,
         f"{ANSWER}, {END}"),
     Weaker("a server answers pings without its sessions (F2)", weaker(
         SYSTEM, "tell the leader", changes={"until": None}), VALID, f"{PROVED}, {END}"),
@@ -383,7 +426,7 @@ WEAKER = [
 ]
 
 # How pings and the leader's clock trade: for each of these rates, the longest gap is the rate times the wait.
-RATES = [Fraction(1), Fraction(97, 100), Fraction(9, 10), Fraction(4, 5), SHIPPED.low]
+RATES = [Fraction(1), Fraction(12, 13), Fraction(11, 13), Fraction(4, 5), SHIPPED.low]
 WEAKER += [
     Weaker(f"where the leader's clock may run at {float(rate):.2f}, pings a little rarer than that allows", with_constants(
         low=rate, gap=rate * WAIT + A_LITTLE), VALID, AT_ONCE) for rate in RATES]
@@ -392,9 +435,11 @@ WEAKER += [
 def bounds():
     """The bounds in words and numbers."""
     yield f"A client waits {WAIT} T on its clock, and relies on a proved touch for {LEASE} T. T is the session timeout."
-    yield "That is safe for any constants with: gap <= low * wait, and high * lease <= T. Each bound is tight."
+    yield "That is safe for any constants with: gap <= low * wait, mark <= low * confirm, and high * lease <= T. Each bound is tight."
     slow = f"by up to {float(1 - LEASE):.2%}, however the leader pings: high is {float(SHIPPED.high):.4f}."
     yield f"  The client's clock may be slow: {slow}"
+    yield f"  One clock that is slewed by a twelfth: high is {1 / Fraction(11, 12)}, so a lease of 11/12 T or less is safe."
+    yield f"  Both clocks, against each other: high is {Fraction(13, 12) / Fraction(11, 12)}, so only one of 11/13 T or less is."
     yield "  It may be fast, the less the rarer the leader pings. The gap: how long ago it has pinged when it handles a write."
     yield "  the leader's clock, by the client's   the client's is fast by   longest gap   at T = 10 s"
     for rate in RATES:

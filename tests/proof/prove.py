@@ -21,12 +21,13 @@ import life
 import plain
 import planted
 import queue_lock
+import quiet
 import room
 import semaphore
 import wakeups
 from kit import parts, prove, search
 
-MODULES = [queue_lock, events, wakeups, semaphore, room, plain, life, lease]
+MODULES = [queue_lock, events, wakeups, semaphore, room, plain, life, lease, quiet]
 FAULTS = Path(__file__).resolve().parents[1] / "mutations" / "mutations.txt"
 
 

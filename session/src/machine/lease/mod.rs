@@ -59,6 +59,10 @@ struct Proving {
     proof: Proof,
     /// Whether a request is queued that is to prove something: a first one, a second one.
     is_queued: [bool; 2],
+    /// How long the last `sync` took.
+    took: Duration,
+    /// When the last write was sent.
+    last_write: Option<Instant>,
 }
 
 impl Lease {
@@ -134,6 +138,8 @@ impl Lease {
         self.proving = Some(Proving {
             proof: Proof::new(sent, now, timing.wait, is_told),
             is_queued: [false; 2],
+            took: Duration::ZERO,
+            last_write: None,
         });
     }
 
@@ -173,7 +179,10 @@ impl Lease {
         let Some(proving) = &mut self.proving else {
             return;
         };
-        let proved = proving.proof.answered(now, xid, is_handled);
+        if !is_write {
+            proving.took = now.saturating_duration_since(sent);
+        }
+        let proved = proving.proof.answered(xid, is_handled);
         if is_assumed {
             return;
         }
@@ -206,7 +215,8 @@ impl Lease {
 
     /// When the next request is due that is to prove something, and which one.
     pub(crate) fn due(&self, timing: &Timing) -> Option<(Instant, Step)> {
-        let Proving { proof, is_queued } = self.proving.as_ref()?;
+        let proving = self.proving.as_ref()?;
+        let proof = &proving.proof;
         if !self.keepers.are_there() || self.is_assumed() {
             return None;
         }
@@ -217,11 +227,11 @@ impl Lease {
             None => self.deadline(timing),
         };
         // Before that: users may write soon, which proves as much.
-        let last_write = proof.last_write();
+        let last_write = proving.last_write;
         let quiet = last_write.map(|last| last + timing.proof / 4);
         let quiet = quiet.map(|quiet| earlier(quiet, scarce));
         // With slow servers each touch counts.
-        let is_slow = proof.took() > timing.slow;
+        let is_slow = proving.took > timing.slow;
         let spacing = if is_slow {
             Duration::ZERO
         } else {
@@ -236,7 +246,7 @@ impl Lease {
         let again = last_write.map(|last| last + timing.proof / 2);
         let confirm = not_before(again, self.validity.confirmed_by(timing.confirm));
         let second = [not_before(quiet, second), confirm].into_iter().flatten();
-        let [first_is_queued, second_is_queued] = *is_queued;
+        let [first_is_queued, second_is_queued] = proving.is_queued;
         let first = first.filter(|_| !first_is_queued);
         let second = second.min().filter(|_| !second_is_queued);
         let steps = [(first, Step::First), (second, Step::Second)];
@@ -255,6 +265,9 @@ impl Lease {
     pub(crate) fn sent(&mut self, now: Instant, xid: Xid, is_write: bool) {
         if let Some(proving) = &mut self.proving {
             proving.is_queued[usize::from(is_write)] = false;
+            if is_write {
+                proving.last_write = Some(now);
+            }
             proving.proof.sent(now, xid, is_write);
         }
     }

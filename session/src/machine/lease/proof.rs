@@ -50,16 +50,11 @@ pub struct Proof {
     first: Option<Instant>,
     /// The requests under way that may prove something, oldest first.
     under_way: VecDeque<UnderWay>,
-    /// How long the last first request took.
-    took: Duration,
-    /// When the last write was sent.
-    last_write: Option<Instant>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct UnderWay {
     xid: Xid,
-    sent: Instant,
     /// The newest touch that is old enough: this request is the first one for it.
     touched: Option<Instant>,
     /// The touch for which this write is the second request.
@@ -78,8 +73,6 @@ impl Proof {
             asked: None,
             first: is_told.then_some(sent),
             under_way: VecDeque::new(),
-            took: Duration::ZERO,
-            last_write: None,
         }
     }
 
@@ -111,15 +104,10 @@ impl Proof {
             self.touches.remove(0);
         }
         self.asked = self.asked.max(touched);
-        let mut proves = None;
-        if is_write {
-            self.last_write = Some(now);
-            proves = self.first.take();
-        }
+        let proves = self.first.take_if(|_| is_write);
         if touched.is_some() || proves.is_some() {
             self.under_way.push_back(UnderWay {
                 xid,
-                sent: now,
                 touched,
                 proves,
             });
@@ -128,12 +116,9 @@ impl Proof {
 
     /// A request to the leader is answered. `is_handled` says that the leader has handled it.
     /// Returns the touch of which the leader has certainly heard, if that is known now.
-    pub fn answered(&mut self, now: Instant, xid: Xid, is_handled: bool) -> Option<Instant> {
+    pub fn answered(&mut self, xid: Xid, is_handled: bool) -> Option<Instant> {
         let at = self.under_way.iter().position(|it| it.xid == xid)?;
         let request = self.under_way.remove(at).filter(|_| is_handled)?;
-        if request.touched.is_some() {
-            self.took = now.saturating_duration_since(request.sent);
-        }
         self.first = self.first.max(request.touched);
         request.proves
     }
@@ -149,16 +134,6 @@ impl Proof {
         let is_apart = |sent: Instant| self.asked.is_none_or(|asked| asked + spacing <= sent);
         let next = self.touches.iter().find(|(sent, _)| is_apart(*sent))?;
         Some(next.1 + self.wait)
-    }
-
-    /// How long the last first request took.
-    pub(super) fn took(&self) -> Duration {
-        self.took
-    }
-
-    /// When the last write was sent.
-    pub(super) fn last_write(&self) -> Option<Instant> {
-        self.last_write
     }
 }
 

@@ -25,21 +25,41 @@ pub use world::{Limits, Rule};
 /// The explorations: the policies, and what each must survive.
 #[must_use]
 pub fn runs() -> Vec<(&'static str, Rule, Limits)> {
-    let limits = |pings, writes, elections, reconnects| Limits {
+    let none = Limits {
+        pings: 0,
+        syncs: 0,
+        writes: 0,
+        elections: 0,
+        reconnects: 0,
+        longer: 1,
+    };
+    let with_pings = |pings, syncs, writes, elections| Limits {
         pings,
+        syncs,
         writes,
         elections,
-        reconnects,
+        ..none
+    };
+    let resumed = |syncs, writes, elections| Limits {
+        syncs,
+        writes,
+        elections,
+        reconnects: 1,
+        ..none
+    };
+    let late = Limits {
+        writes: 2,
+        reconnects: 1,
+        longer: 3,
+        ..none
     };
     vec![
-        ("one leader", Rule::Proved, limits(1, 2, 0, 0)),
-        ("an election", Rule::Proved, limits(1, 2, 1, 0)),
-        ("a new connection", Rule::Proved, limits(0, 1, 1, 1)),
-        ("assumed", Rule::Assumed, limits(1, 0, 0, 0)),
-        (
-            "sync in place of writes",
-            Rule::ProvedBySync,
-            limits(0, 1, 1, 1),
-        ),
+        ("one leader", Rule::Proved, with_pings(1, 1, 2, 0)),
+        ("an election", Rule::Proved, with_pings(1, 1, 1, 1)),
+        ("a new connection", Rule::Proved, resumed(0, 1, 1)),
+        ("a late connection", Rule::Proved, late),
+        ("assumed", Rule::Assumed, with_pings(1, 0, 0, 0)),
+        ("two syncs", Rule::ProvedBySync, with_pings(0, 2, 0, 1)),
+        ("a proof that counts at once", Rule::ProvedAtOnce, late),
     ]
 }

@@ -11,14 +11,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_session::{machine::Proof, proto::Xid};
+use lockkeeper_session::{
+    machine::{Lengths, Proof, Validity},
+    proto::Xid,
+};
 
 /// Between two pings of the leader.
 const HALF_TICK: u64 = 1;
 /// The session timeout.
 const TIMEOUT: u64 = 4;
-/// How long is explored.
-const END: u64 = TIMEOUT + 1;
+/// How long after its decision the leader marks the session, at most.
+const MARK: u64 = 1;
 
 /// Where time starts. The client's code takes instants.
 static START: LazyLock<Instant> = LazyLock::new(birth);
@@ -36,18 +39,16 @@ fn timeout() -> Duration {
     Duration::from_secs(TIMEOUT)
 }
 
-fn time(instant: Instant) -> u64 {
-    instant.duration_since(*START).as_secs()
-}
-
 /// By which rule the client takes its lease for valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rule {
-    /// Two writes in a row prove a touch.
+    /// A `sync` or a write, and a write behind it, prove a touch.
     Proved,
-    /// The same with `sync` in place of writes: a leader without a majority answers it.
+    /// Two `sync` in a row do: a leader without a majority answers them.
     ProvedBySync,
+    /// A proof counts at once, also behind the end of the lease.
+    ProvedAtOnce,
     /// Each answer extends the lease, which ends a third of the timeout early.
     Assumed,
 }
@@ -66,11 +67,13 @@ impl Rule {
 
     /// For how long the lease counts. Clocks run at the same rate here, so nothing is left for
     /// drift.
-    fn lease(self) -> Duration {
-        match self {
+    fn lengths(self) -> Lengths {
+        let lease = match self {
             Self::Assumed => timeout() * 2 / 3,
             _ => timeout(),
-        }
+        };
+        let confirm = timeout() / 3;
+        Lengths { lease, confirm }
     }
 }
 
@@ -80,20 +83,33 @@ impl Rule {
 pub struct Limits {
     /// The client sends a ping.
     pub pings: u8,
+    /// The client sends a `sync`.
+    pub syncs: u8,
     /// The client sends a write.
     pub writes: u8,
     /// The leader loses its majority, and another one begins.
     pub elections: u8,
     /// The client connects again, to a server of the newest leader.
     pub reconnects: u8,
+    /// For so many units of time behind the session timeout.
+    pub longer: u64,
 }
 
 /// From the client to its server, and forwarded to the leader.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Request {
-    Ping { sent: u64 },
-    Write { xid: i32, sent: u64 },
-    Resume { sent: u64 },
+    Ping {
+        sent: u64,
+    },
+    /// A `sync` or a write.
+    Ask {
+        xid: i32,
+        sent: u64,
+        is_write: bool,
+    },
+    Resume {
+        sent: u64,
+    },
 }
 
 /// From the server to the leader.
@@ -129,8 +145,8 @@ pub(super) struct World {
     left: Limits,
     // The client.
     proof: Proof,
-    /// From when the lease counts.
-    lease_from: u64,
+    /// Somebody relies on the lease all the time.
+    validity: Validity,
     next_xid: i32,
     /// The session was resumed, and the answer has not come yet.
     is_connecting: bool,
@@ -149,6 +165,9 @@ pub(super) struct World {
     next_ping: u64,
     /// Another leader has begun, and counts from here.
     other_counts_from: Option<u64>,
+    /// When the leader has decided to end the session. What it hears of the session after that
+    /// counts for nothing, and the leader accepts it until it has marked the session.
+    decided_at: Option<u64>,
     /// The session has ended: another client may hold the lock.
     is_ended: bool,
 }
@@ -156,11 +175,13 @@ pub(super) struct World {
 impl World {
     /// A session that was just made.
     pub(super) fn initial(limits: Limits) -> Self {
+        let mut validity = Validity::default();
+        validity.extend(instant(0), true);
         Self {
             now: 0,
             left: limits,
-            proof: Proof::new(instant(0), instant(0), timeout(), false),
-            lease_from: 0,
+            proof: Proof::new(instant(0), instant(0), timeout() / 3, false),
+            validity,
             next_xid: 1,
             is_connecting: false,
             to_server: VecDeque::new(),
@@ -171,13 +192,14 @@ impl World {
             counts_from: 0,
             next_ping: HALF_TICK,
             other_counts_from: None,
+            decided_at: None,
             is_ended: false,
         }
     }
 
     /// Whether the client takes its lease for valid although the session has ended.
     pub(super) fn is_wrong(&self, rule: Rule) -> bool {
-        self.is_ended && instant(self.now) < instant(self.lease_from) + rule.lease()
+        self.is_ended && self.validity.is_valid(instant(self.now), rule.lengths())
     }
 
     /// All that can happen next, with words for it.
@@ -187,7 +209,8 @@ impl World {
             change(&mut after);
             visit(words, after);
         };
-        if self.now < END {
+        let must_mark = self.decided_at.is_some_and(|at| at + MARK <= self.now) && !self.is_ended;
+        if self.now < TIMEOUT + self.left.longer && !must_mark {
             step("time passes", &|it| {
                 it.now += 1;
                 // How late it is does not matter.
@@ -196,7 +219,7 @@ impl World {
         }
         self.client_steps(rule, &mut step);
         self.server_steps(&mut step);
-        self.leader_steps(rule, &mut step);
+        self.leader_steps(&mut step);
         self.faults(&mut step);
     }
 
@@ -207,13 +230,16 @@ impl World {
                 it.to_server.push_back(Request::Ping { sent: it.now });
             });
         }
+        if self.left.syncs > 0 && !self.is_connecting {
+            step("the client sends a sync", &|it| {
+                it.left.syncs -= 1;
+                it.ask(false, rule == Rule::ProvedBySync);
+            });
+        }
         if self.left.writes > 0 && !self.is_connecting {
             step("the client sends a write", &|it| {
                 it.left.writes -= 1;
-                let xid = it.next_xid;
-                it.next_xid += 1;
-                it.proof.sent(instant(it.now), Xid(xid));
-                it.to_server.push_back(Request::Write { xid, sent: it.now });
+                it.ask(true, true);
             });
         }
         if !self.to_client.is_empty() {
@@ -221,35 +247,63 @@ impl World {
         }
     }
 
+    /// The client asks the leader something, and takes it for a write, or not.
+    fn ask(&mut self, is_write: bool, counts_as_write: bool) {
+        let (xid, sent) = (self.next_xid, self.now);
+        self.next_xid += 1;
+        self.proof.sent(instant(sent), Xid(xid), counts_as_write);
+        self.to_server.push_back(Request::Ask {
+            xid,
+            sent,
+            is_write,
+        });
+    }
+
     /// The client gets an answer.
     fn hear(&mut self, rule: Rule) {
         let Some(answer) = self.to_client.pop_front() else {
             return;
         };
-        let now = instant(self.now);
+        let (now, lengths) = (instant(self.now), rule.lengths());
+        self.validity.heard(now, lengths, true);
         match answer {
             Request::Ping { sent } => {
                 self.proof.touched(instant(sent), now);
-                self.extend(rule.counts_answers(), sent);
+                self.count(rule, sent);
             }
-            Request::Write { xid, sent } => {
-                self.proof.touched(instant(sent), now);
+            Request::Ask {
+                xid,
+                sent,
+                is_write,
+            } => {
                 let proved = self.proof.answered(Xid(xid), true);
-                if let Some(touched) = proved {
-                    self.extend(!rule.counts_answers(), time(touched));
+                if is_write {
+                    self.proof.touched(instant(sent), now);
+                    (self.validity).written(now, instant(sent), lengths, true);
+                }
+                match proved {
+                    Some(touched) if rule == Rule::ProvedAtOnce => {
+                        self.validity.extend(touched, true);
+                    }
+                    Some(touched) if !rule.counts_answers() => {
+                        self.validity.proved(now, touched, true);
+                    }
+                    _ => {}
                 }
             }
             Request::Resume { sent } => {
                 self.is_connecting = false;
-                self.proof = Proof::new(instant(sent), now, timeout(), true);
-                self.extend(rule.counts_answers(), sent);
+                let is_told = self.validity.resumed(instant(sent), now, lengths);
+                let is_told = is_told || rule == Rule::ProvedAtOnce;
+                self.proof = Proof::new(instant(sent), now, timeout() / 3, is_told);
+                self.count(rule, sent);
             }
         }
     }
 
-    fn extend(&mut self, counts: bool, from: u64) {
-        if counts {
-            self.lease_from = self.lease_from.max(from);
+    fn count(&mut self, rule: Rule, sent: u64) {
+        if rule.counts_answers() {
+            self.validity.extend(instant(sent), true);
         }
     }
 
@@ -262,9 +316,9 @@ impl World {
                         it.has_touch = true;
                         it.to_client.push_back(ping);
                     }
-                    Some(write @ Request::Write { .. }) => {
+                    Some(ask @ Request::Ask { .. }) => {
                         it.has_touch = true;
-                        it.link.to_leader.push_back(ToLeader::Request(write));
+                        it.link.to_leader.push_back(ToLeader::Request(ask));
                     }
                     Some(resume @ Request::Resume { .. }) => {
                         it.link.to_leader.push_back(ToLeader::Request(resume));
@@ -287,7 +341,7 @@ impl World {
         }
     }
 
-    fn leader_steps(&self, rule: Rule, step: &mut impl FnMut(&'static str, &dyn Fn(&mut Self))) {
+    fn leader_steps(&self, step: &mut impl FnMut(&'static str, &dyn Fn(&mut Self))) {
         if self.has_majority && self.must_ping() {
             step("the leader pings the server", &|it| {
                 it.next_ping = it.now + HALF_TICK;
@@ -297,15 +351,22 @@ impl World {
         let is_stuck = self.has_majority && self.must_ping();
         if !self.link.to_leader.is_empty() && !is_stuck {
             step("the leader takes a message of the server", &|it| {
-                it.lead(rule);
+                it.lead();
             });
         }
         let counts_from = match (self.has_majority, self.other_counts_from) {
             (true, _) => Some(self.counts_from),
             (false, other) => other,
         };
-        if !self.is_ended && counts_from.is_some_and(|from| self.now >= from + TIMEOUT) {
-            step("the leader ends the session", &|it| it.is_ended = true);
+        if self.decided_at.is_none() && counts_from.is_some_and(|from| self.now >= from + TIMEOUT) {
+            step("the leader decides to end the session", &|it| {
+                it.decided_at = Some(it.now);
+            });
+        }
+        if self.decided_at.is_some() && !self.is_ended {
+            step("the leader marks the session as ended", &|it| {
+                it.is_ended = true;
+            });
         }
     }
 
@@ -315,17 +376,18 @@ impl World {
     }
 
     /// The leader takes a message of the server.
-    fn lead(&mut self, rule: Rule) {
+    fn lead(&mut self) {
         match self.link.to_leader.pop_front() {
-            Some(ToLeader::Touch) => self.counts_from = self.now,
+            Some(ToLeader::Touch) => self.touch(),
             Some(ToLeader::Request(request)) => {
                 let is_answered = match request {
                     // It asks nobody.
                     Request::Resume { .. } => {
-                        self.counts_from = self.now;
+                        self.touch();
                         true
                     }
-                    _ => self.has_majority || rule == Rule::ProvedBySync,
+                    Request::Ask { is_write, .. } => self.has_majority || !is_write,
+                    Request::Ping { .. } => true,
                 };
                 // The writes of a session that has ended are refused.
                 if is_answered && !self.is_ended {
@@ -333,6 +395,13 @@ impl World {
                 }
             }
             None => {}
+        }
+    }
+
+    /// The leader hears of the session. If it has decided, that changes nothing.
+    fn touch(&mut self) {
+        if self.decided_at.is_none() {
+            self.counts_from = self.now;
         }
     }
 
@@ -346,6 +415,7 @@ impl World {
         if !self.has_majority && self.other_counts_from.is_none() && !self.is_ended {
             step("another leader begins", &|it| {
                 it.other_counts_from = Some(it.now);
+                it.decided_at = None;
             });
         }
         if self.left.reconnects > 0 && !self.is_connecting {
