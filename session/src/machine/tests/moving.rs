@@ -95,6 +95,8 @@ fn a_server_is_not_left_without_another_one_a_connection_or_a_session_that_goes_
     assert_eq!(pair.disconnects(), 1);
 }
 
+type Act<'a> = &'a dyn Fn(&mut Pair);
+
 impl Pair {
     fn server(&self) -> Option<Endpoint> {
         self.machine.link().endpoint().cloned()
@@ -127,7 +129,6 @@ fn a_server_is_not_dialed_again_in_a_session_of_which_it_owes_a_write() {
         pair.submit(delete("/n"));
         pair.answer_all(|_| Err(ErrorCode::NO_NODE));
     };
-    type Act<'a> = &'a dyn Fn(&mut Pair);
     let cases: [(Act<'_>, bool); 4] = [
         (&|pair| _ = pair.submit(delete("/n")), true),
         (&own, true),
