@@ -170,6 +170,7 @@ impl<T> Router<'_, T> {
         };
         if op.is_write() {
             self.lease.sent(now, xid);
+            self.link.write_sent();
         }
         self.requests.send(now, xid, out);
         true
@@ -435,6 +436,7 @@ impl<T> Router<'_, T> {
         if sent.request.op().is_write() {
             self.lease.touched(now, sent.at);
             self.lease.write_answered(sent.xid, code);
+            self.link.write_answered(code);
             self.lease_renewed(now);
         }
     }

@@ -13,6 +13,7 @@ use lockkeeper_session::{Error as SessionError, ErrorKind, PendingReply, Raw, sy
 
 use super::{
     identity::{Directory, NodeIdentity, Tag, created_node},
+    late::LateCreates,
     life::{Answer, Ask, Failure, Next, NodeLife},
     look::{Found, Look},
 };
@@ -137,6 +138,7 @@ impl NodeTask {
                 identity.create_request()
             }
             Ask::Replace(writer) => {
+                identity.renew();
                 within = Some(writer.tag.session_id);
                 identity.replace_request(&writer.name)
             }
@@ -211,6 +213,12 @@ impl NodeTask {
             Pending::Next => Answer::Found(Ok(self.trouble().found.pop())),
         };
         self.pending = Pending::Nothing;
+        // Without a number, the name is the same next time.
+        if let Answer::Found(Ok(None) | Err(Failure::NoNode)) = answer
+            && !self.identity.is_fixed()
+        {
+            LateCreates::note(&self.identity);
+        }
         self.life
             .answered(answer)
             .map_err(|failure| self.report(failure))

@@ -36,7 +36,9 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use lockkeeper_proto::{OpCode, SessionId, Xid, Zxid, frame, header::RequestHeader, jute::Encode};
+use lockkeeper_proto::{
+    ErrorCode, OpCode, SessionId, Xid, Zxid, frame, header::RequestHeader, jute::Encode,
+};
 
 use super::{
     config::{Auth, Config, Timing},
@@ -337,6 +339,25 @@ impl Link {
         self.session.see(zxid);
         if let Some(open) = self.connection_mut() {
             open.answered(now, sent);
+        }
+    }
+
+    /// A write is sent.
+    pub(crate) fn write_sent(&mut self) {
+        if let Some(open) = self.connection_mut() {
+            open.write_sent();
+        }
+    }
+
+    /// A write is answered, with this code if its reply was read.
+    pub(crate) fn write_answered(&mut self, code: Option<ErrorCode>) {
+        let Stage::Open(open) = &mut self.stage else {
+            return;
+        };
+        open.write_answered();
+        // Other codes may come from the server itself, past the writes that it has yet to forward.
+        if let Some(ErrorCode::OK | ErrorCode::NO_NODE) = code {
+            self.servers.owes_nothing(open.endpoint());
         }
     }
 

@@ -4,6 +4,14 @@
 //! waits only a small random delay. After a whole round without success the pause doubles, up to
 //! [`LONGEST_PAUSE`]. A connection counts as a success only when it lasted: a server that accepts
 //! connections and closes them must not be asked in a loop.
+//!
+//! A server *owes* while a write of this session that went to it may still be applied: its connection
+//! ended first. The write may lie in the server's queue to the leader. Elsewhere the leader refuses
+//! it, but a handshake with that server overtakes the queue and makes the write valid again, even if
+//! the client gives the handshake up. Whatever the session has found out meanwhile at other servers
+//! is then wrong. So such a server is not even dialed while another one owes nothing, until the
+//! session is over. Sources: `FollowerRequestProcessor.java` (`queuedRequests`),
+//! `LearnerHandler.java` (`REVALIDATE`), `SessionTrackerImpl.java` (`setOwner`).
 
 use std::{
     sync::Arc,
@@ -40,6 +48,8 @@ pub(super) struct Servers {
     failures: Vec<Lost>,
     /// A server that is not tried before this moment, if there is another one.
     avoided: Option<(Arc<Endpoint>, Instant)>,
+    /// The servers that owe.
+    owing: Vec<Arc<Endpoint>>,
     /// The lost connection that is not replaced yet, and when it was lost.
     outage: Option<(Instant, Lost)>,
 }
@@ -56,6 +66,7 @@ impl Servers {
             failed: 0,
             failures: Vec::new(),
             avoided: None,
+            owing: Vec::new(),
             outage: None,
         }
     }
@@ -68,17 +79,45 @@ impl Servers {
     /// The next server; `None` only when the list is empty.
     pub(super) fn advance(&mut self, now: Instant) -> Option<Arc<Endpoint>> {
         self.avoided.take_if(|(_, until)| *until <= now);
-        let mut endpoint = self.following()?;
-        if (self.avoided.as_ref()).is_some_and(|(avoided, _)| *avoided == endpoint) {
-            endpoint = self.following()?;
-        }
-        Some(endpoint)
+        let is_avoided = |it| (self.avoided.as_ref()).is_some_and(|(avoided, _)| avoided == it);
+        let in_turn = self.list.iter().enumerate().cycle().skip(self.next);
+        let (at, endpoint) = in_turn
+            .take(self.list.len())
+            .min_by_key(|(_, it)| (self.owing.contains(it), is_avoided(*it)))?;
+        self.next = (at + 1) % self.list.len();
+        Some(endpoint.clone())
     }
 
-    fn following(&mut self) -> Option<Arc<Endpoint>> {
-        let endpoint = self.list.get(self.next % self.list.len().max(1)).cloned();
-        self.next = self.next.wrapping_add(1);
-        endpoint
+    /// How many servers are tried in turn.
+    fn candidates(&self) -> usize {
+        match self.list.len().saturating_sub(self.owing.len()) {
+            0 => self.list.len(),
+            candidates => candidates,
+        }
+    }
+
+    /// Whether there is another server than this one that owes nothing.
+    pub(super) fn has_other(&self, endpoint: &Arc<Endpoint>) -> bool {
+        let is_other = |it: &Arc<Endpoint>| it != endpoint && !self.owing.contains(it);
+        self.list.iter().any(is_other)
+    }
+
+    /// A connection to this server has ended ahead of the answer to a write.
+    pub(super) fn owes(&mut self, endpoint: &Arc<Endpoint>) {
+        if !self.owing.contains(endpoint) {
+            self.owing.push(endpoint.clone());
+        }
+    }
+
+    /// The leader has answered a write of the present connection, which is to this server. What the
+    /// server had from earlier connections went ahead of that write.
+    pub(super) fn owes_nothing(&mut self, endpoint: &Arc<Endpoint>) {
+        self.owing.retain(|it| it != endpoint);
+    }
+
+    /// The session is over, and all that is owed with it.
+    pub(super) fn session_over(&mut self) {
+        self.owing.clear();
     }
 
     /// Does not try this server for some time.
@@ -88,7 +127,7 @@ impl Servers {
 
     /// How long to wait before the next attempt.
     pub(super) fn pause(&mut self) -> Duration {
-        let servers = u32::try_from(self.list.len().max(1)).unwrap_or(u32::MAX);
+        let servers = u32::try_from(self.candidates().max(1)).unwrap_or(u32::MAX);
         match self.failed / servers {
             0 => self.rng.up_to(SCATTER * 4 / servers.max(4)),
             round => {
@@ -181,6 +220,50 @@ mod tests {
             let mut tried = (0..3).map(|_| servers.advance(now + later));
             assert!(tried.any(|it| it.as_ref() == Some(&avoided)));
         }
+    }
+
+    /// A dial of such a server makes its late writes valid again.
+    #[test]
+    fn a_server_that_owes_is_not_tried_before_all_do() {
+        let now = now();
+        let tried = |servers: &mut Servers| {
+            let round = (0..6).map(|_| servers.advance(now + 2 * AVOIDED).unwrap());
+            round.collect::<Vec<_>>()
+        };
+        let mut servers = servers("a,b,c", 7);
+        let [first, second, third] = [(); 3].map(|()| servers.advance(now).unwrap());
+        for _ in 0..2 {
+            servers.owes(&first);
+        }
+        assert!(!tried(&mut servers).contains(&first));
+        servers.owes(&second);
+        // Not even if the others are to be avoided.
+        servers.avoid(now + 2 * AVOIDED, third.clone());
+        assert!(tried(&mut servers).iter().all(|it| *it == third));
+        assert!(servers.has_other(&first) && !servers.has_other(&third));
+        servers.owes(&third);
+        assert!(
+            [&first, &second]
+                .iter()
+                .all(|it| tried(&mut servers).contains(it))
+        );
+        servers.owes_nothing(&second);
+        assert!(tried(&mut servers).iter().all(|it| *it == second));
+        servers.session_over();
+        assert!(tried(&mut servers).contains(&first));
+    }
+
+    /// The pauses grow as if there were no others.
+    #[test]
+    fn who_may_try_only_one_server_does_not_try_it_in_a_loop() {
+        let mut servers = servers("a,b,c", 7);
+        let [first, second, third] = [(); 3].map(|()| servers.advance(now()).unwrap());
+        servers.owes(&first);
+        servers.owes(&second);
+        for _ in 0..2 {
+            servers.ended(closed(&third), Duration::ZERO);
+        }
+        assert!(servers.pause() > SCATTER);
     }
 
     fn closed(endpoint: &Arc<Endpoint>) -> Lost {
