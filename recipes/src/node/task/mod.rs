@@ -448,9 +448,7 @@ mod tests {
         let server = Server::start().await.unwrap();
         let ours = Client::connect(&server.connect_string()).await.unwrap();
         let other = Client::connect(&server.connect_string()).await.unwrap();
-        let identity = identity(&ours).await;
-        let mut of_other = identity.clone();
-        Arc::make_mut(&mut of_other.directory).client = other.clone();
+        let mut identity = identity(&ours).await;
         // The node of a create whose reply was lost, found behind a barrier.
         let find = async |identity: &NodeIdentity| {
             let mut task = lost(identity);
@@ -458,10 +456,16 @@ mod tests {
                 .await;
             task.life.node().cloned()
         };
-        let path = path::join(&identity.directory.parent, &identity.prefix());
+        let path = |identity: &NodeIdentity| path::join("/lock", &identity.prefix());
         let mode = CreateMode::EphemeralSequential;
-        let others = other.create(&path, "", mode).await.unwrap();
+        other.create(&path(&identity), "", mode).await.unwrap();
         assert_eq!(find(&identity).await, None);
+        // A name that was not found is not used again.
+        identity.renew();
+        let mut of_other = identity.clone();
+        Arc::make_mut(&mut of_other.directory).client = other.clone();
+        let path = path(&identity);
+        let others = other.create(&path, "", mode).await.unwrap();
         let mine = ours.create(&path, "", mode).await.unwrap();
         let found = find(&identity).await;
         assert_eq!(found, node_of(mine.clone()), "behind the other one");

@@ -44,7 +44,7 @@ impl Link {
             Stage::Trying(attempt) => (attempt.endpoint().clone(), Duration::ZERO),
             Stage::Open(open) => {
                 if open.has_writes() {
-                    self.servers.owes(open.endpoint());
+                    self.servers.owes(now, open.endpoint());
                 }
                 (open.endpoint().clone(), open.lasted(now))
             }
@@ -162,8 +162,8 @@ impl Link {
         self.changes.push_back(Change::SessionOver(ended));
     }
 
-    /// Goes on with another server, if there is one that owes nothing, and does not come back to this one for a minute.
-    /// Returns whether the connection is closed.
+    /// Goes on with another server, if there is one that owes nothing, and does not come back to this
+    /// one for a minute. Returns whether the connection is closed.
     pub(crate) fn leave(&mut self, now: Instant) -> bool {
         match &self.stage {
             Stage::Open(open) if self.servers.has_other(open.endpoint()) && !self.is_closing() => {
