@@ -6,7 +6,10 @@
 
 use std::{ops::Range, sync::Arc};
 
-use lockkeeper_recipes::{decisions::crowd::Crowd, rank::Kind};
+use lockkeeper_recipes::{
+    decisions::crowd::{Crowd, Member},
+    rank::Kind,
+};
 
 const NODES: i32 = 7;
 
@@ -40,6 +43,19 @@ impl Case {
             format!("former-lock-{number:010}").into()
         } else {
             node(number)
+        }
+    }
+
+    /// These contenders are told whom to wait for when those just ahead have left.
+    fn check_left(&self, members: &[Member], ours: Set) {
+        for (member, number) in members.iter().zip(numbers(ours)) {
+            for (lowest, highest) in (0..number).flat_map(|it| (it..number).map(move |to| (it, to)))
+            {
+                let mut others = numbers(ours).filter(|other| *other < number).rev();
+                let next = others.find(|other| *other > highest || *other < lowest);
+                let left = member.left((lowest, highest));
+                assert_eq!(left.map(|(name, _)| name), next.map(|next| self.own(next)));
+            }
         }
     }
 
@@ -85,17 +101,16 @@ impl Case {
         proves(7);
         listed(8, present);
         proves(8);
-        for (member, number) in members[lone..].iter().zip(ours()) {
-            for (lowest, highest) in (0..number).flat_map(|it| (it..number).map(move |to| (it, to)))
-            {
-                let mut others = ours().filter(|other| *other < number).rev();
-                let next = others.find(|other| *other > highest || *other < lowest);
-                let left = member.left((lowest, highest));
-                assert_eq!(left.map(|(name, _)| name), next.map(|next| self.own(next)));
-            }
-        }
+        self.check_left(&members[lone..], self.ours);
         // Who has left is named no more, and a crowd of few keeps no listing.
-        members.drain(..=lone);
+        if self.is_lone {
+            let left = self.gone.count_ones() as usize % 5;
+            members.remove(lone + left);
+            let number = ours().nth(left).expect("five of them");
+            self.check_left(&members[lone..], self.ours & !(1 << number));
+            return;
+        }
+        members.remove(0);
         let first = ours().nth(1).expect("five of them");
         assert_eq!(members[0].left((first, first)), None);
         assert_eq!(members[0].few_ahead(&node(first)), None);
@@ -122,4 +137,20 @@ fn a_crowd_names_only_contenders_ahead_and_forgets_only_nodes_that_are_gone() {
         }
     }
     println!("{checked} crowds");
+}
+
+#[test]
+fn a_few_list_the_queue_themselves_and_of_a_crowd_some_do() {
+    let crowd = Arc::new(Crowd::default());
+    let (mut members, mut unlisted) = (Vec::new(), 0);
+    for size in 1..200 {
+        let (member, lists) = crowd.join();
+        members.push(member);
+        unlisted = if lists { 0 } else { unlisted + 1 };
+        assert!(lists || size > 4);
+        assert!(
+            unlisted * 4 < size,
+            "{unlisted} of {size} came without a listing"
+        );
+    }
 }

@@ -60,16 +60,18 @@ fn is_useful(nodes: &[Numbered]) -> bool {
 /// Those ahead in a long queue leave one by one.
 #[test]
 fn a_long_listing_proves_no_more_than_a_short_one() {
-    let names: Vec<_> = (0..300).map(|number| name((Node::Lock, number))).collect();
-    let mut listing = Listing::new(Kind::Mutex, 7, names.iter().map(String::as_str));
-    for first in 0..names.len() {
-        for (own, name) in names.iter().enumerate() {
-            assert_eq!(listing.is_first(name), own == first, "{first} {own}");
-            if let Some(few) = listing.few_ahead(name) {
-                assert_eq!(few, names[first..own], "{first} {own}");
+    for (kind, node) in [(Kind::Mutex, Node::Lock), (Kind::Latch, Node::Latch)] {
+        let names: Vec<_> = (0..300).map(|number| name((node, number))).collect();
+        let mut listing = Listing::new(kind, 7, names.iter().map(String::as_str));
+        for first in 0..names.len() {
+            for (own, name) in names.iter().enumerate() {
+                assert_eq!(listing.is_first(name), own == first, "{first} {own}");
+                if let Some(few) = listing.few_ahead(name) {
+                    assert_eq!(few, names[first..own], "{first} {own}");
+                }
             }
+            listing.event(&names[first], true);
         }
-        listing.event(&names[first], true);
     }
 }
 

@@ -49,9 +49,13 @@ struct World {
     /// Whether a reply was lost since the last look: to a create, or to a delete.
     is_create_unknown: bool,
     is_delete_unknown: bool,
+    /// Whether a look was answered, and no reply was lost since. Else a server may lag.
+    has_looked: bool,
     is_abandoned: bool,
     is_released: bool,
     is_session_over: bool,
+    /// How often the directory was not there.
+    missing: u8,
 }
 
 impl World {
@@ -68,9 +72,11 @@ impl World {
             late: None,
             is_create_unknown: false,
             is_delete_unknown: false,
+            has_looked: false,
             is_abandoned: false,
             is_released: false,
             is_session_over: false,
+            missing: 0,
         }
     }
 
@@ -106,6 +112,7 @@ impl World {
     /// What must hold, whatever happened.
     fn check(&self) {
         let next = self.life.next();
+        assert!(self.missing < 10, "it has no end: {self:?}");
         let is_there = self.ours.is_some() || self.writer.is_some();
         if let Next::Send(ask) = &next {
             match ask {
@@ -128,6 +135,8 @@ impl World {
                     assert!(is_safe, "a look is missing: {self:?}");
                 }
                 Ask::Find | Ask::FindNext | Ask::Check(_) => {
+                    let is_behind = self.has_looked || *ask == Ask::Find;
+                    assert!(is_behind, "a server may lag: {self:?}");
                     let is_unknown = self.is_create_unknown || self.is_delete_unknown;
                     assert!(is_unknown, "a look without need: {self:?}");
                     let known = self.life.bound().map(|node| node.name);
@@ -219,6 +228,11 @@ impl World {
         let mut answer = |change: &dyn Fn(&mut Self) -> Answer<u8, u8>| {
             let mut after = self.clone();
             let answer = change(&mut after);
+            after.has_looked = match answer {
+                Answer::Found(found) => found.is_ok(),
+                Answer::Checked(seen) => after.has_looked && seen.is_ok(),
+                Answer::Created(_) | Answer::Deleted(_) => false,
+            };
             let result = after.life.answered(answer);
             after.check_result(answer, result);
             // Else it starts again in the next session.
@@ -245,7 +259,10 @@ impl World {
             Ask::Create { .. } | Ask::Replace(_) | Ask::Delete(_) => {
                 if matches!(ask, Ask::Create { .. }) {
                     // The directory is not there.
-                    answer(&|_| failed(Failure::NoNode));
+                    answer(&|it| {
+                        it.missing += 1;
+                        failed(Failure::NoNode)
+                    });
                 }
                 answer(&|it| match (it.apply(ask), ask) {
                     (result, Ask::Delete(_)) => Answer::Deleted(result),
