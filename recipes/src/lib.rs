@@ -88,7 +88,7 @@ pub mod decisions {
     pub use crate::{
         kinds::{lease_turn, plain_turn},
         node::life,
-        order::listing,
+        order::{crowd, listing},
         queue::turn,
     };
 }

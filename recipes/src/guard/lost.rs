@@ -201,7 +201,7 @@ pub(crate) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
             let group = watches.insert(raw.watch_group());
             group.watch(parent, vec![path::name(&server_path).into()]);
         }
-        // Timers stand still while the computer sleeps; the client's clock does not.
+        // Timers stand still while the computer sleeps; the lease does not.
         let left = until.saturating_duration_since(now);
         let pause = watch_at.saturating_duration_since(now);
         let longest = if pause.is_zero() {

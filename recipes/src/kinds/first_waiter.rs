@@ -20,6 +20,7 @@ use crate::{
     error::{LockError, Loss},
     guard::{Attempt, Guard, lost},
     node::{
+        late::LateCreates,
         life::Facts,
         lock_node::{BoxedNode, LockNode},
     },
@@ -200,6 +201,7 @@ impl<'a> Leases<'a> {
             }
             list => {
                 let (listed, changed) = list?;
+                LateCreates::listed(directory, listed.iter().map(String::as_str));
                 self.patience
                     .listed(|node| listed.iter().any(|it| it == node));
                 (self.listed, self.changed) = (listed, Some(changed));

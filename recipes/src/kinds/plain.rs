@@ -44,13 +44,20 @@ use crate::{
 /// The data of [`with_data`](Self::with_data) stand behind 40 bytes that identify the attempt.
 ///
 /// # Deleting the node by hand
-/// All contenders use the same name, and ZooKeeper deletes by name. A delete of this client never
-/// hits the node of a later holder by itself. The client sends it only within the session that
+/// All contenders use the same name, and ZooKeeper deletes by name. A delete of this client does not
+/// hit the node of a later holder by itself, with the exception below. The client sends it only within the session that
 /// created our node, and looks whose node is there before it repeats the delete. But suppose that
 /// an operator deletes the node, and the holder does not notice (it notices while [`Guard::lost`]
 /// is polled). Then a second client takes the lock, and the release of the first one ends the hold
 /// of the second. Transactions of the first one succeed, too. [`Mutex`](crate::Mutex) has no such
 /// weakness: each of its nodes has a name of its own.
+///
+/// A server whose link to its leader hangs does the same without an operator. It may keep a delete
+/// of this client while the session moves to another server and repeats the delete there. When the
+/// session comes back to the first server, the old delete is applied, perhaps to the node of a later
+/// holder. So the client does not go back to such a server in this session while it may try another
+/// one. If its address list has only one address, or each server owes it such an answer, nothing
+/// prevents it.
 ///
 /// For the same reason, do not [`revoke`](crate::revoke) a node whose holder may not know yet that
 /// it has it.

@@ -23,7 +23,10 @@ use lockkeeper_session::{
     Client, Clock, Effect, Error as SessionError, ErrorKind, machine::Encoded, sync::BoxFuture,
 };
 
-use super::life::{Failure, Node, Seen};
+use super::{
+    late::LateCreates,
+    life::{Failure, Node, Seen},
+};
 use crate::{
     error::Loss,
     metrics::{LockMeter, LockMetrics},
@@ -53,6 +56,8 @@ pub(crate) struct Directory {
     pub(crate) acl: Acls,
     pub(crate) clock: Clock,
     meter: Option<LockMeter>,
+    /// The creates of this client that a look has not found, in any directory.
+    pub(super) late: Arc<LateCreates>,
 }
 
 impl Directory {
@@ -77,6 +82,7 @@ impl Directory {
             acl: client.raw().default_acl(),
             clock: client.raw().clock(),
             meter: None,
+            late: client.raw().extension(),
         }))
     }
 
@@ -222,10 +228,10 @@ impl NodeIdentity {
         self.protection = Protection::random(self.client());
     }
 
-    /// Takes the identity of the reader's node that replaces this writer's.
+    /// Takes the identity of the reader's node that replaces this writer's, under a name that is
+    /// drawn for each try.
     pub(crate) fn become_reader(&mut self) {
         self.kind = Kind::Read;
-        self.renew();
     }
 
     /// Whether the name is fixed, and others use it too.
@@ -266,6 +272,11 @@ impl NodeIdentity {
     /// Whether the node with this name, which has our prefix, may be ours.
     pub(super) fn may_be(&self, name: &str) -> bool {
         name == name::PLAIN || name::parse(name).is_some_and(|(kind, _)| kind == self.kind)
+    }
+
+    /// Whether this is the name of a node of this attempt.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        name.starts_with(self.protection.text()) && self.may_be(name)
     }
 
     pub(crate) fn create_request(&self) -> Encoded {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use lockkeeper_proto::SessionId;
 use lockkeeper_session::{Client, Effect, Error as SessionError, ErrorKind, Peer, sync::Notify};
 
-use super::identity::NodeIdentity;
+use super::{identity::NodeIdentity, late::LateCreates};
 use crate::{common::Common, order::listing::Listed};
 
 /// The names in the directory, in order; or the error of the barrier or of the listing, if the
@@ -79,9 +79,9 @@ impl Look {
     fn begin(self: &Arc<Self>, identity: &NodeIdentity, within: Option<SessionId>) {
         let barrier = identity.barrier_request();
         let list = identity.directory.list_request();
-        let (maker, client) = (Maker(self.clone()), identity.client().clone());
+        let (maker, directory) = (Maker(self.clone()), identity.directory.clone());
         identity.client().raw().run_in_background(async move {
-            let raw = client.raw();
+            let raw = directory.client.raw();
             let raw = within.map_or(raw, |session_id| raw.within(session_id));
             let [barrier, list] = raw.submit_with_backpressure([barrier, list]).await;
             let names = async {
@@ -90,7 +90,9 @@ impl Look {
                     // The barrier has passed: the listing behind it shows everything.
                     _ => {}
                 }
-                Ok(Listed::sorted(&list.names().await?))
+                let names = list.names().await?;
+                LateCreates::listed(&directory, names.iter());
+                Ok(Listed::sorted(&names))
             };
             let _ = maker.0.found.set(names.await);
         });

@@ -32,7 +32,7 @@ const PART: usize = 4;
 
 /// The contenders of one client in one queue.
 #[derive(Debug, Default)]
-pub(crate) struct Crowd {
+pub struct Crowd {
     /// How many contenders have entered or are entering.
     size: AtomicUsize,
     /// Whether one of them entered when there was no other. Its node is not noted: that would cost
@@ -77,7 +77,7 @@ impl Crowd {
     }
 
     /// A contender begins to enter. Returns whether it makes a listing behind its create.
-    pub(crate) fn join(self: &Arc<Self>) -> (Member, bool) {
+    pub fn join(self: &Arc<Self>) -> (Member, bool) {
         let size = 1 + self.size.fetch_add(1, Ordering::Relaxed);
         let member = Member {
             crowd: self.clone(),
@@ -103,7 +103,7 @@ impl Crowd {
 
 /// A contender in a crowd, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub struct Member {
     crowd: Arc<Crowd>,
     place: Place,
 }
@@ -122,7 +122,7 @@ impl Member {
     /// The contender has entered. Returns the node of the last one ahead that is known, and how
     /// many are ahead. Those are the contenders of this client, or those in the newest listing if
     /// there are more.
-    pub(crate) fn entered(&mut self, own: &Arc<str>) -> Option<(Arc<str>, usize)> {
+    pub fn entered(&mut self, own: &Arc<str>) -> Option<(Arc<str>, usize)> {
         if !self.crowd.is_above(1) {
             self.place = Place::Lone;
             self.crowd.has_lone.store(true, Ordering::Relaxed);
@@ -141,7 +141,8 @@ impl Member {
     ///
     /// It is behind or ahead of all of them: one that is noted here, but gone, is not waited for
     /// twice.
-    pub(crate) fn left(&self, (lowest, highest): (i32, i32)) -> Option<(Arc<str>, usize)> {
+    #[must_use]
+    pub fn left(&self, (lowest, highest): (i32, i32)) -> Option<(Arc<str>, usize)> {
         // A few list the queue: then the next deletion may be the grant.
         let Place::Noted(own) = self.place else {
             return None;
@@ -167,7 +168,7 @@ impl Member {
     }
 
     /// The queue was listed. The listing was asked for on this connection.
-    pub(crate) fn listed(&self, kind: Kind, connection: u64, children: &Names) {
+    pub fn listed(&self, kind: Kind, connection: u64, children: &Names) {
         if self.crowd.is_above(PART) {
             let mut state = lock(&self.crowd.state);
             state.unlisted = 0;
@@ -177,7 +178,7 @@ impl Member {
     }
 
     /// A watch on this node has fired: the node was deleted, or its data were changed.
-    pub(crate) fn event(&self, node: &str, is_deleted: bool) {
+    pub fn event(&self, node: &str, is_deleted: bool) {
         if self.crowd.is_above(PART) {
             lock(&self.crowd.state).listed.event(node, is_deleted);
         }
@@ -185,13 +186,14 @@ impl Member {
 
     /// Whether the newest listing proves that nobody is ahead of this contender, if it may use a
     /// listing that was asked for on that connection.
-    pub(crate) fn is_first(&self, own: &str, may_use: impl Fn(u64) -> bool) -> bool {
+    pub fn is_first(&self, own: &str, may_use: impl Fn(u64) -> bool) -> bool {
         let listed = &lock(&self.crowd.state).listed;
         may_use(listed.connection()) && listed.is_first(own)
     }
 
     /// The few that may be ahead of this contender, if the newest listing tells.
-    pub(crate) fn few_ahead(&self, own: &str) -> Option<Vec<Arc<str>>> {
+    #[must_use]
+    pub fn few_ahead(&self, own: &str) -> Option<Vec<Arc<str>>> {
         let is_kept = self.crowd.is_above(PART);
         let few = is_kept.then(|| lock(&self.crowd.state).listed.few_ahead(own))??;
         Some(few.iter().map(|name| name.as_ref().into()).collect())
@@ -212,64 +214,6 @@ impl Drop for Member {
         state.entered.remove(index);
         if state.entered.is_empty() {
             state.listed = Listing::default();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NODES: i32 = 7;
-
-    fn node(number: i32) -> Arc<str> {
-        format!("x-lock-{number:010}").into()
-    }
-
-    /// What the proof of a queue assumes of a crowd (`tests/proof`): whom it names is ahead, and
-    /// its listing is the newest one, without those whose deletion was told. For all places of five
-    /// tasks among seven nodes, and for all nodes that are gone.
-    #[test]
-    fn a_crowd_names_only_contenders_ahead_and_forgets_only_nodes_that_are_gone() {
-        let is_in = |set: u32, number: i32| set >> number & 1 == 1;
-        let sets = || 0..1_u32 << NODES;
-        let numbers = |set: u32| (0..NODES).filter(move |number| is_in(set, *number));
-        for ours in sets().filter(|set| set.count_ones() == 5) {
-            for gone in sets() {
-                let crowd = Arc::new(Crowd::default());
-                let mut members: Vec<_> = numbers(ours).map(|_| crowd.join().0).collect();
-                for (member, number) in members.iter_mut().zip(numbers(ours)) {
-                    let named = member.entered(&node(number));
-                    let last = numbers(ours).take_while(|other| *other < number).last();
-                    assert_eq!(named.map(|(name, _)| name), last.map(node));
-                }
-                let children = (0..NODES).map(node).collect();
-                members[0].listed(Kind::Mutex, 7, &children);
-                numbers(gone).for_each(|number| members[0].event(&node(number), true));
-                for (member, number) in members.iter().zip(numbers(ours)) {
-                    let own = node(number);
-                    let is_shown = !is_in(gone, number);
-                    let ahead: Vec<_> = (0..number).filter(|other| !is_in(gone, *other)).collect();
-                    let is_first = is_shown && ahead.is_empty();
-                    assert_eq!(member.is_first(&own, |listed_on| listed_on == 7), is_first);
-                    assert!(!member.is_first(&own, |listed_on| listed_on != 7));
-                    let few = is_shown.then(|| ahead.into_iter().map(node).collect());
-                    assert_eq!(member.few_ahead(&own), few);
-                    for (lowest, highest) in
-                        (0..number).flat_map(|it| (it..number).map(move |to| (it, to)))
-                    {
-                        let mut others = numbers(ours).filter(|other| *other < number).rev();
-                        let next = others.find(|other| *other > highest || *other < lowest);
-                        let left = member.left((lowest, highest));
-                        assert_eq!(left.map(|(name, _)| name), next.map(node));
-                    }
-                }
-                // Who has left is named no more, and a crowd of few keeps no listing.
-                members.remove(0);
-                let first = numbers(ours).nth(1).expect("five of them");
-                assert_eq!(members[0].left((first, first)), None);
-                assert_eq!(members[0].few_ahead(&node(first)), None);
-            }
         }
     }
 }

@@ -7,7 +7,7 @@
 //! | `listing` | what a listing proves to other contenders of the same client, as a pure value |
 //! | `crowd` | what the contenders of one client know together |
 
-pub(crate) mod crowd;
+pub mod crowd;
 pub mod listing;
 pub(crate) mod name;
 pub mod rank;

@@ -12,7 +12,7 @@ use crate::{
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
-    node::{identity::Directory, lock_node::BoxedNode},
+    node::{identity::Directory, late::LateCreates, lock_node::BoxedNode},
     order::{crowd::Crowd, name::Kind, rank},
 };
 
@@ -113,6 +113,7 @@ impl LockQueue {
     /// The same, if it is the turn of one who comes now.
     pub(crate) async fn try_turn(&self) -> Result<Option<BoxedNode>, LockError> {
         let children = children(&self.directory.client, &self.directory.parent).await?;
+        LateCreates::listed(&self.directory, children.iter());
         if rank::is_contended(self.kind, children.iter()) {
             return Ok(None);
         }

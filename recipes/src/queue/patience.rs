@@ -11,6 +11,8 @@
 //! Of the contenders of a client in a queue only the first one asks. If it learns that events are
 //! missing, the others look at the queue as well, when they have waited for as long.
 //!
+//! The first one also looks for nodes of this client that nobody knows (`node::late`).
+//!
 //! Not here: what a contender does then (`waiter`, `kinds`).
 
 use std::sync::{Arc, Mutex};
@@ -18,7 +20,11 @@ use std::sync::{Arc, Mutex};
 use lockkeeper_proto::{ErrorCode, path};
 use lockkeeper_session::{Client, Sleep, sync::os::lock};
 
-use crate::{common::Common, error::Obstacle, node::identity::Directory};
+use crate::{
+    common::Common,
+    error::Obstacle,
+    node::{identity::Directory, late::LateCreates},
+};
 
 /// What the contenders of a client know that have waited for long in one queue.
 #[derive(Debug, Default)]
@@ -161,6 +167,7 @@ impl Patience {
         if !is_first {
             return false;
         }
+        LateCreates::look(directory).await;
         for node in ahead {
             let path = path::join(&directory.parent, node);
             match directory.check(node, None).await {

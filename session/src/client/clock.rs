@@ -1,15 +1,40 @@
-//! The client's clock: it is monotonic and also counts the time for which the computer slept.
+//! The client's clock: it is monotonic, and also counts the time for which the computer slept, where
+//! that is certain.
 //!
-//! A laptop that was closed, or a virtual machine that was paused, must not treat its old lease as
-//! valid when it wakes up. On Linux the clock of `Instant` stops during sleep. So every reading
-//! compares it with the wall clock. If the wall clock ran ahead or fell behind, the computer slept,
-//! or the wall clock was set, or both. Then the time since boot decides, because it includes sleep.
-//! Without a time since boot a jump ahead counts as sleep. That can only end a lease too early.
+//! A laptop that was closed must not treat its old lease as valid when it wakes up. Whether
+//! [`Instant`] runs while the computer sleeps, and what else tells of sleep, differs:
+//!
+//! | system | `Instant` | during sleep | what tells of sleep |
+//! |---|---|---|---|
+//! | Linux | `CLOCK_MONOTONIC` | stops | the time since boot, `/proc/uptime`: certain |
+//! | macOS | `CLOCK_UPTIME_RAW` | stops | only the wall clock: suspected |
+//! | Windows | `QueryPerformanceCounter` | runs | nothing is needed |
+//!
+//! Sources: the table of system calls at [`Instant`]; `clock_gettime(2)` and `proc_uptime(5)` of
+//! Linux; `clock_gettime(3)` of macOS; "Acquiring high-resolution time stamps" of Microsoft, which
+//! says that the counter includes standby and hibernation. A Linux whose `/proc/uptime` is masked,
+//! as in some containers, and every other Unix are treated as macOS.
+//!
+//! Every reading compares the running clock with the wall clock. If the wall clock ran ahead or fell
+//! behind, the computer slept, or the wall clock was set, or both. Then the time since boot decides,
+//! and the time slept is added to the clock. Without a time since boot nobody knows, so the jump
+//! ahead only *may* be sleep:
+//!
+//! - It shortens the lease that was proved before it, until a later proof. So a wall clock that is
+//!   set ahead can end a lease too early, and nothing else.
+//! - It is not added to the clock. Connections, sessions and timers go by the running clock: they
+//!   end because of servers, or because servers were silent for as long as the client ran.
+//!
+//! A wall clock that is set back changes nothing, and takes back no sleep that was found before.
+//! What remains: without a time since boot, a sleep is not seen as far as the wall clock was set back
+//! between the same two readings. And a virtual machine may be paused in such a way that all of its
+//! clocks stop: then nothing here tells of the pause.
 //!
 //! This is the only place that reads a clock. All other code gets the time as an argument or asks
 //! the clock of its client.
 
 use std::{
+    collections::VecDeque,
     fmt,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
@@ -30,7 +55,11 @@ enum Source {
 }
 
 impl Clock {
-    /// The system's monotonic clock plus the time for which the computer slept.
+    /// The system's monotonic clock plus the time for which the computer slept, where the system
+    /// tells it (Linux, Windows).
+    ///
+    /// Elsewhere a jump of the wall clock ahead may be sleep. It ends leases earlier until they are
+    /// proved again, and changes nothing else.
     #[must_use]
     pub fn system() -> Self {
         Self(Source::System)
@@ -86,12 +115,16 @@ impl fmt::Debug for Clock {
 /// A smaller difference between two readings is drift, not sleep.
 const JUMP: Duration = Duration::from_millis(100);
 
+/// So many suspected sleeps are kept apart.
+const MOST_SUSPECTED: usize = 8;
+
 /// A client's clock that counts sleep. The client's lock guards it.
 #[derive(Debug)]
 pub(crate) struct SleepingClock {
     /// The same without the time slept.
     pub(crate) source: Clock,
-    /// `None` for a clock that is given: what it says is not corrected.
+    /// `None` for a clock that is given: what it says is not corrected. `None` also on Windows,
+    /// where the running clock counts sleep: a second count would only do harm.
     detector: Option<Detector>,
     /// What it said last.
     pub(crate) latest: Instant,
@@ -99,10 +132,10 @@ pub(crate) struct SleepingClock {
 
 impl SleepingClock {
     pub(crate) fn new(source: Clock) -> Self {
-        let is_system = matches!(source.0, Source::System);
+        let may_stop = matches!(source.0, Source::System) && !cfg!(windows);
         let detector = || Detector::new(read_instant(), read_wall(), uptime());
         Self {
-            detector: is_system.then(detector),
+            detector: may_stop.then(detector),
             latest: source.running(),
             source,
         }
@@ -126,6 +159,14 @@ impl SleepingClock {
         };
         self.latest = now;
         Time { now, slept }
+    }
+
+    /// For how long the computer may have slept since then, besides the time slept that
+    /// [`now`](Self::now) counts. What was found until then is forgotten, so `since` must not go
+    /// back.
+    pub(crate) fn suspected(&mut self, since: Instant) -> Duration {
+        let detector = self.detector.as_mut();
+        detector.map_or(Duration::ZERO, |it| it.suspected(since))
     }
 }
 
@@ -162,7 +203,11 @@ struct Detector {
     /// The same, a jump later: every request reads the clock, and comparing is cheaper than
     /// subtracting.
     recent: (Instant, SystemTime),
+    /// The time slept for certain.
     slept: Duration,
+    /// Sleeps that only the wall clock shows: when each was found, on the clock that counts sleep,
+    /// and how long it may have been.
+    suspected: VecDeque<(Instant, Duration)>,
 }
 
 impl Detector {
@@ -173,10 +218,11 @@ impl Detector {
             compared: (start, start_wall),
             recent: (start, start_wall),
             slept: Duration::ZERO,
+            suspected: VecDeque::new(),
         }
     }
 
-    /// The time slept until these readings.
+    /// The time slept for certain until these readings.
     fn slept(&mut self, running: Instant, wall: SystemTime) -> Duration {
         if self.compared_recently(running, wall) {
             return self.slept;
@@ -188,7 +234,30 @@ impl Detector {
         }
         // A busy computer may have delayed this thread between the two readings. A real jump is
         // still there at the second reading.
-        self.look(read_instant(), read_wall(), uptime)
+        let suspected = self.look(read_instant(), read_wall(), uptime);
+        if !suspected.is_zero() {
+            // What is sent from the first reading on is sent after the sleep.
+            self.suspect(running + self.slept, suspected);
+        }
+        self.slept
+    }
+
+    fn suspect(&mut self, found: Instant, suspected: Duration) {
+        self.suspected.push_back((found, suspected));
+        // A wall clock that is set again and again must cost no memory. Two that count as found
+        // when the later one was can only end a lease too early.
+        if self.suspected.len() > MOST_SUSPECTED
+            && let Some((_, oldest)) = self.suspected.pop_front()
+            && let Some((_, next)) = self.suspected.front_mut()
+        {
+            *next += oldest;
+        }
+    }
+
+    /// See [`SleepingClock::suspected`].
+    fn suspected(&mut self, since: Instant) -> Duration {
+        self.suspected.retain(|(found, _)| since < *found);
+        self.suspected.iter().map(|(_, slept)| *slept).sum()
     }
 
     /// Whether both clocks have run for less than a jump since the last comparison. Then it need
@@ -214,7 +283,8 @@ impl Detector {
         }
     }
 
-    /// Returns the time slept since the start.
+    /// Updates the time slept. Returns the time for which the computer may have slept besides, since
+    /// the last comparison.
     fn look(
         &mut self,
         running: Instant,
@@ -224,26 +294,30 @@ impl Detector {
         let (ahead, behind) = self.jump(running, wall);
         self.compare(running, wall);
         if ahead.max(behind) >= JUMP {
-            let slept = match (self.start_uptime, uptime()) {
-                (Some(before), Some(after)) => {
-                    let ran = running.saturating_duration_since(self.start);
-                    after.saturating_sub(before).saturating_sub(ran)
-                }
-                _ => self.slept + ahead,
+            let ran = running.saturating_duration_since(self.start);
+            let uptimes = self.start_uptime.zip(uptime());
+            let up = uptimes.and_then(|(before, after)| after.checked_sub(before));
+            // Some containers have a file there that never changes: it tells nothing.
+            let Some(up) = up.filter(|up| *up + JUMP >= ran) else {
+                return ahead;
             };
+            let slept = up.saturating_sub(ran);
             // The time since boot is rounded to 10 ms.
             if slept >= self.slept + JUMP / 2 {
                 self.slept = slept;
             }
         }
-        self.slept
+        Duration::ZERO
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::disallowed_methods)]
 mod tests {
+    use lockkeeper_server::Server;
+
     use super::*;
+    use crate::{Client, State};
 
     const HOUR: Duration = Duration::from_secs(3600);
     const SECOND: Duration = Duration::from_secs(1);
@@ -253,18 +327,57 @@ mod tests {
         (Detector::new(start, wall, uptime), start, wall)
     }
 
+    impl Detector {
+        /// The time slept for certain, and what may be sleep besides, since the last comparison.
+        fn both(
+            &mut self,
+            running: Instant,
+            wall: SystemTime,
+            uptime: impl FnOnce() -> Option<Duration>,
+        ) -> [Duration; 2] {
+            let suspected = self.look(running, wall, uptime);
+            [self.slept, suspected]
+        }
+    }
+
+    impl SleepingClock {
+        /// The system does not tell the time since boot.
+        fn mask_uptime(&mut self) {
+            self.detector.as_mut().unwrap().start_uptime = None;
+        }
+
+        /// Somebody sets the wall clock ahead.
+        fn step_wall(&mut self, by: Duration) {
+            let detector = self.detector.as_mut().unwrap();
+            detector.compared.1 -= by;
+            detector.recent.1 -= by;
+        }
+
+        /// Somebody sets the wall clock back.
+        fn step_wall_back(&mut self, by: Duration) {
+            let detector = self.detector.as_mut().unwrap();
+            detector.compared.1 += by;
+            detector.recent.1 += by;
+        }
+    }
+
+    fn masked_clock() -> (SleepingClock, Instant) {
+        let mut clock = SleepingClock::new(Clock::system());
+        clock.mask_uptime();
+        let start = clock.now();
+        (clock, start)
+    }
+
     #[test]
     fn sleep_is_counted() {
         let (mut detector, start, wall) = detector(Some(HOUR));
-        assert_eq!(
-            detector.look(start + SECOND, wall + SECOND, || None),
-            Duration::ZERO
-        );
-        let woken = detector.look(start + 2 * SECOND, wall + HOUR, || Some(2 * HOUR));
+        let awake = detector.both(start + SECOND, wall + SECOND, || None);
+        assert_eq!(awake, [Duration::ZERO; 2]);
+        let woken = detector.both(start + 2 * SECOND, wall + HOUR, || Some(2 * HOUR));
         let slept = Duration::from_secs(3598);
-        assert_eq!(woken, slept);
-        let later = detector.look(start + 3 * SECOND, wall + HOUR + SECOND, || None);
-        assert_eq!(later, slept);
+        assert_eq!(woken, [slept, Duration::ZERO]);
+        let later = detector.both(start + 3 * SECOND, wall + HOUR + SECOND, || None);
+        assert_eq!(later, [slept, Duration::ZERO]);
     }
 
     /// Callers compare the end of a lease with `Instant::now()`, which does not see that the
@@ -280,10 +393,10 @@ mod tests {
     #[test]
     fn setting_the_wall_clock_does_not_count_as_sleep() {
         let (mut detector, start, wall) = detector(Some(HOUR));
-        let set = detector.look(start + SECOND, wall + HOUR, || Some(HOUR + SECOND));
-        assert_eq!(set, Duration::ZERO);
-        let set_back = detector.look(start + 2 * SECOND, wall - HOUR, || Some(HOUR + 2 * SECOND));
-        assert_eq!(set_back, Duration::ZERO);
+        let set = detector.both(start + SECOND, wall + HOUR, || Some(HOUR + SECOND));
+        assert_eq!(set, [Duration::ZERO; 2]);
+        let set_back = detector.both(start + 2 * SECOND, wall - HOUR, || Some(HOUR + 2 * SECOND));
+        assert_eq!(set_back, [Duration::ZERO; 2]);
     }
 
     /// Regression: the wall clock was set back after a sleep, and the sleep did not count.
@@ -292,11 +405,11 @@ mod tests {
         let (mut detector, start, wall) = detector(Some(HOUR));
         let (woken, slept) = (start + SECOND, 20 * SECOND);
         let uptime = || Some(HOUR + SECOND + slept);
-        assert_eq!(detector.look(woken, wall - HOUR, uptime), slept);
+        let counted = [slept, Duration::ZERO];
+        assert_eq!(detector.both(woken, wall - HOUR, uptime), counted);
         // The time since boot is read after each step of the wall clock only.
         let unread = || panic!("it was read");
-        let later = detector.look(woken + HOUR, wall, unread);
-        assert_eq!(later, slept);
+        assert_eq!(detector.both(woken + HOUR, wall, unread), counted);
     }
 
     /// A step of less than the time that has passed.
@@ -304,18 +417,103 @@ mod tests {
     fn a_small_step_back_hides_no_sleep() {
         let (mut detector, start, wall) = detector(Some(HOUR));
         let uptime = || Some(HOUR + 3 * SECOND);
-        assert_eq!(
-            detector.look(start + SECOND, wall + SECOND / 20, uptime),
-            2 * SECOND
-        );
+        let counted = detector.both(start + SECOND, wall + SECOND / 20, uptime);
+        assert_eq!(counted, [2 * SECOND, Duration::ZERO]);
     }
 
     #[test]
-    fn without_a_time_since_boot_a_jump_ahead_counts_as_sleep() {
+    fn without_a_time_since_boot_a_jump_ahead_may_be_sleep() {
         let (mut detector, start, wall) = detector(None);
-        let set_back = detector.look(start, wall - HOUR, || None);
-        assert_eq!(set_back, Duration::ZERO);
-        assert_eq!(detector.look(start + SECOND, wall + SECOND, || None), HOUR);
+        let set_back = detector.both(start, wall - HOUR, || None);
+        assert_eq!(set_back, [Duration::ZERO; 2]);
+        let ahead = detector.both(start + SECOND, wall + SECOND, || None);
+        assert_eq!(ahead, [Duration::ZERO, HOUR]);
+    }
+
+    #[test]
+    fn a_time_since_boot_that_stands_still_tells_nothing() {
+        let (mut detector, start, wall) = detector(Some(HOUR));
+        let ahead = detector.both(start + SECOND, wall + HOUR + SECOND, || Some(HOUR));
+        assert_eq!(ahead, [Duration::ZERO, HOUR]);
+    }
+
+    #[test]
+    fn a_suspected_sleep_counts_only_against_what_was_before_it() {
+        let (mut clock, before) = masked_clock();
+        clock.step_wall(HOUR);
+        let first = clock.look();
+        assert_eq!(first.slept, Duration::ZERO);
+        assert!(first.now < before + HOUR, "the clock has jumped");
+        clock.step_wall(20 * SECOND);
+        let second = clock.now();
+        let about = |suspected: Duration, by: Duration| suspected.abs_diff(by) < JUMP;
+        assert!(about(clock.suspected(before), HOUR + 20 * SECOND));
+        assert!(about(clock.suspected(first.now), 20 * SECOND));
+        assert_eq!(clock.suspected(second), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_back_takes_back_no_suspected_sleep() {
+        let (mut clock, before) = masked_clock();
+        clock.step_wall(HOUR);
+        let ahead = clock.now();
+        clock.step_wall_back(HOUR);
+        assert!(clock.now() >= ahead, "the clock went back");
+        assert!(clock.suspected(before) + JUMP > HOUR);
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_all_the_time_costs_little_memory() {
+        let (mut clock, before) = masked_clock();
+        for _ in 0..100 {
+            clock.step_wall(SECOND);
+            clock.now();
+        }
+        assert_eq!(
+            clock.detector.as_ref().unwrap().suspected.len(),
+            MOST_SUSPECTED
+        );
+        assert!(clock.suspected(before) > 99 * SECOND);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_sleep_that_the_time_since_boot_shows_moves_the_clock() {
+        let mut clock = SleepingClock::new(Clock::system());
+        let before = clock.now();
+        clock.step_wall(SECOND);
+        let detector = clock.detector.as_mut().unwrap();
+        detector.start_uptime = detector.start_uptime.and_then(|it| it.checked_sub(SECOND));
+        let time = clock.look();
+        assert!(time.slept + JUMP > SECOND && time.now >= before + time.slept);
+        assert_eq!(clock.suspected(before), Duration::ZERO);
+    }
+
+    /// Regression: the session was given up as expired.
+    #[tokio::test]
+    async fn a_suspected_sleep_ends_the_lease_until_the_next_proof_and_nothing_else() {
+        let server = Server::start().await.unwrap();
+        let client = Client::builder(&server.connect_string()).unwrap();
+        let client = client.session_timeout(4 * SECOND).connect().await.unwrap();
+        let session = client.snapshot().session_id;
+        let keeper = client.raw().keep_lease("/".into(), "a".into());
+        assert!(client.lease().is_valid && client.raw().is_lease_good(session));
+        {
+            let clock = &mut client.shared.lock().clock;
+            clock.mask_uptime();
+            clock.step_wall(20 * SECOND);
+        }
+        let lease = client.lease();
+        assert!(!lease.is_valid && lease.valid_until.unwrap() < client.now());
+        assert!(!client.raw().is_lease_good(session));
+
+        let renewed = tokio::time::timeout(30 * SECOND, keeper.renewed(session));
+        assert!(renewed.await.unwrap(), "the session is over");
+        let lease = client.lease();
+        assert!(lease.is_valid && lease.valid_until.unwrap() > client.now());
+        let now = client.snapshot();
+        assert_eq!((now.state, now.session_id), (State::Connected, session));
+        assert_eq!(now.connections, 1);
     }
 
     #[test]
@@ -334,10 +532,8 @@ mod tests {
         let (mut detector, start, wall) = detector(None);
         for second in 1..1000 {
             let (ran, drift) = (second * SECOND, second * Duration::from_millis(1));
-            assert_eq!(
-                detector.look(start + ran, wall + ran + drift, || None),
-                Duration::ZERO
-            );
+            let counted = detector.both(start + ran, wall + ran + drift, || None);
+            assert_eq!(counted, [Duration::ZERO; 2]);
         }
     }
 }

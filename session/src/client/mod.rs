@@ -170,7 +170,8 @@ pub struct Lease {
     pub valid_until: Option<Instant>,
     /// Whether `valid_until` is in the future.
     ///
-    /// The comparison uses a clock that also counts the time for which the computer slept.
+    /// The comparison uses a clock that also counts the time for which the computer slept, or may
+    /// have slept since the lease was proved, see [`Clock::system`].
     pub is_valid: bool,
 }
 
@@ -281,10 +282,11 @@ impl Client {
     #[must_use]
     pub fn lease(&self) -> Lease {
         let mut core = self.shared.lock();
+        let time = core.clock.look();
         // Other contenders may get the locks of this session as soon as it is given up.
         let deadline = (!core.is_closing()).then(|| core.machine.lease_deadline());
-        let deadline = deadline.flatten();
-        let time = core.clock.look();
+        let doubt = core.lease_doubt();
+        let deadline = deadline.flatten().and_then(|it| it.checked_sub(doubt));
         Lease {
             session_id: core.machine.link().session_id(),
             state: core.machine.link().state(),

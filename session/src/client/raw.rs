@@ -350,7 +350,19 @@ impl Core {
     fn is_lease_good(&mut self, session_id: SessionId, since: Option<Instant>) -> bool {
         let is_own = self.machine.link().session_id() == session_id && !self.is_closing();
         let now = self.clock.now();
-        is_own && self.machine.is_lease_good(now, since.unwrap_or(now))
+        // The lease ends earlier by the doubt: all else is later.
+        let doubt = self.lease_doubt();
+        let since = since.unwrap_or(now);
+        is_own && (self.machine).is_lease_good(now + doubt, since + doubt)
+    }
+
+    /// By how much the lease ends earlier than the machine says, which knows of no suspected sleep.
+    /// As of the last reading of the clock.
+    pub(crate) fn lease_doubt(&mut self) -> Duration {
+        let until = self.machine.lease_deadline();
+        let length = self.machine.link().timing().lease;
+        let proved = until.and_then(|until| until.checked_sub(length));
+        proved.map_or(Duration::ZERO, |proved| self.clock.suspected(proved))
     }
 }
 

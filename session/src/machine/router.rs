@@ -16,7 +16,7 @@ use lockkeeper_proto::{
 use super::{
     Bytes, BytesMut, Encoded, Event, Link, Notice, Output, RequestOptions, State, WatchId,
     kinds::Kinds,
-    lease::{Checked, Lease, Step},
+    lease::{Checked, Lease, Step, is_transaction},
     link::Change,
     metrics::{self, Metrics},
     requests::{Overdue, Pending, Requests, is_unknown, overtakes},
@@ -170,6 +170,9 @@ impl<T> Router<'_, T> {
         };
         if is_for_leader(op) {
             self.lease.sent(now, xid, op.is_write());
+            if op.is_write() {
+                self.link.write_sent();
+            }
         }
         self.requests.send(now, xid, out);
         true
@@ -439,12 +442,16 @@ impl<T> Router<'_, T> {
     /// counted: some servers do not count it.
     fn prove(&mut self, now: Instant, sent: &Pending<ReplyTo<T>>, code: Option<ErrorCode>) {
         let (op, timing) = (sent.request.op(), self.link.timing());
+        let is_handled = code.is_some_and(is_transaction);
         if op.is_write() {
             self.lease.touched(now, sent.at, timing);
         }
         if is_for_leader(op) {
             let request = (sent.xid, sent.at, op.is_write());
-            self.lease.answered(now, request, code, timing);
+            self.lease.answered(now, request, is_handled, timing);
+            if op.is_write() {
+                self.link.write_answered(is_handled);
+            }
             self.lease_renewed(now);
         }
     }

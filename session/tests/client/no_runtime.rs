@@ -73,7 +73,7 @@ fn every_request_is_answered() {
             }
             one.raw().sleep(Duration::from_millis(1)).await;
             one.raw()
-                .keep_lease()
+                .keep_lease("/".into(), "a".into())
                 .renewed(one.snapshot().session_id)
                 .await;
             Ok::<_, Error>(())

@@ -13,6 +13,7 @@ use lockkeeper_session::{Error as SessionError, ErrorKind, PendingReply, Raw, sy
 
 use super::{
     identity::{Directory, NodeIdentity, Tag, created_node},
+    late::LateCreates,
     life::{Answer, Ask, Failure, Next, NodeLife},
     look::{Found, Look},
 };
@@ -137,6 +138,7 @@ impl NodeTask {
                 identity.create_request()
             }
             Ask::Replace(writer) => {
+                identity.renew();
                 within = Some(writer.tag.session_id);
                 identity.replace_request(&writer.name)
             }
@@ -211,6 +213,12 @@ impl NodeTask {
             Pending::Next => Answer::Found(Ok(self.trouble().found.pop())),
         };
         self.pending = Pending::Nothing;
+        // Without a number, the name is the same next time.
+        if let Answer::Found(Ok(None) | Err(Failure::NoNode)) = answer
+            && !self.identity.is_fixed()
+        {
+            LateCreates::note(&self.identity);
+        }
         self.life
             .answered(answer)
             .map_err(|failure| self.report(failure))
@@ -440,9 +448,7 @@ mod tests {
         let server = Server::start().await.unwrap();
         let ours = Client::connect(&server.connect_string()).await.unwrap();
         let other = Client::connect(&server.connect_string()).await.unwrap();
-        let identity = identity(&ours).await;
-        let mut of_other = identity.clone();
-        Arc::make_mut(&mut of_other.directory).client = other.clone();
+        let mut identity = identity(&ours).await;
         // The node of a create whose reply was lost, found behind a barrier.
         let find = async |identity: &NodeIdentity| {
             let mut task = lost(identity);
@@ -450,10 +456,16 @@ mod tests {
                 .await;
             task.life.node().cloned()
         };
-        let path = path::join(&identity.directory.parent, &identity.prefix());
+        let path = |identity: &NodeIdentity| path::join("/lock", &identity.prefix());
         let mode = CreateMode::EphemeralSequential;
-        let others = other.create(&path, "", mode).await.unwrap();
+        other.create(&path(&identity), "", mode).await.unwrap();
         assert_eq!(find(&identity).await, None);
+        // A name that was not found is not used again.
+        identity.renew();
+        let mut of_other = identity.clone();
+        Arc::make_mut(&mut of_other.directory).client = other.clone();
+        let path = path(&identity);
+        let others = other.create(&path, "", mode).await.unwrap();
         let mine = ours.create(&path, "", mode).await.unwrap();
         let found = find(&identity).await;
         assert_eq!(found, node_of(mine.clone()), "behind the other one");

@@ -13,7 +13,7 @@ use crate::{
     backoff::Backoff,
     error::{LockError, Loss},
     node::{
-        identity::{Directory, OwnNode},
+        identity::{Directory, NodeIdentity, OwnNode},
         life::{Answer, Ask, End, Failure, Next, NodeLife},
     },
 };
@@ -240,6 +240,24 @@ impl NodeTask {
         let mut life = NodeLife::live(node, self.identity.is_fixed());
         life.release();
         Some(Self::new(self.identity.clone(), life).clean_up())
+    }
+
+    /// A node of an attempt that was given up is there after all: deletes it, if it is ours.
+    pub(in crate::node) fn found_late(identity: NodeIdentity, name: &str) {
+        let (client, mut life) = (identity.client().clone(), NodeLife::new(false));
+        for answer in [
+            Answer::Created(Err(Failure::Unknown)),
+            Answer::Found(Ok(Some(name.into()))),
+        ] {
+            // Neither is an error.
+            let _ = life.answered(answer);
+            life.abandon();
+        }
+        let task = Self {
+            counts_clean_up: true,
+            ..Self::new(identity, life)
+        };
+        (client.raw()).run_in_background(task.clean_up());
     }
 
     /// The owner has gone. Sends a delete at once, in the order of the session: a create after it

@@ -26,6 +26,7 @@ use crate::{
     error::LockError,
     node::{
         identity::Directory,
+        late::LateCreates,
         lock_node::{BoxedNode, LockNode},
     },
     order::{
@@ -214,6 +215,7 @@ impl Waiter {
             Ok(children) => children,
             failed => self.list_again(failed).await?,
         };
+        LateCreates::listed(self.node.directory(), children.iter());
         let listed = self.understood(&children)?;
         if !listed.suspects.is_empty() {
             let suspects = listed.suspects.iter().map(|name| &**name);

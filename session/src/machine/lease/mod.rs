@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{ErrorCode, Xid};
+use lockkeeper_proto::Xid;
 
 use super::{
     config::{LeasePolicy, Timing},
@@ -27,6 +27,7 @@ pub(crate) use keepers::Checked;
 use keepers::Keepers;
 pub use keepers::LeaseToken;
 pub use proof::Proof;
+pub(crate) use proof::is_transaction;
 pub use validity::{Lengths, Validity};
 
 /// A request that is to prove something.
@@ -164,18 +165,17 @@ impl Lease {
         }
     }
 
-    /// A write or a `sync`, which was sent at `sent`, is answered with this code; `None` if the
-    /// reply was not read.
+    /// A write or a `sync`, which was sent at `sent`, is answered. `is_handled` says that the leader
+    /// has handled it.
     pub(crate) fn answered(
         &mut self,
         now: Instant,
         (xid, sent, is_write): (Xid, Instant, bool),
-        code: Option<ErrorCode>,
+        is_handled: bool,
         timing: &Timing,
     ) {
         let (is_kept, is_assumed) = (self.keepers.are_there(), self.is_assumed());
         self.validity.heard(now, timing.into(), is_kept);
-        let is_handled = code.is_some_and(proof::is_transaction);
         let Some(proving) = &mut self.proving else {
             return;
         };

@@ -139,7 +139,7 @@ impl Proof {
 
 /// Whether a write with this result is a transaction. A write that fails for what is in the tree is
 /// one; a write that the server refuses before it asks the leader is none.
-pub(super) fn is_transaction(code: ErrorCode) -> bool {
+pub(crate) fn is_transaction(code: ErrorCode) -> bool {
     matches!(
         code,
         ErrorCode::OK

@@ -42,7 +42,12 @@ impl Link {
         }
         let (endpoint, lasted) = match &self.stage {
             Stage::Trying(attempt) => (attempt.endpoint().clone(), Duration::ZERO),
-            Stage::Open(open) => (open.endpoint().clone(), open.lasted(now)),
+            Stage::Open(open) => {
+                if open.has_writes() {
+                    self.servers.owes(now, open.endpoint());
+                }
+                (open.endpoint().clone(), open.lasted(now))
+            }
             Stage::Paused { .. } | Stage::Ended(_) => return,
         };
         let (lost, was_open) = (self.lost(endpoint, cause), self.is_connected());
@@ -99,6 +104,7 @@ impl Link {
         }
         let error = Error::expired(Peer { server, session });
         self.session = Session::none(&self.config);
+        self.servers.session_over();
         self.report(State::Expired);
         self.changes.push_back(Change::SessionOver(error));
         self.report(State::Connecting);
@@ -156,11 +162,11 @@ impl Link {
         self.changes.push_back(Change::SessionOver(ended));
     }
 
-    /// Goes on with another server, if there is one, and does not come back to this one for a minute.
-    /// Returns whether the connection is closed.
+    /// Goes on with another server, if there is one that owes nothing, and does not come back to this
+    /// one for a minute. Returns whether the connection is closed.
     pub(crate) fn leave(&mut self, now: Instant) -> bool {
         match &self.stage {
-            Stage::Open(open) if self.servers.len() > 1 && !self.is_closing() => {
+            Stage::Open(open) if self.servers.has_other(open.endpoint()) && !self.is_closing() => {
                 self.servers.avoid(now, open.endpoint().clone());
                 self.give_up(now, Cause::ByClient);
                 true

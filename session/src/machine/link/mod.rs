@@ -340,6 +340,25 @@ impl Link {
         }
     }
 
+    /// A write is sent.
+    pub(crate) fn write_sent(&mut self) {
+        if let Some(open) = self.connection_mut() {
+            open.write_sent();
+        }
+    }
+
+    /// A write is answered. `is_handled` says that the leader has handled it; otherwise the answer may
+    /// come from the server itself, past the writes that it has yet to forward.
+    pub(crate) fn write_answered(&mut self, is_handled: bool) {
+        let Stage::Open(open) = &mut self.stage else {
+            return;
+        };
+        open.write_answered();
+        if is_handled {
+            self.servers.owes_nothing(open.endpoint());
+        }
+    }
+
     /// The ping is answered. Returns when it was sent; `None` if there was none.
     pub(crate) fn pong(&mut self) -> Option<Instant> {
         self.connection_mut()?.pong()

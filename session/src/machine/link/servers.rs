@@ -4,6 +4,14 @@
 //! waits only a small random delay. After a whole round without success the pause doubles, up to
 //! [`LONGEST_PAUSE`]. A connection counts as a success only when it lasted: a server that accepts
 //! connections and closes them must not be asked in a loop.
+//!
+//! A server *owes* while a write of this session that went to it may still be applied: its connection
+//! ended first. The write may lie in the server's queue to the leader. Elsewhere the leader refuses
+//! it, but a handshake with that server overtakes the queue and makes the write valid again, even if
+//! the client gives the handshake up. Whatever the session has found out meanwhile at other servers
+//! is then wrong. So such a server is not even dialed while another one owes nothing, until the
+//! session is over. Sources: `FollowerRequestProcessor.java` (`queuedRequests`),
+//! `LearnerHandler.java` (`REVALIDATE`), `SessionTrackerImpl.java` (`setOwner`).
 
 use std::{
     sync::Arc,
@@ -22,7 +30,9 @@ const LASTED: Duration = Duration::from_secs(1);
 /// server from reconnecting all at once. With more than four servers each gets a part of it, so
 /// that a thousand that refuse do not cost half a minute.
 const SCATTER: Duration = Duration::from_millis(50);
-/// How long a server is avoided that shows what its leader does not have.
+/// How long a server is avoided that shows what its leader does not have, or that owes. A server
+/// passes a write on within this time, or never: its leader drops a server that is later than
+/// `syncLimit` ticks. Source: `LearnerHandler.java` (`SyncLimitCheck`).
 const AVOIDED: Duration = Duration::from_secs(60);
 
 /// How many servers the client remembers a failure of. It bounds the length of error messages.
@@ -40,6 +50,8 @@ pub(super) struct Servers {
     failures: Vec<Lost>,
     /// A server that is not tried before this moment, if there is another one.
     avoided: Option<(Arc<Endpoint>, Instant)>,
+    /// The servers that owe, and until when they may.
+    owing: Vec<(Arc<Endpoint>, Instant)>,
     /// The lost connection that is not replaced yet, and when it was lost.
     outage: Option<(Instant, Lost)>,
 }
@@ -56,6 +68,7 @@ impl Servers {
             failed: 0,
             failures: Vec::new(),
             avoided: None,
+            owing: Vec::new(),
             outage: None,
         }
     }
@@ -68,17 +81,49 @@ impl Servers {
     /// The next server; `None` only when the list is empty.
     pub(super) fn advance(&mut self, now: Instant) -> Option<Arc<Endpoint>> {
         self.avoided.take_if(|(_, until)| *until <= now);
-        let mut endpoint = self.following()?;
-        if (self.avoided.as_ref()).is_some_and(|(avoided, _)| *avoided == endpoint) {
-            endpoint = self.following()?;
-        }
-        Some(endpoint)
+        self.owing.retain(|(_, until)| now < *until);
+        let is_avoided = |it| (self.avoided.as_ref()).is_some_and(|(avoided, _)| avoided == it);
+        let in_turn = self.list.iter().enumerate().cycle().skip(self.next);
+        let (at, endpoint) = in_turn
+            .take(self.list.len())
+            .min_by_key(|(_, it)| (self.is_owing(it), is_avoided(*it)))?;
+        self.next = (at + 1) % self.list.len();
+        Some(endpoint.clone())
     }
 
-    fn following(&mut self) -> Option<Arc<Endpoint>> {
-        let endpoint = self.list.get(self.next % self.list.len().max(1)).cloned();
-        self.next = self.next.wrapping_add(1);
-        endpoint
+    /// How many servers are tried in turn.
+    fn candidates(&self) -> usize {
+        match self.list.len().saturating_sub(self.owing.len()) {
+            0 => self.list.len(),
+            candidates => candidates,
+        }
+    }
+
+    /// Whether there is another server than this one that owes nothing.
+    pub(super) fn has_other(&self, endpoint: &Arc<Endpoint>) -> bool {
+        let is_other = |it: &Arc<Endpoint>| it != endpoint && !self.is_owing(it);
+        self.list.iter().any(is_other)
+    }
+
+    /// A connection to this server has ended ahead of the answer to a write.
+    pub(super) fn owes(&mut self, now: Instant, endpoint: &Arc<Endpoint>) {
+        self.owes_nothing(endpoint);
+        self.owing.push((endpoint.clone(), now + AVOIDED));
+    }
+
+    fn is_owing(&self, endpoint: &Arc<Endpoint>) -> bool {
+        self.owing.iter().any(|(it, _)| it == endpoint)
+    }
+
+    /// The leader has answered a write of the present connection, which is to this server. What the
+    /// server had from earlier connections went ahead of that write.
+    pub(super) fn owes_nothing(&mut self, endpoint: &Arc<Endpoint>) {
+        self.owing.retain(|(it, _)| it != endpoint);
+    }
+
+    /// The session is over, and all that is owed with it.
+    pub(super) fn session_over(&mut self) {
+        self.owing.clear();
     }
 
     /// Does not try this server for some time.
@@ -88,7 +133,7 @@ impl Servers {
 
     /// How long to wait before the next attempt.
     pub(super) fn pause(&mut self) -> Duration {
-        let servers = u32::try_from(self.list.len().max(1)).unwrap_or(u32::MAX);
+        let servers = u32::try_from(self.candidates().max(1)).unwrap_or(u32::MAX);
         match self.failed / servers {
             0 => self.rng.up_to(SCATTER * 4 / servers.max(4)),
             round => {
@@ -181,6 +226,54 @@ mod tests {
             let mut tried = (0..3).map(|_| servers.advance(now + later));
             assert!(tried.any(|it| it.as_ref() == Some(&avoided)));
         }
+    }
+
+    /// A dial of such a server makes its late writes valid again.
+    #[test]
+    fn a_server_that_owes_is_not_tried_before_all_do_or_a_minute_is_over() {
+        let now = now();
+        let moment = Duration::from_nanos(1);
+        let tried = |servers: &mut Servers, at| {
+            let round = (0..6).map(|_| servers.advance(at).unwrap());
+            round.collect::<Vec<_>>()
+        };
+        let mut servers = servers("a,b,c", 7);
+        let [first, second, third] = [(); 3].map(|()| servers.advance(now).unwrap());
+        servers.owes(now, &first);
+        servers.owes(now, &second);
+        // Again.
+        servers.owes(now + moment, &first);
+        // Not even if the others are to be avoided.
+        servers.avoid(now, third.clone());
+        let are_all = |tried: Vec<_>, one: &Arc<Endpoint>| tried.iter().all(|it| it == one);
+        assert!(are_all(
+            tried(&mut servers, now + AVOIDED.saturating_sub(moment)),
+            &third
+        ));
+        assert!(servers.has_other(&first) && !servers.has_other(&third));
+        assert!(!tried(&mut servers, now + AVOIDED).contains(&first));
+        servers.owes(now, &second);
+        servers.owes(now, &third);
+        let all = tried(&mut servers, now);
+        assert!([&first, &second].iter().all(|it| all.contains(it)));
+        servers.owes_nothing(&second);
+        assert!(are_all(tried(&mut servers, now), &second));
+        servers.session_over();
+        assert!(tried(&mut servers, now).contains(&first));
+    }
+
+    /// The pauses grow as if there were no others.
+    #[test]
+    fn who_may_try_only_one_server_does_not_try_it_in_a_loop() {
+        let mut servers = servers("a,b,c", 7);
+        let now = now();
+        let [first, second, third] = [(); 3].map(|()| servers.advance(now).unwrap());
+        servers.owes(now, &first);
+        servers.owes(now, &second);
+        for _ in 0..2 {
+            servers.ended(closed(&third), Duration::ZERO);
+        }
+        assert!(servers.pause() > SCATTER);
     }
 
     fn closed(endpoint: &Arc<Endpoint>) -> Lost {

@@ -128,6 +128,8 @@ pub(super) struct Connection {
     last_ping: Instant,
     /// How many identities the server has yet to accept.
     identities: usize,
+    /// How many writes were sent and are not answered.
+    writes: usize,
     /// Whether the connection was reported, which it is as soon as the server has.
     is_announced: bool,
     /// When a clean close gives up waiting for the server; `None` unless the client is being closed.
@@ -153,6 +155,7 @@ impl Connection {
             ping: None,
             last_ping: now,
             identities,
+            writes: 0,
             is_announced: false,
             closing: None,
         }
@@ -227,6 +230,19 @@ impl Connection {
     }
 
     // Leaving it.
+
+    pub(super) fn write_sent(&mut self) {
+        self.writes += 1;
+    }
+
+    pub(super) fn write_answered(&mut self) {
+        self.writes = self.writes.saturating_sub(1);
+    }
+
+    /// Whether writes were sent and are not answered.
+    pub(super) fn has_writes(&self) -> bool {
+        self.writes > 0
+    }
 
     pub(super) fn close(&mut self, deadline: Instant) {
         self.closing = Some(deadline);

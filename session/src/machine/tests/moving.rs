@@ -3,10 +3,10 @@
 use lockkeeper_proto::{ErrorCode, OpCode};
 
 use super::{
-    pair::{ID, Pair},
-    requests::{digest, get, servers, set_watches, sound_reply, sync},
+    pair::{ID, Pair, SECOND},
+    requests::{delete, digest, get, servers, set_watches, sound_reply, sync},
 };
-use crate::{State, machine::Output};
+use crate::{Endpoint, State, machine::Output};
 
 impl Pair {
     fn disconnects(&mut self) -> usize {
@@ -93,6 +93,103 @@ fn a_server_is_not_left_without_another_one_a_connection_or_a_session_that_goes_
     pair.pump();
     assert_eq!(pair.ops(), [OpCode::SYNC, OpCode::CLOSE_SESSION]);
     assert_eq!(pair.disconnects(), 1);
+}
+
+type Act<'a> = &'a dyn Fn(&mut Pair);
+
+impl Pair {
+    fn server(&self) -> Option<Endpoint> {
+        self.machine.link().endpoint().cloned()
+    }
+
+    /// The servers of the next connections, which are lost without a request under way.
+    fn next_servers(&mut self, count: usize) -> Vec<Option<Endpoint>> {
+        let next = (0..count).map(|_| {
+            self.reconnect();
+            self.wait(SECOND);
+            self.server()
+        });
+        next.collect()
+    }
+}
+
+/// Only a write that is not answered may be late.
+#[test]
+fn a_server_is_not_dialed_again_in_a_session_of_which_it_owes_a_write() {
+    let own = |pair: &mut Pair| {
+        let (directory, name) = ("/lock".into(), "n".into());
+        let keeper = pair.machine.keep_lease(pair.now, directory, name);
+        let mut ops = Vec::new();
+        while !ops.contains(&OpCode::MULTI) {
+            pair.tick();
+            for (xid, request) in pair.requests() {
+                ops.push(request.op());
+                if request.op() != OpCode::MULTI {
+                    pair.reply(xid, 1, Ok(sound_reply(&request)));
+                }
+            }
+        }
+        drop(keeper);
+    };
+    let answered = |pair: &mut Pair| {
+        pair.submit(delete("/n"));
+        pair.answer_all(|_| Err(ErrorCode::NO_NODE));
+    };
+    let cases: [(Act<'_>, bool); 4] = [
+        (&|pair| _ = pair.submit(delete("/n")), true),
+        (&own, true),
+        (&answered, false),
+        (&|pair| _ = pair.submit(sync("/")), false),
+    ];
+    for (at, (act, owes)) in cases.into_iter().enumerate() {
+        let mut pair = Pair::connected(servers("zk1,zk2,zk3"));
+        let first = pair.server();
+        act(&mut pair);
+        assert_eq!(!pair.next_servers(50).contains(&first), owes, "{at}");
+        // A write that is later than a minute never comes.
+        assert!(pair.next_servers(20).contains(&first), "{at}");
+        pair.cut();
+        pair.reach();
+        pair.refuse_session();
+        pair.connect();
+        assert!(pair.next_servers(3).contains(&first), "{at}");
+    }
+}
+
+#[test]
+fn a_server_owes_until_its_leader_has_answered_a_later_write() {
+    for (code, owes) in [
+        (ErrorCode::OK, false),
+        (ErrorCode::NO_NODE, false),
+        // The server itself says so, and may have the old write yet.
+        (ErrorCode::THROTTLED_OP, true),
+    ] {
+        let mut pair = Pair::connected(servers("zk1,zk2"));
+        pair.submit(delete("/n"));
+        pair.reconnect();
+        pair.submit(delete("/n"));
+        // Both owe, so there is no better one.
+        pair.reconnect();
+        let again = pair.server();
+        pair.submit(delete("/n"));
+        pair.answer_all(|request| match code {
+            ErrorCode::OK => Ok(sound_reply(request)),
+            code => Err(code),
+        });
+        let next = pair.next_servers(4);
+        assert_eq!(next.iter().any(|it| *it != again), owes, "{code:?}");
+    }
+}
+
+#[test]
+fn a_server_is_not_left_for_one_that_owes() {
+    let mut pair = Pair::connected(servers("zk1,zk2"));
+    pair.submit(delete("/n"));
+    pair.reconnect();
+    let before = pair.disconnects();
+    pair.machine.leave_server(pair.now);
+    pair.pump();
+    assert_eq!(pair.disconnects(), before);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use lockkeeper_recipes::{decisions::listing::Listing, rank::Kind};
 
-use crate::nodes::{Node, Numbered, listings, name};
+use crate::nodes::{Node, Numbered, listings, name, twins};
 
 /// All nodes whose bits are set.
 fn chosen(names: &[String], set: usize) -> impl Iterator<Item = &String> {
@@ -23,6 +23,14 @@ fn check(nodes: &[Numbered], names: &[String], gone: usize, changed: usize) {
         listing.event(name, true);
     }
     listing.event("x-lock-0000000099", true);
+    // Another node with the same number is another node, unless the listing shows it, too.
+    let twins: Vec<_> = nodes.iter().flat_map(|node| twins(*node)).collect();
+    let twins = || twins.iter().filter(|twin| !names.contains(twin));
+    twins().for_each(|twin| listing.event(twin, true));
+    for twin in twins() {
+        assert!(!listing.is_first(twin), "{twin} beside {names:?}");
+        assert_eq!(listing.few_ahead(twin), None, "{twin} beside {names:?}");
+    }
     for own in (0..nodes.len()).filter(|at| nodes[*at].0.contender().is_some()) {
         let is_shown = |at: usize| nodes[at].0.is_queued() && gone >> at & 1 == 0;
         let ahead = (0..own).filter(|at| is_shown(*at) && nodes[*at].1 < nodes[own].1);
@@ -47,6 +55,24 @@ fn check(nodes: &[Numbered], names: &[String], gone: usize, changed: usize) {
 fn is_useful(nodes: &[Numbered]) -> bool {
     let is_bad = |(node, _): &Numbered| matches!(node, Node::Write | Node::Latch);
     !nodes.iter().any(is_bad)
+}
+
+/// Those ahead in a long queue leave one by one.
+#[test]
+fn a_long_listing_proves_no_more_than_a_short_one() {
+    for (kind, node) in [(Kind::Mutex, Node::Lock), (Kind::Latch, Node::Latch)] {
+        let names: Vec<_> = (0..300).map(|number| name((node, number))).collect();
+        let mut listing = Listing::new(kind, 7, names.iter().map(String::as_str));
+        for first in 0..names.len() {
+            for (own, name) in names.iter().enumerate() {
+                assert_eq!(listing.is_first(name), own == first, "{first} {own}");
+                if let Some(few) = listing.few_ahead(name) {
+                    assert_eq!(few, names[first..own], "{first} {own}");
+                }
+            }
+            listing.event(&names[first], true);
+        }
+    }
 }
 
 #[test]

@@ -4,17 +4,20 @@
 //! |---|---|---|
 //! | `ranks` | `queue_lock`: who blocks whom | `rank`, and `Turn::listed` |
 //! | `listings` | `queue_lock`: nobody ahead is shown | `Listing` |
+//! | `crowds` | `events`: what another task has listed; `wakeups`: whom a task waits for | `Crowd` |
 //! | `turns` | `events`: when a deletion is a grant; `wakeups`: who waits has a watch | `Turn` |
 //! | `leases` | `semaphore`: there is room; `room`: who waits has a watch | `LeaseTurn` |
+//! | `lives` | `life`: nothing is left behind; `plain`: whose node is there | `NodeLife`, `PlainTurn` |
 //! | `proofs` | `lease`: `W1` and `W2` | `Proof` |
 //!
 //! The rules are written again here, from the nodes (`nodes`) and events and not from the code.
 //!
-//! Not here: what a crowd hands over (`recipes/src/order/crowd.rs`); whether the rules are enough
-//! (`tests/proof`).
+//! Not here: whether the rules are enough (`tests/proof`).
 
+mod crowds;
 mod leases;
 mod listings;
+mod lives;
 mod nodes;
 mod proofs;
 mod ranks;

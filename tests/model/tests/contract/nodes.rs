@@ -60,12 +60,21 @@ impl Node {
 }
 
 /// A node with its number.
-pub(crate) type Numbered = (Node, u8);
+pub(crate) type Numbered = (Node, u16);
 
 /// Its name. The text before the number has the order against the numbers.
 pub(crate) fn name((node, number): Numbered) -> String {
-    let text = char::from(b'z' - number);
+    let text = char::from_u32(u32::from('z') - u32::from(number) % 26).expect("a letter");
     format!("{text}{}{number:010}", node.marker())
+}
+
+/// The names of other nodes with this number: of another attempt, or of each other kind. A
+/// directory that is made anew gives the same numbers again, and a writer and the reader that it
+/// becomes share one.
+pub(crate) fn twins((node, number): Numbered) -> impl Iterator<Item = String> {
+    let others = Node::ALL.into_iter().filter(move |other| *other != node);
+    let of_kind = others.map(move |other| name((other, number)));
+    of_kind.chain([format!("twin-of-{}", name((node, number)))])
 }
 
 /// Whether `other` is ahead of `own`, and they may not share the lock. A reader stands just behind

@@ -14,7 +14,7 @@ use lockkeeper_recipes::{
 
 use crate::{
     leases::facts,
-    nodes::{Node, Numbered, blocks, name},
+    nodes::{Node, Numbered, blocks, name, twins},
 };
 
 /// Connections are made so often.
@@ -59,6 +59,8 @@ struct World {
     is_asking: bool,
     /// Watches that are set and have not fired, whose events have an order.
     watched: Set,
+    /// Watches that are asked for. Until they are set, nothing of these nodes is told.
+    arming: Set,
     /// Deletions that were told, and nodes that a listing does not show.
     gone: Set,
     basis: Basis,
@@ -103,6 +105,7 @@ impl Queue {
             asked: 1,
             is_asking: false,
             watched: 0,
+            arming: 0,
             gone: 0,
             basis: Basis::Nothing,
             is_proof: false,
@@ -122,15 +125,16 @@ impl Queue {
     fn watch(&self, world: &mut World, missing: &[Name]) {
         let own = self.own();
         for name in missing {
-            world.watched |= 1 << self.at(name);
+            world.arming |= 1 << self.at(name);
         }
         for at in 0..=own {
             if !world.turn.watches(self.names[at], self.names[own]) {
                 world.watched &= !(1 << at);
+                world.arming &= !(1 << at);
             }
         }
         assert!(
-            has(world.watched, own),
+            has(world.wanted(), own),
             "our own node is not watched: {world:?}"
         );
         world.has_left = false;
@@ -142,7 +146,7 @@ impl Queue {
         for (at, name) in self.names.iter().enumerate() {
             let is_believed = world.turn.watches(name, own);
             assert!(
-                !is_believed || has(world.watched, at),
+                !is_believed || has(world.wanted(), at),
                 "no watch on {name}: {world:?}"
             );
         }
@@ -159,9 +163,9 @@ impl Queue {
                 assert!(is_alone, "granted: {world:?}");
             }
             Ok(Next::Wait) => {
-                let ahead = self.blockers(world.watched & !world.gone);
+                let ahead = self.blockers(world.wanted() & !world.gone);
                 assert!(
-                    ahead != 0 && has(world.watched, self.own()),
+                    ahead != 0 && has(world.wanted(), self.own()),
                     "waits: {world:?}"
                 );
             }
@@ -184,6 +188,9 @@ impl Queue {
                 it.connection += 1;
             });
         }
+        if world.is_up && world.arming != 0 {
+            step(&|it| it.watched |= std::mem::take(&mut it.arming));
+        }
         let wants_list = world.turn.next(&facts(true)) == Ok(Next::List);
         if wants_list {
             step(&|it| {
@@ -193,7 +200,7 @@ impl Queue {
             });
         }
         for set in 0..1 << self.own() {
-            if world.is_asking && set & world.gone == 0 {
+            if world.is_asking && world.arming == 0 && set & world.gone == 0 {
                 step(&|it| self.listed(it, set));
             }
             // A listing with a writer proves nothing (`listings`).
@@ -204,7 +211,7 @@ impl Queue {
                 step(&|it| self.narrowed(it, set));
             }
         }
-        let enters = world.basis == Basis::Nothing && world.watched == 0 && world.gone == 0;
+        let enters = world.basis == Basis::Nothing && world.wanted() == 0 && world.gone == 0;
         for at in (0..self.own()).filter(|at| self.blockers(1 << at) != 0) {
             if (enters || world.turn.has_left()) && !world.is_asking {
                 step(&|it| {
@@ -244,6 +251,22 @@ impl Queue {
             let present = world.is_up.then_some(world.connection);
             let out = world.turn.clone().event(own, true, own, present);
             assert_eq!(out, Err(Out::Lost(Loss::Deleted)));
+        }
+    }
+
+    /// An event of another node with the same number says nothing.
+    fn check_twins(&self, turn: Turn<Name>) {
+        let own = self.names[self.own()];
+        for twin in self.nodes.iter().flat_map(|node| twins(*node)) {
+            assert!(!turn.watches(&twin, own) && !turn.is_nearest(&twin));
+            for is_deleted in [true, false] {
+                for present in [None, Some(1), Some(CONNECTIONS)] {
+                    let mut after = turn;
+                    let result = after.event(&twin, is_deleted, own, present);
+                    assert_eq!(result, Ok(false), "{twin} beside {own}");
+                    assert_eq!(after, turn, "{twin} beside {own}");
+                }
+            }
         }
     }
 
@@ -290,14 +313,18 @@ impl Queue {
         if at == self.own() {
             // Until the next listing nothing is proved.
             assert_eq!(is_watched_again, Ok(true), "our node is not watched again");
-            world.watched |= 1 << at;
+            world.arming |= 1 << at;
             (world.basis, world.is_proof, world.has_left) = (Basis::Nothing, false, false);
             return;
         }
         assert_eq!(is_watched_again, Ok(false));
         if is_deleted {
             world.gone |= 1 << at;
+            // It is not told twice.
+            world.arming &= !(1 << at);
             let is_present = world.is_up && world.asked == world.connection;
+            // Else our own node may have been deleted before.
+            let is_present = is_present && has(world.watched, self.own());
             world.has_left |= world.nearest == Some(at);
             if let Basis::Behind(ahead) = world.basis
                 && has(ahead, at)
@@ -308,6 +335,13 @@ impl Queue {
                 world.is_proof = is_present && stays && is_last && ahead == 1 << at;
             }
         }
+    }
+}
+
+impl World {
+    /// What is watched, or will be.
+    fn wanted(&self) -> Set {
+        self.watched | self.arming
     }
 }
 
@@ -324,6 +358,10 @@ fn explore(queue: &Queue, granted: &mut HashSet<(bool, bool)>) -> usize {
                 frontier.push(after);
             }
         });
+    }
+    let turns: HashSet<_> = reached.iter().map(|world| world.turn).collect();
+    for turn in turns {
+        queue.check_twins(turn);
     }
     reached.len()
 }
