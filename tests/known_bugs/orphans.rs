@@ -38,6 +38,9 @@ async fn row_19_a_create_with_a_lost_reply_is_found_on_a_lagging_server() {
     cluster.catch_up(lagging);
     let guard = soon(locking).await.unwrap().unwrap();
     assert_eq!(queue(&cluster), [guard.path()], "there is a second node");
+    // A second node would have the next number, and the first one would be deleted as a late one.
+    let path = guard.path();
+    assert!(path.ends_with("-0000000000"), "{path} is a second node");
     guard.release().await.unwrap();
     assert!(queue(&cluster).is_empty());
 }

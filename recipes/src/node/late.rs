@@ -26,6 +26,7 @@ use lockkeeper_proto::SessionId;
 use lockkeeper_session::{
     Client,
     sync::{
+        BoxFuture,
         os::lock,
         select::{Either, select},
     },
@@ -75,11 +76,16 @@ impl LateCreates {
     }
 
     /// The directory was listed: deletes the nodes that are known here.
+    #[inline]
     pub(crate) fn listed<'a>(directory: &Directory, names: impl IntoIterator<Item = &'a str>) {
-        let late = &directory.late;
-        if !late.has_any.load(Ordering::Relaxed) {
-            return;
+        if directory.late.has_any.load(Ordering::Relaxed) {
+            Self::find(directory, &mut names.into_iter());
         }
+    }
+
+    /// The same. It is compiled once, and not for each kind of listing.
+    fn find(directory: &Directory, names: &mut dyn Iterator<Item = &str>) {
+        let late = &directory.late;
         for name in names {
             let mut state = lock(&late.state);
             let is_it = |it: &NodeIdentity| {
@@ -97,20 +103,22 @@ impl LateCreates {
     }
 
     /// Lists the directory, if a create there was not found. Returns whether it is done.
-    pub(crate) async fn look(directory: &Directory) -> bool {
-        let is_here = |it: &NodeIdentity| it.directory.server_path == directory.server_path;
-        let late = &directory.late;
-        if !late.has_any.load(Ordering::Relaxed)
-            || !lock(&late.state).creates.iter().any(|(_, it)| is_here(it))
-        {
-            return true;
-        }
-        let list = directory.client.raw().submit_one(directory.list_request());
-        match list.await.names().await {
-            Ok(names) => Self::listed(directory, names.iter()),
-            Err(error) => return error.is_no_node(),
-        }
-        true
+    pub(crate) fn look(directory: &Directory) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let is_here = |it: &NodeIdentity| it.directory.server_path == directory.server_path;
+            let late = &directory.late;
+            if !late.has_any.load(Ordering::Relaxed)
+                || !lock(&late.state).creates.iter().any(|(_, it)| is_here(it))
+            {
+                return true;
+            }
+            let list = directory.client.raw().submit_one(directory.list_request());
+            match list.await.names().await {
+                Ok(names) => Self::listed(directory, names.iter()),
+                Err(error) => return error.is_no_node(),
+            }
+            true
+        })
     }
 
     /// Forgets the creates of former sessions. Returns whether there are others.
