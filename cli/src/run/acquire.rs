@@ -39,6 +39,9 @@ const TRY: Duration = Duration::from_secs(1);
 /// last moment.
 pub(super) async fn client(settings: Builder, args: &RunArgs) -> Result<Client, Failure> {
     let mut settings = settings.session_timeout(args.session_timeout);
+    if let Some(tick) = args.tick {
+        settings = settings.tick_time(tick);
+    }
     if args.acl == Access::Creator {
         settings = settings.default_acl(Acl::CREATOR_ALL);
     }

@@ -21,6 +21,11 @@ pub(crate) struct RunArgs {
     #[arg(long, env = "LOCKKEEPER_SESSION_TIMEOUT", value_name = "DURATION", allow_hyphen_values = true, default_value = "10s", value_parser = duration::parse_positive)]
     pub(crate) session_timeout: Duration,
 
+    /// The tickTime of the servers, the longest if they differ; the lock then stands slower servers. It is not safe
+    /// with a shorter time than theirs
+    #[arg(long, env = "LOCKKEEPER_TICK", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration::parse_positive)]
+    pub(crate) tick: Option<Duration>,
+
     /// Share the lock with other runs that use --shared; a run without --shared excludes them
     #[arg(long, conflicts_with = "holders")]
     pub(crate) shared: bool,
