@@ -21,7 +21,7 @@ use lockkeeper_proto::Xid;
 
 use super::{
     config::{LeasePolicy, Timing},
-    link::earlier,
+    earlier,
 };
 pub(crate) use keepers::Checked;
 use keepers::Keepers;
