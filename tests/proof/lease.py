@@ -62,7 +62,8 @@ PROVED = f"{TOLD_LATE}, tell the leader, {SECOND}"
 
 WAIT, LEASE = Fraction(1, 3), Fraction(7, 8)
 PING = Fraction(1, 4)  # half a tick, where a session has two ticks or more
-SHIPPED = Constants(WAIT, WAIT, LEASE, PING, PING, low=PING / WAIT, high=1 / LEASE)
+CONFIRM, MARK = Fraction(1, 6), Fraction(1, 8)
+SHIPPED = Constants(WAIT, CONFIRM, LEASE, PING, MARK, low=PING / WAIT, high=1 / LEASE)
 
 
 class Clocks:

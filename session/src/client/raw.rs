@@ -205,9 +205,8 @@ impl Raw<'_> {
     pub fn keep_lease(self, directory: Arc<str>, name: Arc<str>) -> LeaseKeeper {
         let shared = &self.client.shared;
         let mut core = shared.lock();
-        let now = core.clock.now();
         // The client's task is awake before its next ping. Only a scarce lease needs it earlier.
-        let (token, is_scarce) = core.machine.keep_lease(now, directory, name);
+        let (token, is_scarce) = core.machine.keep_lease(directory, name);
         if is_scarce {
             shared.acted(core);
         }

@@ -215,7 +215,7 @@ pub(crate) struct Timing {
     /// clock may be fast by a third where a session has two ticks, or the tick is known.
     pub(crate) wait: Duration,
     /// How long behind a proof a write confirms it once the lease has ended, longer than a leader
-    /// takes to mark all sessions that end in one tick: a third.
+    /// takes to mark all sessions that end in one tick: a sixth.
     pub(crate) confirm: Duration,
     /// An answer to a first request that takes longer is slow: each touch is proved then.
     pub(crate) slow: Duration,
@@ -251,7 +251,7 @@ impl Timing {
             kept_ping: (timer / 12).min(LONGEST_PING),
             proof: timer / 4,
             wait: config.tick_time.map_or(negotiated / 3, |tick| tick * 2 / 3),
-            confirm: negotiated / 3,
+            confirm: negotiated / 6,
             slow: timer / 32,
             read: timer * 2 / 3,
             request: config.request_timeout.unwrap_or(timer),

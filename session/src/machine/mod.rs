@@ -352,24 +352,20 @@ impl<T> Machine<T> {
     /// returns whether the lease is not good for a grant any more before the next ping is due: then
     /// look at [`next_deadline`](Self::next_deadline).
     #[must_use]
-    pub fn keep_lease(
-        &mut self,
-        now: Instant,
-        directory: Arc<str>,
-        name: Arc<str>,
-    ) -> (LeaseToken, bool) {
+    pub fn keep_lease(&mut self, directory: Arc<str>, name: Arc<str>) -> (LeaseToken, bool) {
         let timing = self.link.timing();
         let ping = self.link.next_ping(self.lease.ping_interval(timing));
         let is_scarce = ping.is_some() && self.lease.good_until(timing) < ping;
-        let token = self.lease.keep(now, (directory, name), timing);
+        let token = self.lease.keep(directory, name);
         (token, is_scarce)
     }
 
     /// Whether the lease is good for a grant to a contender that waits for it since `since`: a
     /// quarter of the session timeout is left. After a quarter of waiting, less is enough: the
-    /// lease must reach to half a session timeout after `since`.
+    /// lease must reach to half a session timeout after `since`. If so, somebody may rely on the lease
+    /// from now on.
     #[must_use]
-    pub fn is_lease_good(&self, now: Instant, since: Instant) -> bool {
+    pub fn is_lease_good(&mut self, now: Instant, since: Instant) -> bool {
         self.lease.is_good(now, since, self.link.timing())
     }
 

@@ -402,8 +402,8 @@ impl Plan {
     /// on a clock that may be slow.
     ///
     /// Each message takes as long as the slowest one. `None` if a commit may take longer than a
-    /// quarter of a session timeout. Then a lease may end before it is proved, and a grant waits
-    /// for a quick commit.
+    /// quarter of a session timeout, or an answer longer than an eighth. Then a lease may end before
+    /// it is proved, or confirmed, and a grant waits for quick answers.
     #[must_use]
     pub fn hand_over_ms(&self) -> Option<u64> {
         let sessions = self.clients.iter().map(|client| client.timeout_ms).min();
@@ -419,7 +419,8 @@ impl Plan {
             within
         };
         let is_quick = self.service_us == 0 && self.lies_per_mille == 0;
-        (is_quick && 4 * self.commit_ms <= sessions?).then_some(within)
+        let longest = (4 * self.commit_ms).max(8 * (2 * self.delay_ms + pieces));
+        (is_quick && longest <= sessions?).then_some(within)
     }
 
     /// Whether sessions live on when nothing goes wrong. A client gives a server a quarter of the

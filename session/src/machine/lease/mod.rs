@@ -83,13 +83,7 @@ impl Lease {
     }
 
     /// Keeps the lease proved from now on, for whoever has this node of a directory.
-    pub(crate) fn keep(
-        &mut self,
-        now: Instant,
-        (directory, name): (Arc<str>, Arc<str>),
-        timing: &Timing,
-    ) -> LeaseToken {
-        self.validity.keep(now, timing.into());
+    pub(crate) fn keep(&mut self, directory: Arc<str>, name: Arc<str>) -> LeaseToken {
         self.keepers.add(directory, name)
     }
 
@@ -103,10 +97,14 @@ impl Lease {
     ///
     /// Servers may be so slow that no proof leaves as much. After a quarter of waiting, less is
     /// enough: the lease must reach to half a session timeout after `since`.
-    pub(crate) fn is_good(&self, now: Instant, since: Instant, timing: &Timing) -> bool {
+    pub(crate) fn is_good(&mut self, now: Instant, since: Instant, timing: &Timing) -> bool {
         let is_enough = |until| now + timing.grant <= until || since + 2 * timing.grant <= until;
         let until = self.deadline(timing);
-        until.is_some_and(|until| now < until && is_enough(until))
+        let is_good = until.is_some_and(|until| now < until && is_enough(until));
+        if is_good {
+            self.validity.rely();
+        }
+        is_good
     }
 
     /// Until when a lock may be granted at once.
@@ -123,16 +121,12 @@ impl Lease {
         self.validity = Validity::default();
     }
 
-    fn extend(&mut self, from: Instant) {
-        self.validity.extend(from, self.keepers.are_there());
-    }
-
     /// The handshake, which was sent at `sent`, is answered.
     pub(crate) fn begin(&mut self, now: Instant, sent: Instant, is_new: bool, timing: &Timing) {
         let mut is_told = false;
         // A session is made by a transaction, and the leader counts from when it handled it.
         if is_new || self.is_assumed() {
-            self.extend(sent);
+            self.validity.extend(sent);
         } else {
             is_told = self.validity.resumed(sent, now, timing.into());
         }
@@ -161,7 +155,7 @@ impl Lease {
             proving.proof.touched(sent, now);
         }
         if self.is_assumed() {
-            self.extend(sent);
+            self.validity.extend(sent);
         }
     }
 
@@ -187,10 +181,10 @@ impl Lease {
             return;
         }
         if is_write && is_handled {
-            self.validity.written(now, sent, timing.into(), is_kept);
+            self.validity.written(now, sent, timing.into());
         }
         if let Some(touched) = proved {
-            self.validity.proved(now, touched, is_kept);
+            self.validity.proved(now, touched, timing.into());
         }
     }
 

@@ -13,10 +13,7 @@
 //!
 //! Not here: what the answers prove (`proof`).
 
-use std::{
-    mem,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use crate::machine::config::Timing;
 
@@ -25,13 +22,15 @@ use crate::machine::config::Timing;
 pub struct Validity {
     /// The leader counts from this instant, or from a later one; `None` without a session.
     from: Option<Instant>,
-    /// Whether somebody kept the lease while it was valid.
+    /// Whether somebody was granted a lock by this lease, and keeps it.
     is_relied_on: bool,
     /// A proof counts only when it is confirmed.
     doubt: Option<Doubt>,
 }
 
-/// The proof to confirm: the touch that it proves, and when it was complete.
+/// The proofs to confirm: the newest touch that they prove, and when the first of them was complete.
+/// Each of them was complete before the lease would have ended that the one before it proves, so
+/// what confirms the first one confirms all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Doubt(Option<(Instant, Instant)>);
 
@@ -65,15 +64,14 @@ impl Validity {
         self.from.is_some_and(|from| now < from + lengths.lease)
     }
 
-    /// Somebody relies on the lease from now on.
-    pub fn keep(&mut self, now: Instant, lengths: Lengths) {
-        self.is_relied_on |= self.is_valid(now, lengths);
+    /// Somebody is granted a lock, and relies on the lease from now on.
+    pub fn rely(&mut self) {
+        self.is_relied_on = true;
     }
 
     /// The lease counts from this instant.
-    pub fn extend(&mut self, from: Instant, is_kept: bool) {
+    pub fn extend(&mut self, from: Instant) {
         self.from = self.from.max(Some(from));
-        self.is_relied_on = is_kept;
     }
 
     /// The handshake that resumes the session was sent and answered at these instants. Returns
@@ -87,31 +85,35 @@ impl Validity {
         is_in_time
     }
 
-    /// Something is answered. Call it before the answer is counted.
+    /// Something is answered. Call it before the answer is counted. `is_kept` says that somebody has
+    /// the lease kept.
     pub fn heard(&mut self, now: Instant, lengths: Lengths, is_kept: bool) {
         if self.is_valid(now, lengths) {
-            self.is_relied_on = is_kept;
-        } else if mem::take(&mut self.is_relied_on) {
+            self.is_relied_on &= is_kept;
+        } else if self.is_relied_on {
             self.doubt.get_or_insert_default();
         }
     }
 
     /// The leader has handled a write that was sent then.
-    pub fn written(&mut self, now: Instant, sent: Instant, lengths: Lengths, is_kept: bool) {
+    pub fn written(&mut self, now: Instant, sent: Instant, lengths: Lengths) {
         if let Some(Doubt(Some((touched, at)))) = self.doubt
             && at + lengths.confirm <= sent
         {
-            self.extend(touched, is_kept);
-            let is_too_old = is_kept && !self.is_valid(now, lengths);
+            self.extend(touched);
+            let is_too_old = self.is_relied_on && !self.is_valid(now, lengths);
             self.doubt = is_too_old.then(Doubt::default);
         }
     }
 
     /// It is proved that the leader has heard of this touch.
-    pub fn proved(&mut self, now: Instant, touched: Instant, is_kept: bool) {
+    pub fn proved(&mut self, now: Instant, touched: Instant, lengths: Lengths) {
         match &mut self.doubt {
-            None => self.extend(touched, is_kept),
-            Some(Doubt(proof)) => _ = proof.get_or_insert((touched, now)),
+            None => self.extend(touched),
+            Some(Doubt(Some((newest, _)))) if now < *newest + lengths.lease => {
+                *newest = touched.max(*newest);
+            }
+            Some(doubt) => *doubt = Doubt(Some((touched, now))),
         }
     }
 

@@ -139,7 +139,7 @@ fn margin_of(margin: Duration) -> LeasePolicy {
 #[test]
 fn half_of_a_short_lease_is_good_for_a_grant() {
     for (margin, good) in [(8 * SECOND, SECOND / 2), (THIRD, TIMEOUT * 5 / 12)] {
-        let pair = Pair::connected(|config| config.lease = margin_of(margin));
+        let mut pair = Pair::connected(|config| config.lease = margin_of(margin));
         let last = pair.now + good;
         assert!(pair.machine.is_lease_good(last, last));
         let late = last + Duration::from_millis(1);

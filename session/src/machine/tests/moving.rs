@@ -118,7 +118,7 @@ impl Pair {
 fn a_server_is_not_dialed_again_in_a_session_of_which_it_owes_a_write() {
     let own = |pair: &mut Pair| {
         let (directory, name) = ("/lock".into(), "n".into());
-        let keeper = pair.machine.keep_lease(pair.now, directory, name);
+        let keeper = pair.machine.keep_lease(directory, name);
         let mut ops = Vec::new();
         while !ops.contains(&OpCode::MULTI) {
             pair.tick();

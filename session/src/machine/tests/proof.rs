@@ -14,7 +14,7 @@ use lockkeeper_proto::{
 };
 
 use super::{
-    pair::{ID, Pair, SECOND, THIRD, TIMEOUT},
+    pair::{ID, Pair, SECOND, SIXTH, THIRD, TIMEOUT},
     requests::{delete, get, sound_reply, sync},
 };
 use crate::machine::{Input, LeaseToken, Output, config::SHORTEST_TIMEOUT};
@@ -100,18 +100,18 @@ fn a_session_that_is_resumed_in_time_is_proved_by_one_write() {
 
 /// The leader may have decided to end the session, and not have come to it yet.
 #[test]
-fn a_session_that_is_resumed_late_is_proved_by_a_write_a_third_later() {
+fn a_session_that_is_resumed_late_is_proved_by_a_write_a_sixth_later() {
     let (mut pair, _) = old_connection();
     let before = lease(&pair);
     let sent = resume(&mut pair, TIMEOUT);
     for _ in 0..3 {
         written(&mut pair);
     }
-    ping_until(&mut pair, sent + SECOND + THIRD - SECOND / 9);
+    ping_until(&mut pair, sent + SECOND + SIXTH - SECOND / 9);
     written(&mut pair);
     written(&mut pair);
     assert_eq!(lease(&pair), before, "it may be marked later");
-    pair.now = sent + SECOND + THIRD;
+    pair.now = sent + SECOND + SIXTH;
     written(&mut pair);
     assert_eq!(lease(&pair), Some(sent + length()));
 }
@@ -135,9 +135,10 @@ fn a_longer_timeout_makes_the_lease_no_longer() {
 /// What somebody relied on has ended while its server was cut off: the leader may be about to end
 /// the session.
 #[test]
-fn behind_the_end_of_a_lease_that_was_relied_on_a_proof_needs_a_write_a_third_later() {
+fn behind_the_end_of_a_lease_that_was_relied_on_a_proof_needs_a_write_a_sixth_later() {
     let mut pair = Pair::connected(|_| {});
     let token = keep(&mut pair);
+    assert!(pair.machine.is_lease_good(pair.now, pair.now), "a grant");
     let (end, mut held_up) = (lease(&pair).unwrap(), Vec::new());
     while pair.now < end {
         pair.tick();
@@ -153,9 +154,9 @@ fn behind_the_end_of_a_lease_that_was_relied_on_a_proof_needs_a_write_a_third_la
         pair.reply(xid, 7, Ok(proof_reply(&request)));
     }
     let moment = TIMEOUT / 100;
-    serve_until(&mut pair, end + THIRD - moment, moment);
+    serve_until(&mut pair, end + SIXTH - moment, moment);
     assert_eq!(lease(&pair), Some(end), "it may be marked later");
-    serve_until(&mut pair, end + 2 * THIRD, moment);
+    serve_until(&mut pair, end + 2 * SIXTH, moment);
     assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 4);
     drop(token);
 }
@@ -337,8 +338,7 @@ fn writes(ops: &[OpCode]) -> usize {
 
 /// Keeps the lease for the holder of this node.
 fn keep_for(pair: &mut Pair, name: &str) -> (LeaseToken, bool) {
-    pair.machine
-        .keep_lease(pair.now, "/lock".into(), name.into())
+    pair.machine.keep_lease("/lock".into(), name.into())
 }
 
 fn keep(pair: &mut Pair) -> LeaseToken {
@@ -515,9 +515,9 @@ fn a_lease_that_is_nearly_over_is_renewed_at_once() {
 /// Otherwise servers that answer late would keep a waiter from its lock for ever.
 #[test]
 fn after_a_quarter_of_waiting_less_of_the_lease_is_enough() {
-    let pair = Pair::connected(|_| {});
+    let mut pair = Pair::connected(|_| {});
     let (connected, moment) = (pair.now, Duration::from_millis(1));
-    let is_good = |now, since| {
+    let mut is_good = |now, since| {
         pair.machine
             .is_lease_good(connected + now, connected + since)
     };

@@ -72,6 +72,7 @@ impl Rule {
             Self::Assumed => timeout() * 2 / 3,
             _ => timeout(),
         };
+        // Longer than the leader takes to mark a session.
         let confirm = timeout() / 3;
         Lengths { lease, confirm }
     }
@@ -176,7 +177,8 @@ impl World {
     /// A session that was just made.
     pub(super) fn initial(limits: Limits) -> Self {
         let mut validity = Validity::default();
-        validity.extend(instant(0), true);
+        validity.extend(instant(0));
+        validity.rely();
         Self {
             now: 0,
             left: limits,
@@ -279,14 +281,14 @@ impl World {
                 let proved = self.proof.answered(Xid(xid), true);
                 if is_write {
                     self.proof.touched(instant(sent), now);
-                    (self.validity).written(now, instant(sent), lengths, true);
+                    (self.validity).written(now, instant(sent), lengths);
                 }
                 match proved {
                     Some(touched) if rule == Rule::ProvedAtOnce => {
-                        self.validity.extend(touched, true);
+                        self.validity.extend(touched);
                     }
                     Some(touched) if !rule.counts_answers() => {
-                        self.validity.proved(now, touched, true);
+                        self.validity.proved(now, touched, lengths);
                     }
                     _ => {}
                 }
@@ -303,7 +305,7 @@ impl World {
 
     fn count(&mut self, rule: Rule, sent: u64) {
         if rule.counts_answers() {
-            self.validity.extend(instant(sent), true);
+            self.validity.extend(instant(sent));
         }
     }
 
