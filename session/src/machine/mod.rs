@@ -29,6 +29,7 @@
 //! | file | what |
 //! |---|---|
 //! | `encoded` | a request, and what the machine must know of it later |
+//! | `proving` | the router's part for the lease: what requests prove |
 //! | `kinds` | the kinds of watches, and the id of a listener |
 //! | `output` | what goes in, and what comes out |
 //! | `config` | the settings, and the durations that follow from the session timeout |
@@ -43,6 +44,7 @@ mod lease;
 mod link;
 mod metrics;
 mod output;
+mod proving;
 mod requests;
 pub(crate) mod rng;
 mod router;

@@ -6,19 +6,20 @@
 use std::{collections::VecDeque, time::Instant};
 
 use lockkeeper_proto::{
-    ErrorCode, OpCode, Request, Response, WatcherEvent, Xid, Zxid,
+    ErrorCode, OpCode, Response, WatcherEvent, Xid, Zxid,
     frame::{FrameError, PREFIX_LEN},
     header::ReplyHeader,
     jute::{Decode, Reader},
-    records::{Empty, SyncRequest},
+    records::Empty,
 };
 
 use super::{
     Bytes, BytesMut, Encoded, Event, Link, Notice, Output, RequestOptions, State, WatchId,
     kinds::Kinds,
-    lease::{Checked, Lease, Step, is_transaction},
+    lease::{Checked, Lease},
     link::Change,
     metrics::{self, Metrics},
+    proving::{is_for_leader, note_checked},
     requests::{Overdue, Pending, Requests, is_unknown, overtakes},
     spare::give_back,
     watches::{Ask, PendingWatch, Tell, Watches},
@@ -176,12 +177,6 @@ impl<T> Router<'_, T> {
         }
         self.requests.send(now, xid, out);
         true
-    }
-
-    fn lease_renewed(&mut self, now: Instant) {
-        if self.lease.is_renewed(now, self.link.timing()) {
-            self.out.push(Output::LeaseRenewed);
-        }
     }
 
     // From the link.
@@ -354,14 +349,7 @@ impl<T> Router<'_, T> {
                 }
                 return Err(cause);
             }
-            ReplyTo::Proof(Some(checked)) => {
-                if let Ok(Response::Multi(response)) = Response::decode(op, body)
-                    && let Some((index, ErrorCode::NO_NODE)) = response.failure()
-                {
-                    checked.is_gone(index);
-                }
-            }
-            ReplyTo::Proof(None) => {}
+            ReplyTo::Proof(checked) => note_checked(checked.as_ref(), op, body),
             ReplyTo::Close => self.link.end(State::Closed, Cause::ByClient),
         }
         Ok(())
@@ -435,24 +423,6 @@ impl<T> Router<'_, T> {
             let kind = ErrorKind::ReplyTooLarge { op, length, limit };
             let error = Error::new(kind, self.link.peer(), Effect::Unknown);
             self.out.complete(op, token, Err(error));
-        }
-    }
-
-    /// What the answer to a request proves, with this code if its reply was read. A read is not
-    /// counted: some servers do not count it.
-    fn prove(&mut self, now: Instant, sent: &Pending<ReplyTo<T>>, code: Option<ErrorCode>) {
-        let (op, timing) = (sent.request.op(), self.link.timing());
-        let is_handled = code.is_some_and(is_transaction);
-        if op.is_write() {
-            self.lease.touched(now, sent.at, timing);
-        }
-        if is_for_leader(op) {
-            let request = (sent.xid, sent.at, op.is_write());
-            self.lease.answered(now, request, is_handled, timing);
-            if op.is_write() {
-                self.link.write_answered(is_handled);
-            }
-            self.lease_renewed(now);
         }
     }
 
@@ -572,22 +542,7 @@ impl<T> Router<'_, T> {
             self.give_back_room();
         }
         self.hear();
-        while let Some((at, step)) = self.lease.due(self.link.timing())
-            && at <= now
-        {
-            self.lease.queued(step);
-            let (request, checked) = match step {
-                Step::First => {
-                    let path = "/".to_owned();
-                    (Request::Sync(SyncRequest { path }).into(), None)
-                }
-                Step::Second => {
-                    let (nodes, checked) = self.lease.nodes_to_check();
-                    (Encoded::check_all(nodes), Some(checked))
-                }
-            };
-            self.requests.push(request, ReplyTo::Proof(checked), None);
-        }
+        self.keep_proved(now);
     }
 
     /// Fails the requests whose deadlines have come. A request that was sent goes on, and its reply
@@ -624,9 +579,4 @@ impl<T> Router<'_, T> {
         self.watches.give_back_room();
         self.out.give_back_room();
     }
-}
-
-/// Whether the leader handles a request with this operation.
-fn is_for_leader(op: OpCode) -> bool {
-    op.is_write() || op == OpCode::SYNC
 }

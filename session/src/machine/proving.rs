@@ -1,0 +1,80 @@
+//! What requests prove of the lease: the router's part for it.
+//!
+//! Not here: when something is due, and what the answers prove (`lease`).
+
+use std::time::Instant;
+
+use lockkeeper_proto::{ErrorCode, OpCode, Request, Response, jute::Reader, records::SyncRequest};
+
+use super::{
+    Encoded, Output,
+    lease::{Checked, Step, is_transaction},
+    requests::Pending,
+    router::{ReplyTo, Router},
+};
+
+impl<T> Router<'_, T> {
+    pub(super) fn lease_renewed(&mut self, now: Instant) {
+        if self.lease.is_renewed(now, self.link.timing()) {
+            self.out.push(Output::LeaseRenewed);
+        }
+    }
+
+    /// What the answer to a request proves, with this code if its reply was read. A read is not
+    /// counted: some servers do not count it.
+    pub(super) fn prove(
+        &mut self,
+        now: Instant,
+        sent: &Pending<ReplyTo<T>>,
+        code: Option<ErrorCode>,
+    ) {
+        let (op, timing) = (sent.request.op(), self.link.timing());
+        let is_handled = code.is_some_and(is_transaction);
+        if op.is_write() {
+            self.lease.touched(now, sent.at, timing);
+        }
+        if is_for_leader(op) {
+            let request = (sent.xid, sent.at, op.is_write());
+            self.lease.answered(now, request, is_handled, timing);
+            if op.is_write() {
+                self.link.write_answered(is_handled);
+            }
+            self.lease_renewed(now);
+        }
+    }
+
+    /// Sends what is due to keep the lease proved.
+    pub(super) fn keep_proved(&mut self, now: Instant) {
+        while let Some((at, step)) = self.lease.due(self.link.timing())
+            && at <= now
+        {
+            self.lease.queued(step);
+            let (request, checked) = match step {
+                Step::First => {
+                    let path = "/".to_owned();
+                    (Request::Sync(SyncRequest { path }).into(), None)
+                }
+                Step::Second => {
+                    let (nodes, checked) = self.lease.nodes_to_check();
+                    (Encoded::check_all(nodes), Some(checked))
+                }
+            };
+            self.requests.push(request, ReplyTo::Proof(checked), None);
+        }
+    }
+}
+
+/// Which of the nodes that a write of a proof checks are gone.
+pub(super) fn note_checked(checked: Option<&Checked>, op: OpCode, body: &mut Reader) {
+    if let Some(checked) = checked
+        && let Ok(Response::Multi(response)) = Response::decode(op, body)
+        && let Some((index, ErrorCode::NO_NODE)) = response.failure()
+    {
+        checked.is_gone(index);
+    }
+}
+
+/// Whether the leader handles a request with this operation.
+pub(super) fn is_for_leader(op: OpCode) -> bool {
+    op.is_write() || op == OpCode::SYNC
+}
