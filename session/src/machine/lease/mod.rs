@@ -58,8 +58,9 @@ pub(crate) struct Lease {
 #[derive(Debug)]
 struct Proving {
     proof: Proof,
-    /// Whether a request is queued that is to prove something: a first one, a second one.
-    is_queued: [bool; 2],
+    /// Whether a first request is queued that is to prove something, and whether a second one is.
+    is_first_queued: bool,
+    is_second_queued: bool,
     /// How long the last `sync` took.
     took: Duration,
     /// When the last write was sent.
@@ -132,7 +133,8 @@ impl Lease {
         }
         self.proving = Some(Proving {
             proof: Proof::new(sent, now, timing.wait, is_told),
-            is_queued: [false; 2],
+            is_first_queued: false,
+            is_second_queued: false,
             took: Duration::ZERO,
             last_write: None,
         });
@@ -240,9 +242,8 @@ impl Lease {
         let again = last_write.map(|last| last + timing.proof / 2);
         let confirm = not_before(again, self.validity.confirmed_by(timing.confirm));
         let second = [not_before(quiet, second), confirm].into_iter().flatten();
-        let [first_is_queued, second_is_queued] = proving.is_queued;
-        let first = first.filter(|_| !first_is_queued);
-        let second = second.min().filter(|_| !second_is_queued);
+        let first = first.filter(|_| !proving.is_first_queued);
+        let second = second.min().filter(|_| !proving.is_second_queued);
         let steps = [(first, Step::First), (second, Step::Second)];
         let steps = steps.into_iter().filter_map(|(at, step)| Some((at?, step)));
         steps.min_by_key(|(at, _)| *at)
@@ -251,16 +252,21 @@ impl Lease {
     /// A request that is to prove something is queued.
     pub(crate) fn queued(&mut self, step: Step) {
         if let Some(proving) = &mut self.proving {
-            proving.is_queued[step as usize] = true;
+            match step {
+                Step::First => proving.is_first_queued = true,
+                Step::Second => proving.is_second_queued = true,
+            }
         }
     }
 
     /// A write or a `sync` is sent, whoever asked for it.
     pub(crate) fn sent(&mut self, now: Instant, xid: Xid, is_write: bool) {
         if let Some(proving) = &mut self.proving {
-            proving.is_queued[usize::from(is_write)] = false;
             if is_write {
+                proving.is_second_queued = false;
                 proving.last_write = Some(now);
+            } else {
+                proving.is_first_queued = false;
             }
             proving.proof.sent(now, xid, is_write);
         }

@@ -107,7 +107,7 @@ fn a_session_that_is_resumed_late_is_proved_by_a_write_a_sixth_later() {
     for _ in 0..3 {
         written(&mut pair);
     }
-    ping_until(&mut pair, sent + SECOND + SIXTH - SECOND / 9);
+    ping_until(&mut pair, sent + SECOND + SIXTH.saturating_sub(SECOND / 9));
     written(&mut pair);
     written(&mut pair);
     assert_eq!(lease(&pair), before, "it may be marked later");
@@ -154,7 +154,7 @@ fn behind_the_end_of_a_lease_that_was_relied_on_a_proof_needs_a_write_a_sixth_la
         pair.reply(xid, 7, Ok(proof_reply(&request)));
     }
     let moment = TIMEOUT / 100;
-    serve_until(&mut pair, end + SIXTH - moment, moment);
+    serve_until(&mut pair, end + SIXTH.saturating_sub(moment), moment);
     assert_eq!(lease(&pair), Some(end), "it may be marked later");
     serve_until(&mut pair, end + 2 * SIXTH, moment);
     assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 4);
@@ -245,14 +245,14 @@ fn a_write_ahead_of_the_answer_to_the_sync_proves_nothing() {
     let second = write(&mut pair);
     pair.reply(first, 7, Ok(sound_reply(&sync("/"))));
     answer(&mut pair, second);
-    assert_proves_less_than(&pair, touched - THIRD);
+    assert_proves_less_than(&pair, touched.checked_sub(THIRD).unwrap());
 }
 
 #[test]
 fn a_sync_a_moment_before_the_wait_is_over_proves_nothing() {
     let (mut pair, touched) = old_connection();
     ping_until(&mut pair, touched + THIRD);
-    pair.now -= Duration::from_nanos(1);
+    pair.now = pair.now.checked_sub(Duration::from_nanos(1)).unwrap();
     pair.submit(sync("/"));
     pair.serve();
     written(&mut pair);
@@ -266,7 +266,10 @@ fn with_a_known_tick_the_wait_is_two_thirds_of_it() {
     let mut pair = Pair::connected(|config| config.tick_time = Some(tick));
     let touched = ping(&mut pair);
     for (wait, is_enough) in [
-        (tick * 2 / 3 - Duration::from_nanos(1), false),
+        (
+            (tick * 2 / 3).saturating_sub(Duration::from_nanos(1)),
+            false,
+        ),
         (tick * 2 / 3, true),
     ] {
         pair.now = touched + wait;
