@@ -28,10 +28,7 @@
 //! Not here: when to send these requests, and what a proof is worth once the lease has ended
 //! (`Lease`).
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use lockkeeper_proto::{ErrorCode, Xid};
 
@@ -49,7 +46,7 @@ pub struct Proof {
     /// The newest touch whose first request is answered, until a second one is sent.
     first: Option<Instant>,
     /// The requests under way that may prove something, oldest first.
-    under_way: VecDeque<UnderWay>,
+    under_way: Vec<UnderWay>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -72,7 +69,7 @@ impl Proof {
             touches: vec![(sent, answered)],
             asked: None,
             first: is_told.then_some(sent),
-            under_way: VecDeque::new(),
+            under_way: Vec::new(),
         }
     }
 
@@ -91,6 +88,7 @@ impl Proof {
         {
             self.touches.remove(0);
         }
+        self.touches.reserve_exact(1);
         self.touches.push((sent, answered));
     }
 
@@ -106,7 +104,9 @@ impl Proof {
         self.asked = self.asked.max(touched);
         let proves = self.first.take_if(|_| is_write);
         if touched.is_some() || proves.is_some() {
-            self.under_way.push_back(UnderWay {
+            // Few are under way at a time, and mostly none: they keep no room.
+            self.under_way.reserve_exact(1);
+            self.under_way.push(UnderWay {
                 xid,
                 touched,
                 proves,
@@ -118,7 +118,13 @@ impl Proof {
     /// Returns the touch of which the leader has certainly heard, if that is known now.
     pub fn answered(&mut self, xid: Xid, is_handled: bool) -> Option<Instant> {
         let at = self.under_way.iter().position(|it| it.xid == xid)?;
-        let request = self.under_way.remove(at).filter(|_| is_handled)?;
+        let request = self.under_way.remove(at);
+        if self.under_way.is_empty() {
+            self.under_way = Vec::new();
+        }
+        if !is_handled {
+            return None;
+        }
         self.first = self.first.max(request.touched);
         request.proves
     }

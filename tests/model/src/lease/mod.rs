@@ -59,7 +59,7 @@ pub fn runs() -> Vec<(&'static str, Rule, Limits)> {
         ("a new connection", Rule::Proved, resumed(0, 1, 1)),
         ("a late connection", Rule::Proved, late),
         ("assumed", Rule::Assumed, with_pings(1, 0, 0, 0)),
-        ("two syncs", Rule::ProvedBySync, with_pings(0, 2, 0, 1)),
+        ("two syncs", Rule::ProvedBySync, resumed(1, 0, 1)),
         ("a proof that counts at once", Rule::ProvedAtOnce, late),
     ]
 }
