@@ -13,7 +13,8 @@ use lockkeeper_proto::path;
 /// The most nodes that one write checks. With more, the writes take turns.
 const AT_ONCE: usize = 16;
 
-/// Keeps the lease proved while it lives. Made by [`Machine::keep_lease`](super::Machine::keep_lease).
+/// Keeps the lease proved while it lives. Made by
+/// [`Machine::keep_lease`](crate::machine::Machine::keep_lease).
 #[derive(Debug)]
 pub struct LeaseToken(Arc<Kept>);
 
