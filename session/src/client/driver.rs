@@ -50,6 +50,8 @@ pub(crate) struct Driver {
     connector: Connector,
     frame_limit: usize,
     wire: Wire,
+    /// A server that the client reaches for beside the wire.
+    beside: Option<Beside>,
     /// Whether this turn replaced the wire: then the new one was not polled yet, or the machine
     /// was not told of the end of the old one.
     other_wire: bool,
@@ -93,6 +95,13 @@ enum Wire {
     Up(Frames),
 }
 
+/// A connection that may take the place of the wire.
+struct Beside {
+    endpoint: Arc<Endpoint>,
+    /// What `Connecting` has become, once it is there.
+    wire: Wire,
+}
+
 impl Driver {
     pub(crate) fn new(shared: Arc<Shared>, connector: Connector, frame_limit: usize) -> Self {
         Self {
@@ -100,6 +109,7 @@ impl Driver {
             connector,
             frame_limit,
             wire: Wire::Down,
+            beside: None,
             other_wire: false,
             inputs: VecDeque::new(),
             out: BytesMut::new(),
@@ -113,6 +123,7 @@ impl Driver {
     /// Reads from the wire, at most one turn's frames. True if more may be there.
     fn read(&mut self, cx: &mut Context<'_>) -> bool {
         self.other_wire = false;
+        self.reach(cx);
         match &mut self.wire {
             Wire::Down => {}
             Wire::Connecting(connecting) => match connecting.as_mut().poll(cx) {
@@ -144,6 +155,21 @@ impl Driver {
             }
         }
         false
+    }
+
+    /// Goes on with the connection beside the wire.
+    fn reach(&mut self, cx: &mut Context<'_>) {
+        if let Some(beside) = &mut self.beside
+            && let Wire::Connecting(connecting) = &mut beside.wire
+            && let Poll::Ready(stream) = connecting.as_mut().poll(cx)
+        {
+            let Ok(stream) = stream else {
+                self.beside = None;
+                return;
+            };
+            beside.wire = Wire::Up(Frames::new(stream, self.frame_limit));
+            (self.inputs).push_back(Input::Reached(beside.endpoint.clone()));
+        }
     }
 
     fn down(&mut self, cause: Cause) {
@@ -219,8 +245,22 @@ impl Driver {
                 self.out.clear();
             }
             Output::Connect(endpoint) => {
-                let connecting = self.connector.connect(Endpoint::clone(endpoint));
-                self.replace_wire(Wire::Connecting(connecting));
+                let beside = self.beside.take_if(|beside| beside.endpoint == *endpoint);
+                let wire = match beside {
+                    Some(Beside { wire, .. }) => wire,
+                    None => Wire::Connecting(self.connector.connect(Endpoint::clone(endpoint))),
+                };
+                if let Wire::Up(_) = wire {
+                    self.inputs.push_back(Input::Connected);
+                }
+                self.replace_wire(wire);
+            }
+            Output::Reach(other) => {
+                self.beside = other.as_ref().map(|endpoint| Beside {
+                    endpoint: endpoint.clone(),
+                    wire: Wire::Connecting(self.connector.connect(Endpoint::clone(endpoint))),
+                });
+                self.other_wire = true;
             }
             _ => self.shared.deliver(output),
         }
@@ -240,7 +280,10 @@ impl Driver {
         if self.out.is_empty() {
             self.out = BytesMut::new();
         }
-        self.inputs = VecDeque::new();
+        // A connection that has taken the place of the wire is told in the next turn.
+        if self.inputs.is_empty() {
+            self.inputs = VecDeque::new();
+        }
         self.outputs = VecDeque::new();
         if let Wire::Up(frames) = &mut self.wire {
             frames.give_back_room();

@@ -250,7 +250,7 @@ impl Shared {
             }
             Output::LeaseRenewed => self.lease_renewed.notify_waiters(),
             // Only the driver connects.
-            Output::Connect(_) | Output::Disconnect => {}
+            Output::Connect(_) | Output::Reach(_) | Output::Disconnect => {}
         }
     }
 

@@ -222,6 +222,12 @@ pub(crate) struct Timing {
     /// How long the server may be silent before the client gives up the connection: two thirds, so
     /// that a third is left to find another server. Source: `ClientCnxn.java`, `readTimeout`.
     pub(crate) read: Duration,
+    /// How long the server may owe the answer to a ping before the client reaches for another server:
+    /// an eighth. With a ping every twelfth, and a little for the next connection, a lease that is
+    /// kept does not end.
+    pub(crate) owed_ping: Duration,
+    /// The same for another request, which a slow disk may hold up: a fifth.
+    pub(crate) owed_request: Duration,
     /// How long a request may stay unanswered, from when it was sent or the one ahead of it was
     /// answered.
     pub(crate) request: Duration,
@@ -254,6 +260,8 @@ impl Timing {
             confirm: negotiated / 6,
             slow: timer / 32,
             read: timer * 2 / 3,
+            owed_ping: timer / 8,
+            owed_request: timer / 5,
             request: config.request_timeout.unwrap_or(timer),
             queue_wait: timer,
             session_end: negotiated.max(SHORTEST_TIMEOUT) * 4 / 3,

@@ -113,6 +113,10 @@ impl<T> Machine<T> {
         match input {
             Input::Connected => router.link.connected(now),
             Input::Frame(frame) => router.frame(now, frame),
+            Input::Reached(other) => {
+                let unanswered = router.requests.unanswered_since();
+                router.link.reached(now, &other, unanswered);
+            }
             Input::Disconnected(cause) => router.link.disconnected(now, cause),
             Input::Oversized { length, limit } => router.oversized(now, length, limit),
             Input::Tick => router.tick(now),
@@ -179,6 +183,7 @@ impl<T> Machine<T> {
         );
         let unanswered = self.requests.unanswered_since();
         let next = earlier(next, self.link.unanswered_deadline(unanswered));
+        let next = earlier(next, self.link.reach_due(unanswered));
         Some(earlier(next, self.lease.due(timing).map(|(at, _)| at)))
     }
 

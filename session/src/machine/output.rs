@@ -26,6 +26,8 @@ pub enum Input {
         /// The longest that is accepted.
         limit: usize,
     },
+    /// The server that the client reaches for has accepted a connection: see [`Output::Reach`].
+    Reached(Arc<Endpoint>),
     /// The connection has ended, or could not be made.
     Disconnected(Cause),
     /// Time has passed: [`next_deadline`](super::Machine::next_deadline) has come.
@@ -41,6 +43,9 @@ pub enum Output<T> {
     Connect(Arc<Endpoint>),
     /// Drop the connection, or the attempt to make one. Report nothing.
     Disconnect,
+    /// Connect to this server beside the present connection, and report [`Input::Reached`]. A
+    /// [`Connect`](Self::Connect) to the same server then takes this connection. `None`: drop it.
+    Reach(Option<Arc<Endpoint>>),
     /// A request is settled.
     Completed(T, Result<Response, Error>),
     /// A one-shot watch has fired, or a watch has ended.

@@ -190,6 +190,7 @@ impl<T> Router<'_, T> {
                     self.out.push(Output::Connect(endpoint));
                 }
                 Change::Disconnect => self.out.push(Output::Disconnect),
+                Change::Reach(other) => self.out.push(Output::Reach(other)),
                 Change::State(snapshot) => self.out.push(Output::State(snapshot)),
                 Change::Opened {
                     greeted,
@@ -279,7 +280,7 @@ impl<T> Router<'_, T> {
             return told.map_err(|limit| Cause::TooManyEvents { limit });
         }
         if got == Xid::PING {
-            let sent = self.link.pong();
+            let sent = self.link.pong(now);
             if needs_sasl {
                 // Nobody asked for it. Whatever it says costs the connection, and no more: it must
                 // not end the client.
@@ -537,6 +538,7 @@ impl<T> Router<'_, T> {
             let cause = Cause::RequestTimeout(self.link.timing().request);
             self.link.give_up(now, cause);
         }
+        self.link.reach(now, unanswered);
         let interval = self.lease.ping_interval(self.link.timing());
         if self.link.tick(now, interval) {
             self.give_back_room();

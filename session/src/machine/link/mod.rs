@@ -18,6 +18,7 @@
 //! | `ending` | how a connection, the session and the link end; leaving a server |
 //! | `attempt` | the data of a connection until the server accepts requests |
 //! | `session` | what is known of the session and of a connection that accepts requests |
+//! | `silent` | a server that owes an answer is left for another one |
 //! | `servers` | which server to try next, after which pause, and why the last ones failed |
 //! | `sasl` | the interface of a SASL mechanism |
 
@@ -27,6 +28,7 @@ mod ending;
 pub mod sasl;
 mod servers;
 mod session;
+mod silent;
 
 use std::{
     collections::VecDeque,
@@ -54,6 +56,8 @@ pub(crate) enum Change {
     Connect(Arc<Endpoint>),
     /// The transport is to drop the connection, or the attempt.
     Disconnect,
+    /// The transport is to reach for this server beside the connection, or for none.
+    Reach(Option<Arc<Endpoint>>),
     /// The state of the session is another one.
     State(Snapshot),
     /// A server accepts requests on a new connection.
@@ -95,6 +99,12 @@ pub struct Link {
     /// When the last connection was lost; before the first one, when the link was made.
     alone_since: Instant,
     next_xid: i32,
+    /// How long the slowest answer of late has taken.
+    slowest: Duration,
+    /// How much later than others this client reaches for another server.
+    scatter: Duration,
+    /// From when it may.
+    reach_from: Option<Instant>,
     changes: VecDeque<Change>,
 }
 
@@ -109,6 +119,9 @@ impl Link {
             connections: 0,
             alone_since: now,
             next_xid: 1,
+            slowest: Duration::ZERO,
+            scatter: Duration::ZERO,
+            reach_from: None,
             changes: VecDeque::new(),
             config,
         }
@@ -335,6 +348,7 @@ impl Link {
     /// A request that was sent at `sent` is answered, by a reply that names this transaction.
     pub(crate) fn answered(&mut self, now: Instant, sent: Instant, zxid: Zxid) {
         self.session.see(zxid);
+        self.took(now.saturating_duration_since(sent));
         if let Some(open) = self.connection_mut() {
             open.answered(now, sent);
         }
@@ -359,9 +373,20 @@ impl Link {
         }
     }
 
+    /// An answer took so long.
+    fn took(&mut self, latency: Duration) {
+        self.slowest = latency.max(self.slowest / 8 * 7);
+    }
+
     /// The ping is answered. Returns when it was sent; `None` if there was none.
-    pub(crate) fn pong(&mut self) -> Option<Instant> {
-        self.connection_mut()?.pong()
+    pub(crate) fn pong(&mut self, now: Instant) -> Option<Instant> {
+        let open = self.connection_mut()?;
+        let latency = open
+            .pinged()
+            .map(|since| now.saturating_duration_since(since));
+        let sent = open.pong();
+        self.took(latency?);
+        sent
     }
 
     /// Another identity for every later connection.

@@ -105,6 +105,29 @@ impl Servers {
         self.list.iter().any(is_other)
     }
 
+    /// The next server beside this one that owes nothing.
+    pub(super) fn other(&self, endpoint: &Arc<Endpoint>) -> Option<Arc<Endpoint>> {
+        let in_turn = self
+            .list
+            .iter()
+            .cycle()
+            .skip(self.next)
+            .take(self.list.len());
+        let mut others = in_turn.filter(|it| *it != endpoint && !self.is_owing(it));
+        others.next().cloned()
+    }
+
+    /// Tries this server next.
+    pub(super) fn begin_with(&mut self, endpoint: &Arc<Endpoint>) {
+        let at = self.list.iter().position(|it| it == endpoint);
+        self.next = at.unwrap_or(self.next);
+    }
+
+    /// A random duration up to this one.
+    pub(super) fn up_to(&mut self, most: Duration) -> Duration {
+        self.rng.up_to(most)
+    }
+
     /// A connection to this server has ended ahead of the answer to a write.
     pub(super) fn owes(&mut self, now: Instant, endpoint: &Arc<Endpoint>) {
         self.owes_nothing(endpoint);

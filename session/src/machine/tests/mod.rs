@@ -18,6 +18,7 @@
 //! | `proof` | the two writes that prove a lease, and when they are sent |
 //! | `unsupported` | operations that a server does not know, and says so |
 //! | `moving` | leaving a server for another one |
+//! | `silent` | a server that owes an answer is left |
 //! | `options` | request capacity, deadlines, requests that fail fast |
 //! | `weights` | how many bytes wait to be sent, for each operation |
 //! | `window` | how many requests are under way at once |
@@ -44,6 +45,7 @@ mod replies;
 mod requests;
 mod restore;
 mod sasl;
+mod silent;
 mod unsupported;
 mod watches;
 mod weights;

@@ -116,7 +116,7 @@ impl Pair {
                 Output::Connect(_) => self.attempts += 1,
                 // The bytes on the connection are lost.
                 Output::Disconnect => self.wire.clear(),
-                Output::State(_) | Output::LeaseRenewed => {}
+                Output::State(_) | Output::Reach(_) | Output::LeaseRenewed => {}
             }
             self.outputs.push(output);
         }

@@ -1,0 +1,129 @@
+//! A server that owes an answer is left for another one that can be reached.
+
+use std::{sync::Arc, time::Instant};
+
+use lockkeeper_proto::{OpCode, Request, Response, records::Empty};
+
+use super::{
+    pair::{ID, Pair, SECOND, TIMEOUT},
+    requests::{delete, servers, sound_reply},
+};
+use crate::{
+    Cause, Endpoint,
+    machine::{Input, LeaseToken, Output},
+};
+
+/// What the machine has asked the transport to reach for since the outputs were last taken.
+fn reached_for(pair: &mut Pair) -> Vec<Option<Arc<Endpoint>>> {
+    let outputs = std::mem::take(&mut pair.outputs).into_iter();
+    let reach = outputs.filter_map(|output| match output {
+        Output::Reach(other) => Some(other),
+        _ => None,
+    });
+    reach.collect()
+}
+
+fn kept(names: &'static str) -> (Pair, LeaseToken) {
+    let mut pair = Pair::connected(servers(names));
+    let (directory, name) = ("/lock".into(), "n".into());
+    let (token, _) = pair.machine.keep_lease(directory, name);
+    (pair, token)
+}
+
+/// The server answers nothing until the machine reaches for another one. Returns that, and how long it
+/// took.
+fn fall_silent(pair: &mut Pair) -> (Arc<Endpoint>, Instant) {
+    pair.requests();
+    let since = pair.now;
+    loop {
+        pair.tick();
+        assert!(pair.now < since + TIMEOUT, "it waits for long");
+        if let [Some(other)] = &reached_for(pair)[..] {
+            return (other.clone(), since);
+        }
+    }
+}
+
+#[test]
+fn a_silent_server_is_left_long_before_the_lease_ends() {
+    let (mut pair, _token) = kept("zk1,zk2,zk3");
+    let first = pair.machine.link().endpoint().cloned();
+    let lease = |pair: &Pair| pair.machine.lease_deadline().unwrap();
+    let (other, since) = fall_silent(&mut pair);
+    assert!(pair.now <= since + TIMEOUT / 4, "{:?}", pair.now - since);
+    assert!(
+        pair.machine.link().is_connected(),
+        "the other one may be down"
+    );
+    pair.handle(Input::Reached(other.clone()));
+    let connects = |output: &Output<u32>| matches!(output, Output::Connect(to) if *to == other);
+    assert!(pair.outputs.iter().any(connects));
+    assert!(matches!(pair.last_cause(), Cause::Silent(_)));
+    assert_ne!(first.as_ref(), Some(&*other));
+    pair.stand();
+    pair.accept(ID, TIMEOUT);
+    let before = lease(&pair);
+    assert!(pair.now < before, "the lease has ended");
+    // One write behind the handshake proves it.
+    while pair.now < before && lease(&pair) == before {
+        pair.tick();
+        for (xid, request) in pair.requests() {
+            match &request {
+                Request::Multi(multi) => {
+                    let check = |_| Ok(Response::Check(Empty {}));
+                    let results = multi.ops.iter().map(check).collect();
+                    let reply = lockkeeper_proto::multi::MultiResponse { results };
+                    pair.reply(xid, 1, Ok(Response::Multi(reply)));
+                }
+                request => pair.reply(xid, 1, Ok(sound_reply(request))),
+            }
+        }
+    }
+    assert!(lease(&pair) > before + TIMEOUT / 8);
+}
+
+#[test]
+fn a_server_that_has_answered_meanwhile_is_not_left() {
+    let (mut pair, _token) = kept("zk1,zk2");
+    let (other, _) = fall_silent(&mut pair);
+    pair.pong();
+    pair.handle(Input::Reached(other));
+    assert_eq!(reached_for(&mut pair), [None]);
+    assert!(pair.machine.link().is_connected());
+}
+
+#[test]
+fn a_server_is_not_left_without_another_one_that_owes_nothing() {
+    let (mut pair, _token) = kept("zk1");
+    let since = pair.now;
+    while pair.now < since + TIMEOUT / 2 {
+        pair.tick();
+        assert_eq!(reached_for(&mut pair), []);
+    }
+}
+
+/// It owes four times as long as the slowest answer of late has taken.
+#[test]
+fn a_slow_server_is_not_left() {
+    let (mut pair, _token) = kept("zk1,zk2");
+    pair.submit(delete("/a"));
+    let (xid, request) = pair.request().unwrap();
+    pair.wait(TIMEOUT / 9);
+    pair.reply(xid, 1, Ok(sound_reply(&request)));
+    reached_for(&mut pair);
+    let since = pair.now;
+    fall_silent(&mut pair);
+    assert!(pair.now >= since + TIMEOUT * 4 / 9);
+}
+
+#[test]
+fn a_client_reaches_for_another_server_once_in_a_session_timeout() {
+    let (mut pair, _token) = kept("zk1,zk2");
+    fall_silent(&mut pair);
+    let since = pair.now;
+    while pair.machine.link().is_connected() && pair.now < since + TIMEOUT - SECOND {
+        assert_eq!(reached_for(&mut pair), []);
+        pair.tick();
+    }
+    assert!(!pair.ops().contains(&OpCode::CLOSE_SESSION));
+}
