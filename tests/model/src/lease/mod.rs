@@ -54,8 +54,9 @@ pub fn runs() -> Vec<(&'static str, Rule, Limits)> {
         ..none
     };
     vec![
-        ("one leader", Rule::Proved, with_pings(1, 1, 2, 0)),
-        ("an election", Rule::Proved, with_pings(1, 1, 1, 1)),
+        ("one leader", Rule::Proved, with_pings(1, 0, 2, 0)),
+        ("an election", Rule::Proved, with_pings(1, 0, 2, 1)),
+        ("a sync first", Rule::Proved, with_pings(1, 1, 1, 1)),
         ("a new connection", Rule::Proved, resumed(0, 1, 1)),
         ("a late connection", Rule::Proved, late),
         ("assumed", Rule::Assumed, with_pings(1, 0, 0, 0)),
