@@ -9,8 +9,8 @@
 //! ended first. The write may lie in the server's queue to the leader. Elsewhere the leader refuses
 //! it, but a handshake with that server overtakes the queue and makes the write valid again, even if
 //! the client gives the handshake up. Whatever the session has found out meanwhile at other servers
-//! is then wrong. So such a server is not even dialed while another one owes nothing, until the
-//! session is over. Sources: `FollowerRequestProcessor.java` (`queuedRequests`),
+//! is then wrong. So such a server is not even dialed for a minute while another one owes nothing,
+//! unless the session is over. Sources: `FollowerRequestProcessor.java` (`queuedRequests`),
 //! `LearnerHandler.java` (`REVALIDATE`), `SessionTrackerImpl.java` (`setOwner`).
 
 use std::{
