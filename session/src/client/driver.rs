@@ -13,7 +13,7 @@
 
 use std::{
     collections::VecDeque,
-    mem,
+    future, mem,
     sync::Arc,
     task::{Context, Poll, Waker},
     time::Instant,
@@ -98,8 +98,9 @@ enum Wire {
 /// A connection that may take the place of the wire.
 struct Beside {
     endpoint: Arc<Endpoint>,
-    /// What `Connecting` has become, once it is there.
-    wire: Wire,
+    connecting: Connecting,
+    /// Whether it is there; then `connecting` gives it at once.
+    is_made: bool,
 }
 
 impl Driver {
@@ -123,7 +124,6 @@ impl Driver {
     /// Reads from the wire, at most one turn's frames. True if more may be there.
     fn read(&mut self, cx: &mut Context<'_>) -> bool {
         self.other_wire = false;
-        self.reach(cx);
         match &mut self.wire {
             Wire::Down => {}
             Wire::Connecting(connecting) => match connecting.as_mut().poll(cx) {
@@ -159,15 +159,15 @@ impl Driver {
 
     /// Goes on with the connection beside the wire.
     fn reach(&mut self, cx: &mut Context<'_>) {
-        if let Some(beside) = &mut self.beside
-            && let Wire::Connecting(connecting) = &mut beside.wire
-            && let Poll::Ready(stream) = connecting.as_mut().poll(cx)
+        if let Some(beside) = self.beside.as_mut().filter(|it| !it.is_made)
+            && let Poll::Ready(stream) = beside.connecting.as_mut().poll(cx)
         {
-            let Ok(stream) = stream else {
+            if stream.is_err() {
                 self.beside = None;
                 return;
-            };
-            beside.wire = Wire::Up(Frames::new(stream, self.frame_limit));
+            }
+            beside.connecting = Box::pin(future::ready(stream));
+            beside.is_made = true;
             (self.inputs).push_back(Input::Reached(beside.endpoint.clone()));
         }
     }
@@ -238,6 +238,10 @@ impl Driver {
         turn
     }
 
+    fn dial(&self, endpoint: &Endpoint) -> Connecting {
+        self.connector.connect(endpoint.clone())
+    }
+
     fn obey(&mut self, output: Output<ReplySender>) {
         match &output {
             Output::Disconnect => {
@@ -245,21 +249,18 @@ impl Driver {
                 self.out.clear();
             }
             Output::Connect(endpoint) => {
-                let beside = self.beside.take_if(|beside| beside.endpoint == *endpoint);
-                let wire = match beside {
-                    Some(Beside { wire, .. }) => wire,
-                    None => Wire::Connecting(self.connector.connect(Endpoint::clone(endpoint))),
-                };
-                if let Wire::Up(_) = wire {
-                    self.inputs.push_back(Input::Connected);
-                }
-                self.replace_wire(wire);
+                let beside = self.beside.take().filter(|it| it.endpoint == *endpoint);
+                let connecting = beside.map(|it| it.connecting);
+                let connecting = connecting.unwrap_or_else(|| self.dial(endpoint));
+                self.replace_wire(Wire::Connecting(connecting));
             }
             Output::Reach(other) => {
                 self.beside = other.as_ref().map(|endpoint| Beside {
                     endpoint: endpoint.clone(),
-                    wire: Wire::Connecting(self.connector.connect(Endpoint::clone(endpoint))),
+                    connecting: self.dial(endpoint),
+                    is_made: false,
                 });
+                // It is to be polled.
                 self.other_wire = true;
             }
             _ => self.shared.deliver(output),
@@ -280,10 +281,7 @@ impl Driver {
         if self.out.is_empty() {
             self.out = BytesMut::new();
         }
-        // A connection that has taken the place of the wire is told in the next turn.
-        if self.inputs.is_empty() {
-            self.inputs = VecDeque::new();
-        }
+        self.inputs = VecDeque::new();
         self.outputs = VecDeque::new();
         if let Wire::Up(frames) = &mut self.wire {
             frames.give_back_room();
@@ -316,6 +314,10 @@ impl Driver {
     pub(crate) fn run(&mut self, cx: &mut Context<'_>) -> Run {
         for _ in 0..TURNS_PER_RUN {
             let full = self.read(cx);
+            // The machine hears of the end of the wire first.
+            if !self.other_wire {
+                self.reach(cx);
+            }
             let turn = self.turn(cx);
             if turn.has_ended {
                 return Run::Ended;

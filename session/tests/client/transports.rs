@@ -77,16 +77,16 @@ async fn an_attempt_that_hangs_is_replaced_when_the_session_expires() {
     assert!(begin.elapsed() < Duration::from_secs(5));
 }
 
-/// The server's ends of all pipes that a client has opened.
-struct Pipes(UnboundedReceiver<DuplexStream>);
+/// The servers' ends of all pipes that a client has opened, and the session timeout.
+struct Pipes(UnboundedReceiver<DuplexStream>, i32);
 
 impl Pipes {
     /// The next pipe, whose handshake is done.
     async fn next(&mut self) -> Peer {
         let mut pipe = Peer::over(soon(self.0.recv()).await.unwrap());
         let asked = pipe.hear_handshake().await.unwrap();
-        assert_eq!((asked.protocol_version, asked.timeout_ms), (0, 60_000));
-        pipe.send(&greeting(60_000, ID, &[7; 16])).await;
+        assert_eq!((asked.protocol_version, asked.timeout_ms), (0, self.1));
+        pipe.send(&greeting(self.1, ID, &[7; 16])).await;
         pipe
     }
 }
@@ -99,6 +99,10 @@ async fn refuse_next(pipe: &mut Peer) {
 
 /// A client whose connections are pipes, and the first of them, whose handshake is done.
 async fn piped(capacity: usize) -> (Client, Peer, Pipes) {
+    piped_to("nowhere:1", 60_000, capacity).await
+}
+
+async fn piped_to(servers: &str, timeout_ms: i32, capacity: usize) -> (Client, Peer, Pipes) {
     let (send, pipes) = tokio::sync::mpsc::unbounded_channel();
     let connector = Connector::new(move |_| {
         let (near, far) = tokio::io::duplex(capacity);
@@ -106,10 +110,11 @@ async fn piped(capacity: usize) -> (Client, Peer, Pipes) {
         send.send(far).unwrap();
         Box::pin(async { Ok(near) })
     });
-    let mut pipes = Pipes(pipes);
-    let builder = Client::builder("nowhere:1").unwrap();
+    let mut pipes = Pipes(pipes, timeout_ms);
+    let timeout = Duration::from_millis(timeout_ms.try_into().unwrap());
+    let builder = Client::builder(servers).unwrap();
     let builder = builder.connector(connector);
-    let connecting = builder.session_timeout(Duration::from_secs(60)).connect();
+    let connecting = builder.session_timeout(timeout).connect();
     let (client, pipe) = soon(async { tokio::join!(connecting, pipes.next()) }).await;
     (client.unwrap(), pipe, pipes)
 }
@@ -190,4 +195,20 @@ async fn a_connection_lost_while_writing_leaves_nothing_for_the_next_one() {
             assert!(soon(reply).await.unwrap_err().is_no_node());
         }
     }
+}
+
+/// The connection that was made beside the silent one takes its place, and no further one is made.
+#[tokio::test]
+async fn a_connection_beside_a_silent_one_is_the_next_one() {
+    let (client, mut silent, mut pipes) = piped_to("nowhere:1,elsewhere:1", 1500, 4096).await;
+    let mut next = soon(pipes.next()).await;
+    soon(async { while silent.request().await.is_some() {} }).await;
+    let reply = client.raw().submit([sync(1)]);
+    let back = follow(&client, |now| now.connections == 2).await;
+    assert_eq!((back.session_id, back.state), (ID, State::Connected));
+    refuse_next(&mut next).await;
+    for reply in reply {
+        assert!(soon(reply).await.unwrap_err().is_no_node());
+    }
+    assert!(pipes.0.is_empty(), "a third connection");
 }

@@ -7,6 +7,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -22,7 +23,7 @@ use lockkeeper_proto::{
 use super::script::request;
 use crate::script::Script;
 use lockkeeper_session::{
-    Config, Effect, Error, ErrorKind, LeasePolicy, State,
+    Config, Effect, Endpoint, Error, ErrorKind, LeasePolicy, State,
     machine::{Auth, Input, Machine, Output, RequestOptions, WatchId},
 };
 
@@ -35,6 +36,8 @@ pub(super) struct Story {
     machine: Machine<u32>,
     now: Instant,
     link: Link,
+    /// The server that the transport reaches for.
+    reaching: Option<Arc<Endpoint>>,
     wire: BytesMut,
     handshake_due: bool,
     /// Requests that were made and not sent yet, in order.
@@ -68,6 +71,7 @@ impl Story {
             machine: Machine::new(config(script), now),
             now,
             link: Link::Down,
+            reaching: None,
             wire: BytesMut::new(),
             handshake_due: false,
             made: VecDeque::new(),
@@ -152,6 +156,11 @@ impl Story {
             13 if script.byte() < 16 => self.machine.close(self.now),
             13 if script.byte() < 32 => self.machine.leave_server(self.now),
             13 if script.byte() < 16 => self.machine.abort(),
+            13 if script.byte() < 128 => {
+                if let Some(other) = self.reaching.take() {
+                    self.machine.handle(self.now, Input::Reached(other));
+                }
+            }
             13 | 14 => {
                 let request = request(script);
                 let options = self.options(script.byte());
@@ -275,6 +284,7 @@ impl Story {
                     self.link = Link::Connecting;
                 }
                 Output::Disconnect => self.down(),
+                Output::Reach(other) => self.reaching = other,
                 Output::Completed(token, result) => self.settled(token, result.err().as_ref()),
                 Output::Watch(id, _) => {
                     if let Some(told) = self.watches.get_mut(&id) {
