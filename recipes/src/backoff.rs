@@ -147,6 +147,7 @@ pub(crate) async fn timeout<T>(
             ahead: None,
             // The attempt is there until here: what it has noted goes with it.
             obstacle: (client.raw().outage().map(Obstacle::Servers))
+                .or_else(|| client.raw().slow().map(Obstacle::Slow))
                 .or_else(|| obstacle(client, &client.raw().server_path(path)))
                 .map(Box::new),
         }),

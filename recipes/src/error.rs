@@ -117,6 +117,8 @@ pub enum Obstacle {
         /// The server.
         server: Option<Arc<Endpoint>>,
     },
+    /// Servers answer too slowly to prove a lease, which a grant needs.
+    Slow(session::Slow),
     /// No server was connected at the end: [`Unreachable`](ErrorKind::Unreachable) says since
     /// when, and why each server failed.
     Servers(session::Error),
@@ -136,6 +138,7 @@ impl fmt::Display for Obstacle {
                 }
                 f.write_str(", which its leader does not have: restart that server")
             }
+            Self::Slow(slow) => slow.fmt(f),
             Self::Servers(error) => error.fmt(f),
         }
     }

@@ -49,6 +49,7 @@ mod error;
 mod histogram;
 pub mod machine;
 mod peer;
+mod slow;
 
 pub use auth_failure::AuthFailure;
 #[cfg(feature = "tokio")]
@@ -71,3 +72,4 @@ pub use histogram::DurationHistogram;
 pub use lockkeeper_proto as proto;
 pub use machine::{Config, Event as WatchedEvent, LeasePolicy, Metrics, Snapshot, State, sasl};
 pub use peer::Peer;
+pub use slow::Slow;

@@ -2,8 +2,13 @@
 is lost.
 
 One attempt. Each create has a new name, but in a plain lock (`fixed`). A writer becomes a reader
-when one transaction creates the reader's node and deletes its own. A write of a lost connection may
-be applied until the next connection is made. Servers lag.
+when one transaction creates the reader's node and deletes its own. Servers lag.
+
+A write of a lost connection may lie in the queue of its server. It is applied at any time at which
+the leader takes the session to be at that server: until the next handshake elsewhere, and again
+after a handshake there, whether the client waits for its answer or not. So the client dials no
+server that owes it the outcome of a write, until a time is over in which the write was applied or
+dropped.
 
 Not here: deletes by others (A4), the end of the session, with which all nodes go, and whose node a
 plain lock deletes (`plain`).
@@ -20,8 +25,8 @@ CREATE, REPLACE, DELETE = range(3)  # what is to be done
 
 
 def begin(s):
-    return And(s.now == 0, s.stage == CREATES, s.goal == CREATE, s.write == NONE, Not(s.late), s.linked, Not(s.left),
-               s.barrier == 0, s.all("Node", lambda n: And(s.born(n) == 0, s.died(n) == 0, s.unused(n) == (n != s.own))))
+    return And(s.now == 0, s.stage == CREATES, s.goal == CREATE, s.write == NONE, s.linked, Not(s.left),
+               s.all("Server", lambda x: And(Not(s.late(x)), Not(s.owes(x)))), s.barrier == 0, s.all("Node", lambda n: And(s.born(n) == 0, s.died(n) == 0, s.unused(n) == (n != s.own))))
 
 
 def send(s):
@@ -41,9 +46,14 @@ def apply(s):
     return Rule({"it is under way": And(s.write == ASKED, s.linked)}, written(s, s.stage, s.own) | {"write": APPLIED})
 
 
-def apply_late(s):
-    return Rule({"it is under way": s.late, "there is no other connection yet": Not(s.linked)},
-                written(s, s.late_stage, s.late_own) | {"late": False})
+def apply_late(s, server):
+    return Rule({"it is under way": s.late(server), "the session is there, to the leader": s.owner == server},
+                written(s, s.late_stage(server), s.late_own(server)) | {"late": put(s.late, server, False)})
+
+
+def drop_late(s, server):
+    """The leader refuses it, or has lost its connection to the server."""
+    return Rule({"it is under way": s.late(server)}, {"late": put(s.late, server, False)})
 
 
 def known(s):
@@ -63,12 +73,24 @@ def cut(s):
     unknown = And(s.write != NONE, Or(s.stage == CREATES, And(s.stage == DELETES, s.fixed)))
     return Rule({"there is a connection": s.linked}, {
         "linked": False, "write": NONE, "barrier": 0,
-        "late": s.write == ASKED, "late_stage": s.stage, "late_own": s.own,
+        "late": put(s.late, s.owner, s.write == ASKED), "owes": put(s.owes, s.owner, s.write != NONE),
+        "late_stage": put(s.late_stage, s.owner, s.stage), "late_own": put(s.late_own, s.owner, s.own),
         "goal": If(And(unknown, s.stage == DELETES), DELETE, s.goal), "stage": If(unknown, LOOKS, s.stage)})
 
 
-def link(s):
-    return Rule({"there is no connection": Not(s.linked)}, {"linked": True, "late": False})
+def dial(s, server):
+    """A handshake whose answer the client does not wait for."""
+    return Rule({"there is no connection": Not(s.linked), "the server owes nothing": Not(s.owes(server))}, {"owner": server})
+
+
+def link(s, server):
+    rule = dial(s, server)
+    return Rule(rule.needs, rule.changes | {"linked": True})
+
+
+def forget(s, server):
+    """After a minute."""
+    return Rule({"it was applied or dropped": Not(s.late(server))}, {"owes": put(s.owes, server, False)})
 
 
 def ask(s):
@@ -113,17 +135,19 @@ CARED, TOKEN = "P9: somebody will delete each node", "P5: the token is the write
 
 SYSTEM = System(
     name="life of a node",
-    sorts={"Node": 3},
+    sorts={"Node": 3, "Server": 2},
     fixed={"fixed": "-> Bool"},
     variables={
         "now": "Int", "born": "Node -> Int", "died": "Node -> Int", "unused": "Node -> Bool", "own": "Node", "writer": "Node",
         "stage": "Int", "goal": "Int", "write": "Int", "linked": "Bool", "left": "Bool", "barrier": "Int", "token": "Int",
-        "late": "Bool", "late_stage": "Int", "late_own": "Node",  # a write of the former connection
+        "owner": "Server",  # where the session is, to the leader
+        "late": "Server -> Bool", "late_stage": "Server -> Int", "late_own": "Server -> Node",  # a write of a former connection
+        "owes": "Server -> Bool",  # the outcome of a write, as far as the client knows
     },
     begin=begin,
     steps={
-        "send": ("", send), "apply": ("", apply), "apply late": ("", apply_late), "reply": ("", reply), "cut": ("", cut),
-        "link": ("", link), "ask": ("", ask), "found": ("Int", found), "not found": ("Int Node", not_found), "leave": ("", leave),
+        "send": ("", send), "apply": ("", apply), "apply late": ("Server", apply_late), "reply": ("", reply), "cut": ("", cut),
+        "drop late": ("Server", drop_late), "dial": ("Server", dial), "link": ("Server", link), "forget": ("Server", forget), "ask": ("", ask), "found": ("Int", found), "not found": ("Int Node", not_found), "leave": ("", leave),
         "downgrade": ("Node", downgrade),
     },
     invariants={
@@ -136,9 +160,10 @@ SYSTEM = System(
             Implies(And(s.stage == LOOKS, s.goal == DELETE), s.fixed), Implies(s.stage == LIVES, Not(s.left))),
         "names": lambda s: And(Not(s.unused(s.own)), s.all("Node", lambda n: Implies(s.unused(n), And(s.born(n) == 0, Not(And(
             s.goal == REPLACE, n == s.writer))))), Implies(And(s.goal == REPLACE, s.stage != DONE), s.own != s.writer)),
-        "what is late": lambda s: Implies(s.late, And(Not(s.linked), s.late_own == s.own, Or(
-            And(s.late_stage == CREATES, s.stage == LOOKS, s.goal != DELETE, s.born(s.own) == 0),
-            And(s.late_stage == DELETES, Or(s.stage == DELETES, And(s.stage == LOOKS, s.goal == DELETE)))))),
+        "what is late": lambda s: s.all("Server", lambda x: Implies(s.late(x), And(s.owes(x), Implies(s.owner == x, And(
+            Not(s.linked), s.late_own(x) == s.own, Or(
+                And(s.late_stage(x) == CREATES, s.stage == LOOKS, s.goal != DELETE, s.born(s.own) == 0),
+                And(s.late_stage(x) == DELETES, Or(s.stage == DELETES, And(s.stage == LOOKS, s.goal == DELETE))))))))),
         "what was created": lambda s: And(
             Implies(s.stage == CREATES, (s.write == APPLIED) == (s.born(s.own) > 0)), Implies(s.stage == LIVES, lives(s, s.own)),
             Implies(Or(s.stage == CREATES, And(s.stage == LOOKS, s.goal != DELETE)), s.died(s.own) == 0)),
@@ -163,6 +188,9 @@ SYSTEM = System(
             lambda s: s.stage == LIVES, "send, cut, link, ask, not found, send, apply, reply"),
         "a create that comes late, and an attempt that was left": Shown(
             lambda s: s.stage == DONE, "send, cut, leave, apply late, link, ask, found, send, apply, reply"),
+        "a client goes elsewhere, and comes back after a minute": Shown(lambda s: And(s.stage == LIVES, Not(s.owes(s.owner)), s.some(
+            "Server", lambda x: s.owes(x))), "send, cut, dial, link, ask, not found, drop late, forget, send, cut, link, ask, not found, "
+            "send, apply, reply"),
         "a writer becomes a reader": Shown(
             lambda s: And(s.stage == LIVES, s.token > 1), "send, apply, reply, downgrade, send, cut, apply late, link, ask, found"),
         "the delete of a plain lock is repeated": Shown(
@@ -206,9 +234,17 @@ WEAKER = [
         "the look is behind the barrier": lambda s, view, name: And(0 < s.barrier, 0 <= view)}), CARED,
            "send, apply, cut, link, ask, not found",
         faults=["the model has no lagging servers: a listing behind no barrier would find the node of a lost create"]),
-    Weaker("a late request arrives after the next connection", without(
-        weaker(SYSTEM, "link", changes={"late": None}), "apply late", "there is no other connection yet"), CARED,
-           "send, cut, link, ask, apply late, not found"),
+    Weaker("a leader that takes late writes of a session that is elsewhere", without(
+        SYSTEM, "apply late", "the session is there, to the leader"), CARED, "send, cut, link, ask, apply late, not found"),
+    Weaker("a server that owes a write is dialed, and the client waits for no answer", without(
+        SYSTEM, "dial", "the server owes nothing"), CARED, "send, cut, link, ask, not found, cut, dial, apply late"),
+    Weaker("the client comes back to a server that owes a write", without(SYSTEM, "link", "the server owes nothing"), CARED,
+           "send, cut, link, ask, not found, cut, link, apply late"),
+    Weaker("what a server owes is forgotten at the next connection", weaker(SYSTEM, "link", changes={
+        "owes": lambda s, server: lambda x: False}), CARED, "send, cut, link, ask, not found, cut, dial, apply late",
+        faults=["what a server owes is forgotten at the next connection"]),
+    Weaker("what a server owes is forgotten before the write was dropped", without(
+        SYSTEM, "forget", "it was applied or dropped"), CARED, "send, cut, link, ask, not found, cut, forget, dial, apply late"),
     Weaker("a reply that names another node is believed", with_step(SYSTEM, "believe", "Node", believe), CARED,
            "send, apply, believe",
            faults=["a reply to a create that names another node is believed"]),

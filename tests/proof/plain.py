@@ -68,8 +68,8 @@ def cut(s, node):
 
 
 def link(s, node):
-    """The next connection. What was on its way on the former one never arrives. The client sends
-    its barrier, which is a write."""
+    """The next connection. What was on its way on the former one never arrives, since the client
+    dials no server that owes a write (`life`). The client sends its barrier, which is a write."""
     return Rule({"the connection was lost": And(s.lost(node), s.barrier(node) == 0)}, {
         "now": s.now + 1, "sent": put(s.sent, node, False), "barrier": put(s.barrier, node, s.now + 1)})
 

@@ -15,7 +15,7 @@ use lockkeeper::{
     node::{Acl, Perms},
     proto::{ErrorCode, path},
 };
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{Run, RunArgs, args::Access, once};
 use crate::{
@@ -183,6 +183,13 @@ impl Run {
             } else if is_verbose || io::stderr().is_terminal() {
                 let standing = self.standing().await;
                 say!("{path}: waiting for the lock{standing}");
+            }
+            // That may turn out later.
+            while self.client.raw().slow().is_none() {
+                sleep(SILENCE).await;
+            }
+            if let Some(slow) = self.client.raw().slow() {
+                say!("{path}: waiting for the lock; {slow}");
             }
             pending().await
         };

@@ -246,8 +246,11 @@ impl Run {
         Some((left + self.grace() + slack).saturating_sub(self.ahead()))
     }
 
-    /// That no server answers, with the reason of the newest failure.
+    /// That no server answers, with the reason of the newest failure, or that servers are too slow.
     fn silence(&self) -> String {
+        if let (None, Some(slow)) = (self.client.raw().outage(), self.client.raw().slow()) {
+            return format!("the lease runs out: {slow}");
+        }
         let failures = self.client.failures();
         let newest = failures.last();
         let why = newest.map(|lost| format!(": {}: {}", lost.endpoint, lost.cause));

@@ -20,7 +20,7 @@ use super::{
     watches::group::WatchGroup,
 };
 use crate::{
-    Error, Snapshot,
+    Error, Slow, Snapshot,
     machine::{Encoded, LeaseToken, RequestOptions},
 };
 
@@ -179,6 +179,12 @@ impl Raw<'_> {
         let core = self.client.shared.lock();
         let is_next = !core.machine.link().is_connected();
         core.machine.link().snapshot().connections + u64::from(is_next)
+    }
+
+    /// Whether servers answer too slowly to prove a lease with this session timeout.
+    #[must_use]
+    pub fn slow(self) -> Option<Slow> {
+        self.client.shared.lock().machine.slow()
     }
 
     /// Why there is no connection, as the error of a request that has waited since it was lost;

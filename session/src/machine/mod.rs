@@ -73,7 +73,7 @@ pub use link::{Link, sasl};
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
 
-use crate::Cause;
+use crate::{Cause, Slow};
 use kinds::Kinds;
 use lease::Lease;
 use requests::Requests;
@@ -369,11 +369,24 @@ impl<T> Machine<T> {
 
     /// Whether the lease is good for a grant to a contender that waits for it since `since`: a
     /// quarter of the session timeout is left. After a quarter of waiting, less is enough: the
-    /// lease must reach to half a session timeout after `since`. If so, somebody may rely on the lease
-    /// from now on.
+    /// lease must reach to half a session timeout after `since`. With slow servers, it must also reach
+    /// to the next proof. If so, somebody may rely on the lease from now on.
     #[must_use]
     pub fn is_lease_good(&mut self, now: Instant, since: Instant) -> bool {
-        self.lease.is_good(now, since, self.link.timing())
+        let (answer, timing) = (self.link.slowest(), self.link.timing());
+        self.lease.is_good(now, since, answer, timing)
+    }
+
+    /// Whether servers answer too slowly to prove a lease with this session timeout.
+    #[must_use]
+    pub fn slow(&self) -> Option<Slow> {
+        let (answer, timing) = (self.link.slowest(), self.link.timing());
+        let proof = 3 * answer + timing.kept_ping + timing.wait;
+        let is_slow = proof > timing.lease && !self.lease.is_assumed();
+        is_slow.then(|| Slow {
+            answer,
+            session_timeout: self.link.session_timeout(),
+        })
     }
 
     /// Asks for [`Output::LeaseRenewed`] once the lease is good for a grant to a contender that waits

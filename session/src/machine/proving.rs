@@ -15,7 +15,8 @@ use super::{
 
 impl<T> Router<'_, T> {
     pub(super) fn lease_renewed(&mut self, now: Instant) {
-        if self.lease.is_renewed(now, self.link.timing()) {
+        let (answer, timing) = (self.link.slowest(), self.link.timing());
+        if self.lease.is_renewed(now, answer, timing) {
             self.out.push(Output::LeaseRenewed);
         }
     }

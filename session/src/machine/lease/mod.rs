@@ -44,6 +44,8 @@ pub(crate) enum Step {
 pub(crate) struct Lease {
     policy: LeasePolicy,
     keepers: Keepers,
+    /// When the first answer came since when somebody keeps the lease all the time.
+    kept_since: Option<Instant>,
     /// Since when somebody waits for a lease that is good for a grant.
     awaited: Option<Instant>,
     /// By [`LeasePolicy::Proved`], the proof shows that the leader counts from this instant, or from
@@ -72,6 +74,7 @@ impl Lease {
         Self {
             policy,
             keepers: Keepers::default(),
+            kept_since: None,
             awaited: None,
             validity: Validity::default(),
             proving: None,
@@ -98,14 +101,38 @@ impl Lease {
     ///
     /// Servers may be so slow that no proof leaves as much. After a quarter of waiting, less is
     /// enough: the lease must reach to half a session timeout after `since`.
-    pub(crate) fn is_good(&mut self, now: Instant, since: Instant, timing: &Timing) -> bool {
+    ///
+    /// When each answer takes as long as `answer`, the next proof must come in time, too.
+    pub(crate) fn is_good(
+        &mut self,
+        now: Instant,
+        since: Instant,
+        answer: Duration,
+        timing: &Timing,
+    ) -> bool {
         let is_enough = |until| now + timing.grant <= until || since + 2 * timing.grant <= until;
-        let until = self.deadline(timing);
-        let is_good = until.is_some_and(|until| now < until && is_enough(until));
+        let is_good = self.deadline(timing).is_some_and(|until| {
+            now < until && is_enough(until) && self.goes_on(now, until, answer, timing)
+        });
         if is_good {
             self.validity.rely();
         }
         is_good
+    }
+
+    /// Whether the next proof comes before the end of the lease: then those behind it do, too.
+    fn goes_on(&self, now: Instant, until: Instant, answer: Duration, timing: &Timing) -> bool {
+        let from = self.validity.from();
+        let is_next = |proving: &Proving| now + proving.proof.next_in(now, from, answer) <= until;
+        // The answers to what was sent meanwhile come one behind the other.
+        let is_in_turn = self.kept_since.is_some() && self.kept_since <= from;
+        is_in_turn || self.is_assumed() || self.proving.as_ref().is_some_and(is_next)
+    }
+
+    fn note_kept(&mut self, now: Instant) -> bool {
+        let is_kept = self.keepers.are_there();
+        self.kept_since = is_kept.then_some(self.kept_since.unwrap_or(now));
+        is_kept
     }
 
     /// Until when a lock may be granted at once.
@@ -145,13 +172,13 @@ impl Lease {
         self.proving = None;
     }
 
-    fn is_assumed(&self) -> bool {
+    pub(crate) fn is_assumed(&self) -> bool {
         matches!(self.policy, LeasePolicy::Assumed { .. })
     }
 
     /// A ping or a write of the client was sent and answered at these instants.
     pub(crate) fn touched(&mut self, now: Instant, sent: Instant, timing: &Timing) {
-        let is_kept = self.keepers.are_there();
+        let is_kept = self.note_kept(now);
         self.validity.heard(now, timing.into(), is_kept);
         if let Some(proving) = &mut self.proving {
             proving.proof.touched(sent, now);
@@ -170,7 +197,7 @@ impl Lease {
         is_handled: bool,
         timing: &Timing,
     ) {
-        let (is_kept, is_assumed) = (self.keepers.are_there(), self.is_assumed());
+        let (is_kept, is_assumed) = (self.note_kept(now), self.is_assumed());
         self.validity.heard(now, timing.into(), is_kept);
         let Some(proving) = &mut self.proving else {
             return;
@@ -191,8 +218,9 @@ impl Lease {
     }
 
     /// Whether somebody waits for the lease, which is good now. They are told once.
-    pub(crate) fn is_renewed(&mut self, now: Instant, timing: &Timing) -> bool {
-        let is_renewed = (self.awaited).is_some_and(|since| self.is_good(now, since, timing));
+    pub(crate) fn is_renewed(&mut self, now: Instant, answer: Duration, timing: &Timing) -> bool {
+        let is_good = |since| self.is_good(now, since, answer, timing);
+        let is_renewed = self.awaited.is_some_and(is_good);
         if is_renewed {
             self.awaited = None;
         }

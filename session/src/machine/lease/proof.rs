@@ -129,6 +129,29 @@ impl Proof {
         request.proves
     }
 
+    /// How long it takes until a touch newer than `from` may be proved, when each answer takes as
+    /// long as `answer`.
+    pub(super) fn next_in(
+        &self,
+        now: Instant,
+        from: Option<Instant>,
+        answer: Duration,
+    ) -> Duration {
+        let has = |is_newer: fn(&UnderWay) -> Option<Instant>| {
+            self.under_way.iter().any(|it| is_newer(it) > from)
+        };
+        if self.first > from || has(|it| it.proves) {
+            return answer;
+        }
+        if has(|it| it.touched) {
+            return 2 * answer;
+        }
+        let mut newer = self.touches.iter().filter(|it| Some(it.0) > from);
+        // Or the next one.
+        let answered = newer.next().map_or(now + answer, |it| it.1);
+        (answered + self.wait).saturating_duration_since(now) + 2 * answer
+    }
+
     /// A touch whose second request may be sent.
     pub(super) fn second(&self) -> Option<Instant> {
         self.first

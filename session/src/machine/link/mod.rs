@@ -373,6 +373,11 @@ impl Link {
         }
     }
 
+    /// How long the slowest answer of late has taken.
+    pub(crate) fn slowest(&self) -> Duration {
+        self.slowest
+    }
+
     /// An answer took so long.
     fn took(&mut self, latency: Duration) {
         self.slowest = latency.max(self.slowest / 8 * 7);

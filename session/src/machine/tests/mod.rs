@@ -16,6 +16,7 @@
 //! | `ends` | the end of the client: closing, refused authentication |
 //! | `lease` | until when no server can have expired the session |
 //! | `proof` | the two writes that prove a lease, and when they are sent |
+//! | `grants` | with how much of its lease a lock is granted |
 //! | `unsupported` | operations that a server does not know, and says so |
 //! | `moving` | leaving a server for another one |
 //! | `silent` | a server that owes an answer is left |
@@ -32,6 +33,7 @@ mod auth;
 mod created;
 mod ends;
 mod expiry;
+mod grants;
 mod handshake;
 mod lease;
 mod liveness;

@@ -20,16 +20,16 @@ use super::{
 use crate::machine::{Input, LeaseToken, Output, config::SHORTEST_TIMEOUT};
 
 /// From a touch to the end of the lease that it proves.
-fn length() -> Duration {
+pub(super) fn length() -> Duration {
     TIMEOUT * 7 / 8
 }
 
-fn lease(pair: &Pair) -> Option<Instant> {
+pub(super) fn lease(pair: &Pair) -> Option<Instant> {
     pair.machine.lease_deadline()
 }
 
 /// The client sends a ping, and the server answers it. Returns when it was sent.
-fn ping(pair: &mut Pair) -> Instant {
+pub(super) fn ping(pair: &mut Pair) -> Instant {
     pair.tick();
     assert_eq!(pair.ops(), [OpCode::PING]);
     let sent = pair.now;
@@ -38,20 +38,20 @@ fn ping(pair: &mut Pair) -> Instant {
 }
 
 /// Sends a write, and returns its number.
-fn write(pair: &mut Pair) -> Xid {
+pub(super) fn write(pair: &mut Pair) -> Xid {
     pair.submit(delete("/a"));
     let (xid, _) = pair.request().expect("a write");
     xid
 }
 
 /// The server answers a write.
-fn answer(pair: &mut Pair, xid: Xid) {
+pub(super) fn answer(pair: &mut Pair, xid: Xid) {
     pair.reply(xid, 7, Ok(Response::Delete(Empty {})));
 }
 
 /// A connection that is not new, so that nothing is left of what its handshake proves. Returns when
 /// the last ping was sent.
-fn old_connection() -> (Pair, Instant) {
+pub(super) fn old_connection() -> (Pair, Instant) {
     let mut pair = Pair::connected(|_| {});
     let mut last = pair.now;
     for _ in 0..7 {
@@ -325,7 +325,7 @@ fn serve_until(pair: &mut Pair, until: Instant, moment: Duration) -> Vec<OpCode>
 }
 
 /// What a server answers where the nodes that are checked are there.
-fn proof_reply(request: &Request) -> Response {
+pub(super) fn proof_reply(request: &Request) -> Response {
     let Request::Multi(multi) = request else {
         return sound_reply(request);
     };
@@ -340,11 +340,11 @@ fn writes(ops: &[OpCode]) -> usize {
 }
 
 /// Keeps the lease for the holder of this node.
-fn keep_for(pair: &mut Pair, name: &str) -> (LeaseToken, bool) {
+pub(super) fn keep_for(pair: &mut Pair, name: &str) -> (LeaseToken, bool) {
     pair.machine.keep_lease("/lock".into(), name.into())
 }
 
-fn keep(pair: &mut Pair) -> LeaseToken {
+pub(super) fn keep(pair: &mut Pair) -> LeaseToken {
     keep_for(pair, "a").0
 }
 
@@ -475,79 +475,6 @@ fn a_client_that_writes_needs_no_writes_of_its_own() {
         assert_eq!(writes(&serve_until(&mut pair, until, TIMEOUT / 100)), 0);
         assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 6);
     }
-}
-
-/// How often those who wait for the lease were told.
-fn renewals(pair: &Pair) -> usize {
-    let is_renewed = |output: &&Output<u32>| matches!(output, Output::LeaseRenewed);
-    pair.outputs.iter().filter(is_renewed).count()
-}
-
-/// The turn of a contender comes while its lease has less than a quarter left.
-#[test]
-fn a_lease_that_is_nearly_over_is_renewed_at_once() {
-    let mut pair = Pair::connected(|_| {});
-    for _ in 0..3 {
-        assert!(!keep_for(&mut pair, "a").1);
-        ping(&mut pair);
-    }
-    assert!(keep_for(&mut pair, "a").1, "before the next ping");
-    pair.wait(TIMEOUT * 2 / 15);
-    let since = pair.now;
-    assert!(lease(&pair).unwrap() > since + TIMEOUT / 5);
-    assert!(!pair.machine.is_lease_good(since, since));
-    let _token = keep(&mut pair);
-    pair.machine.await_lease(since);
-    // The ping that is due where a lease is kept, and the two requests of the proof.
-    let mut ops = Vec::new();
-    while ops.len() < 3 {
-        assert_eq!(renewals(&pair), 0);
-        pair.tick();
-        assert_eq!(pair.now, since, "it waits");
-        for (xid, request) in pair.requests() {
-            ops.push(request.op());
-            pair.reply(xid, 7, Ok(proof_reply(&request)));
-        }
-    }
-    assert_eq!(ops, [OpCode::PING, OpCode::SYNC, OpCode::MULTI]);
-    assert_eq!(renewals(&pair), 1);
-    assert!(pair.machine.is_lease_good(since, since));
-    assert!(lease(&pair).unwrap() > since + TIMEOUT * 2 / 5);
-}
-
-/// Otherwise servers that answer late would keep a waiter from its lock for ever.
-#[test]
-fn after_a_quarter_of_waiting_less_of_the_lease_is_enough() {
-    let mut pair = Pair::connected(|_| {});
-    let (connected, moment) = (pair.now, Duration::from_millis(1));
-    let mut is_good = |now, since| {
-        pair.machine
-            .is_lease_good(connected + now, connected + since)
-    };
-    let (quarter, half) = (TIMEOUT * 5 / 8, TIMEOUT * 3 / 8);
-    assert!(is_good(quarter, quarter));
-    assert!(!is_good(quarter + moment, quarter + moment));
-    assert!(is_good(2 * half, half));
-    assert!(!is_good(2 * half, half + moment));
-    assert!(!is_good(length(), half), "it is over");
-}
-
-/// The first lock of a session that was quiet for long.
-#[test]
-fn a_lease_that_has_ended_is_renewed_at_once() {
-    let (mut pair, _) = old_connection();
-    let create = write(&mut pair);
-    answer(&mut pair, create);
-    let _token = keep(&mut pair);
-    pair.machine.await_lease(pair.now);
-    assert_eq!(renewals(&pair), 0);
-    pair.tick();
-    let [(xid, ref request @ Request::Multi(_))] = pair.requests()[..] else {
-        panic!("one write");
-    };
-    pair.reply(xid, 7, Ok(proof_reply(request)));
-    assert_eq!(renewals(&pair), 1);
-    assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 6);
 }
 
 /// Without a pause, a server that refuses writes would be asked in a loop. The first of them may
