@@ -112,7 +112,7 @@ impl Lease {
     ) -> bool {
         let is_enough = |until| now + timing.grant <= until || since + 2 * timing.grant <= until;
         let is_good = self.deadline(timing).is_some_and(|until| {
-            now < until && is_enough(until) && self.goes_on(now, until, answer, timing)
+            now < until && is_enough(until) && self.goes_on(now, until, answer)
         });
         if is_good {
             self.validity.rely();
@@ -121,7 +121,7 @@ impl Lease {
     }
 
     /// Whether the next proof comes before the end of the lease: then those behind it do, too.
-    fn goes_on(&self, now: Instant, until: Instant, answer: Duration, timing: &Timing) -> bool {
+    fn goes_on(&self, now: Instant, until: Instant, answer: Duration) -> bool {
         let from = self.validity.from();
         let is_next = |proving: &Proving| now + proving.proof.next_in(now, from, answer) <= until;
         // The answers to what was sent meanwhile come one behind the other.
@@ -219,8 +219,8 @@ impl Lease {
 
     /// Whether somebody waits for the lease, which is good now. They are told once.
     pub(crate) fn is_renewed(&mut self, now: Instant, answer: Duration, timing: &Timing) -> bool {
-        let is_good = |since| self.is_good(now, since, answer, timing);
-        let is_renewed = self.awaited.is_some_and(is_good);
+        let awaited = self.awaited;
+        let is_renewed = awaited.is_some_and(|since| self.is_good(now, since, answer, timing));
         if is_renewed {
             self.awaited = None;
         }

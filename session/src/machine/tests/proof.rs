@@ -17,7 +17,7 @@ use super::{
     pair::{ID, Pair, SECOND, SIXTH, THIRD, TIMEOUT},
     requests::{delete, get, sound_reply, sync},
 };
-use crate::machine::{Input, LeaseToken, Output, config::SHORTEST_TIMEOUT};
+use crate::machine::{Input, LeaseToken, config::SHORTEST_TIMEOUT};
 
 /// From a touch to the end of the lease that it proves.
 pub(super) fn length() -> Duration {
