@@ -184,7 +184,8 @@ impl<T> Machine<T> {
         let unanswered = self.requests.unanswered_since();
         let next = earlier(next, self.link.unanswered_deadline(unanswered));
         let next = earlier(next, self.link.reach_due(unanswered));
-        Some(earlier(next, self.lease.due(timing).map(|(at, _)| at)))
+        let due = self.lease.due(self.link.slowest(), timing);
+        Some(earlier(next, due.map(|(at, _)| at)))
     }
 
     // From the user.

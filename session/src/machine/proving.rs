@@ -46,7 +46,7 @@ impl<T> Router<'_, T> {
 
     /// Sends what is due to keep the lease proved.
     pub(super) fn keep_proved(&mut self, now: Instant) {
-        while let Some((at, step)) = self.lease.due(self.link.timing())
+        while let Some((at, step)) = self.lease.due(self.link.slowest(), self.link.timing())
             && at <= now
         {
             self.lease.queued(step);

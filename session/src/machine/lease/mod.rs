@@ -237,19 +237,22 @@ impl Lease {
         }
     }
 
-    /// When the next request is due that is to prove something, and which one.
-    pub(crate) fn due(&self, timing: &Timing) -> Option<(Instant, Step)> {
+    /// When the next request is due that is to prove something, and which one, when an answer takes
+    /// as long as `answer`.
+    pub(crate) fn due(&self, answer: Duration, timing: &Timing) -> Option<(Instant, Step)> {
         let proving = self.proving.as_ref()?;
         let proof = &proving.proof;
         if !self.keepers.are_there() || self.is_assumed() {
             return None;
         }
         let not_before = |floor, at: Option<Instant>| at.and_then(|at| Some(at).max(floor));
-        // A contender waits for the lease, or it ends: what proves something newer is due.
-        let scarce = match self.awaited {
+        // A contender waits for the lease, or it ends: what proves something newer is due. That takes
+        // two answers, and the answer to the next touch may be under way.
+        let until = match self.awaited {
             Some(_) => self.good_until(timing),
             None => self.deadline(timing),
         };
+        let scarce = until.map(|until| until.checked_sub(3 * answer).unwrap_or(until));
         // Before that: users may write soon, which proves as much.
         let last_write = proving.last_write;
         let quiet = last_write.map(|last| last + timing.proof / 4);
