@@ -217,8 +217,6 @@ pub(crate) struct Timing {
     /// How long behind a proof a write confirms it once the lease has ended, longer than a leader
     /// takes to mark all sessions that end in one tick: a sixth.
     pub(crate) confirm: Duration,
-    /// An answer to a first request that takes longer is slow: each touch is proved then.
-    pub(crate) slow: Duration,
     /// How long the server may be silent before the client gives up the connection: two thirds, so
     /// that a third is left to find another server. Source: `ClientCnxn.java`, `readTimeout`.
     pub(crate) read: Duration,
@@ -258,7 +256,6 @@ impl Timing {
             proof: timer / 4,
             wait: config.tick_time.map_or(negotiated / 3, |tick| tick * 2 / 3),
             confirm: negotiated / 6,
-            slow: timer / 32,
             read: timer * 2 / 3,
             owed_ping: timer / 8,
             owed_request: timer / 5,

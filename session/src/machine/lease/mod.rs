@@ -63,8 +63,6 @@ struct Proving {
     /// Whether a first request is queued that is to prove something, and whether a second one is.
     is_first_queued: bool,
     is_second_queued: bool,
-    /// How long the last `sync` took.
-    took: Duration,
     /// When the last write was sent.
     last_write: Option<Instant>,
 }
@@ -162,7 +160,6 @@ impl Lease {
             proof: Proof::new(sent, now, timing.wait, is_told),
             is_first_queued: false,
             is_second_queued: false,
-            took: Duration::ZERO,
             last_write: None,
         });
     }
@@ -202,9 +199,6 @@ impl Lease {
         let Some(proving) = &mut self.proving else {
             return;
         };
-        if !is_write {
-            proving.took = now.saturating_duration_since(sent);
-        }
         let proved = proving.proof.answered(xid, is_handled);
         if is_assumed {
             return;
@@ -257,15 +251,10 @@ impl Lease {
         let last_write = proving.last_write;
         let quiet = last_write.map(|last| last + timing.proof / 4);
         let quiet = quiet.map(|quiet| earlier(quiet, scarce));
-        // With slow servers each touch counts.
-        let is_slow = proving.took > timing.slow;
-        let spacing = if is_slow {
-            Duration::ZERO
-        } else {
-            timing.proof
-        };
         let useful = not_before(scarce, proof.next_first(Duration::ZERO));
-        let first = [proof.next_first(spacing), useful].into_iter().flatten();
+        let first = [proof.next_first(timing.proof), useful]
+            .into_iter()
+            .flatten();
         let first = not_before(quiet, first.min());
         let from = self.validity.from();
         let second = proof.second().filter(|touch| from < Some(*touch));

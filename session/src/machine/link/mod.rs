@@ -18,6 +18,7 @@
 //! | `ending` | how a connection, the session and the link end; leaving a server |
 //! | `attempt` | the data of a connection until the server accepts requests |
 //! | `session` | what is known of the session and of a connection that accepts requests |
+//! | `pace` | how long the slowest answer of late has taken |
 //! | `silent` | a server that owes an answer is left for another one |
 //! | `servers` | which server to try next, after which pause, and why the last ones failed |
 //! | `sasl` | the interface of a SASL mechanism |
@@ -25,6 +26,7 @@
 mod attempt;
 mod beginning;
 mod ending;
+mod pace;
 pub mod sasl;
 mod servers;
 mod session;
@@ -46,6 +48,7 @@ use super::{
 };
 use crate::{Cause, Effect, Endpoint, Error, ErrorKind, Lost, Peer};
 use attempt::Attempt;
+use pace::Pace;
 use servers::Servers;
 use session::{Connection, Session};
 
@@ -99,8 +102,7 @@ pub struct Link {
     /// When the last connection was lost; before the first one, when the link was made.
     alone_since: Instant,
     next_xid: i32,
-    /// How long the slowest answer of late has taken.
-    slowest: Duration,
+    pace: Pace,
     /// How much later than others this client reaches for another server.
     scatter: Duration,
     /// From when it may.
@@ -119,7 +121,7 @@ impl Link {
             connections: 0,
             alone_since: now,
             next_xid: 1,
-            slowest: Duration::ZERO,
+            pace: Pace::new(now),
             scatter: Duration::ZERO,
             reach_from: None,
             changes: VecDeque::new(),
@@ -348,7 +350,7 @@ impl Link {
     /// A request that was sent at `sent` is answered, by a reply that names this transaction.
     pub(crate) fn answered(&mut self, now: Instant, sent: Instant, zxid: Zxid) {
         self.session.see(zxid);
-        self.took(now.saturating_duration_since(sent));
+        self.took(now, sent);
         if let Some(open) = self.connection_mut() {
             open.answered(now, sent);
         }
@@ -375,23 +377,18 @@ impl Link {
 
     /// How long the slowest answer of late has taken.
     pub(crate) fn slowest(&self) -> Duration {
-        self.slowest
+        self.pace.slowest()
     }
 
-    /// An answer took so long.
-    fn took(&mut self, latency: Duration) {
-        self.slowest = latency.max(self.slowest / 8 * 7);
+    fn took(&mut self, now: Instant, sent: Instant) {
+        self.pace.took(now, sent, self.session.timing().queue_wait);
     }
 
     /// The ping is answered. Returns when it was sent; `None` if there was none.
     pub(crate) fn pong(&mut self, now: Instant) -> Option<Instant> {
-        let open = self.connection_mut()?;
-        let latency = open
-            .pinged()
-            .map(|since| now.saturating_duration_since(since));
-        let sent = open.pong();
-        self.took(latency?);
-        sent
+        let sent = self.connection_mut()?.pong()?;
+        self.took(now, sent);
+        Some(sent)
     }
 
     /// Another identity for every later connection.

@@ -17,7 +17,7 @@ impl Link {
     /// When the server owes an answer for too long. `unanswered` says since when the oldest request
     /// could have been answered; pings behind it wait for its answer.
     fn owed_too_long(&self, open: &Connection, unanswered: Option<Instant>) -> Option<Instant> {
-        let (timing, slow) = (self.timing(), self.slowest * 4);
+        let (timing, slow) = (self.timing(), self.slowest() * 4);
         let is_first = |ping: &Instant| unanswered.is_none_or(|request| *ping <= request);
         let ping = open.pinged().filter(is_first);
         let ping = ping.map(|since| since + timing.owed_ping.max(slow));
@@ -62,7 +62,7 @@ impl Link {
             return self.changes.push_back(Change::Reach(None));
         };
         let owed = now.saturating_duration_since(since);
-        self.slowest = self.slowest.max(owed);
+        self.took(now, since);
         self.give_up(now, Cause::Silent(owed));
         self.servers.begin_with(other);
         self.try_next_server(now);
