@@ -145,7 +145,7 @@ pub mod error {
     pub use lockkeeper_recipes::{Loss, Obstacle};
     #[doc(inline)]
     pub use lockkeeper_session::{
-        AuthFailure, Cause, ConnectStringError, Effect, ErrorKind, Lost, Peer,
+        AuthFailure, Cause, ConnectStringError, Effect, ErrorKind, Lost, Peer, Slow,
     };
 }
 

@@ -33,6 +33,7 @@
 //! | `kinds` | the kinds of watches, and the id of a listener |
 //! | `output` | what goes in, and what comes out |
 //! | `config` | the settings, and the durations that follow from the session timeout |
+//! | `pace` | how long the slowest answer of late has taken |
 //! | `metrics`, `rng`, `spare` | counters; seeded random choices; the room that queues keep |
 //!
 //! Not here: sockets and tasks (`client`), records (`lockkeeper-proto`).
@@ -44,6 +45,7 @@ mod lease;
 mod link;
 mod metrics;
 mod output;
+mod pace;
 mod proving;
 mod requests;
 pub(crate) mod rng;

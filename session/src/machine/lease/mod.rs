@@ -22,6 +22,7 @@ use lockkeeper_proto::Xid;
 use super::{
     config::{LeasePolicy, Timing},
     earlier,
+    pace::Pace,
 };
 pub(crate) use keepers::Checked;
 use keepers::Keepers;
@@ -52,6 +53,9 @@ pub(crate) struct Lease {
     /// a later one. By [`LeasePolicy::Assumed`], the newest ping or write that was answered had been
     /// sent then.
     validity: Validity,
+    /// How long a `sync` takes with no write of this session ahead of it: what makes it wait then is
+    /// what others write.
+    alone: Pace,
     /// `None` without a connection.
     proving: Option<Proving>,
 }
@@ -65,6 +69,9 @@ struct Proving {
     is_second_queued: bool,
     /// When the last write was sent.
     last_write: Option<Instant>,
+    /// How many writes are under way, and a `sync` that was sent when there was none.
+    writes: usize,
+    alone: Option<Xid>,
 }
 
 impl Lease {
@@ -75,6 +82,7 @@ impl Lease {
             kept_since: None,
             awaited: None,
             validity: Validity::default(),
+            alone: Pace::default(),
             proving: None,
         }
     }
@@ -161,6 +169,8 @@ impl Lease {
             is_first_queued: false,
             is_second_queued: false,
             last_write: None,
+            writes: 0,
+            alone: None,
         });
     }
 
@@ -199,6 +209,11 @@ impl Lease {
         let Some(proving) = &mut self.proving else {
             return;
         };
+        if is_write {
+            proving.writes = proving.writes.saturating_sub(1);
+        } else if proving.alone.take_if(|it| *it == xid).is_some() {
+            self.alone.took(now, sent, timing.queue_wait);
+        }
         let proved = proving.proof.answered(xid, is_handled);
         if is_assumed {
             return;
@@ -241,12 +256,14 @@ impl Lease {
         }
         let not_before = |floor, at: Option<Instant>| at.and_then(|at| Some(at).max(floor));
         // A contender waits for the lease, or it ends: what proves something newer is due. That takes
-        // two answers, and the answer to the next touch may be under way.
+        // a `sync` and a write, and the answer to the next touch may be under way. More would be in
+        // its own way where the disk of the server is slow, and nobody else writes.
         let until = match self.awaited {
             Some(_) => self.good_until(timing),
             None => self.deadline(timing),
         };
-        let scarce = until.map(|until| until.checked_sub(3 * answer).unwrap_or(until));
+        let early = 2 * self.alone.slowest() + answer;
+        let scarce = until.map(|until| until.checked_sub(early).unwrap_or(until));
         // Before that: users may write soon, which proves as much.
         let last_write = proving.last_write;
         let quiet = last_write.map(|last| last + timing.proof / 4);
@@ -285,7 +302,9 @@ impl Lease {
             if is_write {
                 proving.is_second_queued = false;
                 proving.last_write = Some(now);
+                proving.writes += 1;
             } else {
+                proving.alone = proving.alone.or((proving.writes == 0).then_some(xid));
                 proving.is_first_queued = false;
             }
             proving.proof.sent(now, xid, is_write);

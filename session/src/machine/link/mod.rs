@@ -18,7 +18,6 @@
 //! | `ending` | how a connection, the session and the link end; leaving a server |
 //! | `attempt` | the data of a connection until the server accepts requests |
 //! | `session` | what is known of the session and of a connection that accepts requests |
-//! | `pace` | how long the slowest answer of late has taken |
 //! | `silent` | a server that owes an answer is left for another one |
 //! | `servers` | which server to try next, after which pause, and why the last ones failed |
 //! | `sasl` | the interface of a SASL mechanism |
@@ -26,7 +25,6 @@
 mod attempt;
 mod beginning;
 mod ending;
-mod pace;
 pub mod sasl;
 mod servers;
 mod session;
@@ -45,10 +43,10 @@ use lockkeeper_proto::{OpCode, SessionId, Xid, Zxid, frame, header::RequestHeade
 use super::{
     config::{Auth, Config, Timing},
     output::{Snapshot, State},
+    pace::Pace,
 };
 use crate::{Cause, Effect, Endpoint, Error, ErrorKind, Lost, Peer};
 use attempt::Attempt;
-use pace::Pace;
 use servers::Servers;
 use session::{Connection, Session};
 
@@ -121,7 +119,7 @@ impl Link {
             connections: 0,
             alone_since: now,
             next_xid: 1,
-            pace: Pace::new(now),
+            pace: Pace::default(),
             scatter: Duration::ZERO,
             reach_from: None,
             changes: VecDeque::new(),
