@@ -256,8 +256,7 @@ impl Lease {
         }
         let not_before = |floor, at: Option<Instant>| at.and_then(|at| Some(at).max(floor));
         // A contender waits for the lease, or it ends: what proves something newer is due. That takes
-        // a `sync` and a write, and the answer to the next touch may be under way. More would be in
-        // its own way where the disk of the server is slow, and nobody else writes.
+        // a `sync` and a write, and the answer to the next touch may be under way.
         let until = match self.awaited {
             Some(_) => self.good_until(timing),
             None => self.deadline(timing),
@@ -274,7 +273,12 @@ impl Lease {
             .flatten();
         let first = not_before(quiet, first.min());
         let from = self.validity.from();
-        let second = proof.second().filter(|touch| from < Some(*touch));
+        // Where the disk of the server is slow and nobody else writes, a write only waits for the one
+        // ahead of it, and so does all that is behind it.
+        let is_in_the_way = proving.writes > 0 && 4 * self.alone.slowest() < answer;
+        let second = proof
+            .second()
+            .filter(|touch| from < Some(*touch) && !is_in_the_way);
         // Not in a loop: servers may refuse the write.
         let again = last_write.map(|last| last + timing.proof / 2);
         let confirm = not_before(again, self.validity.confirmed_by(timing.confirm));
