@@ -62,19 +62,18 @@ use exit::Failure;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args_os().collect();
-    // What `run` starts needs no command line, and should start fast.
-    if let [_, name, rest @ ..] = arguments.as_slice()
-        && name == run::launcher::NAME
-    {
-        return end(Ok(run::launcher::launch(rest)));
-    }
     if let Err(error) = signals::unblock() {
         return end(Err(Failure::system("receive signals")(error)));
     }
-    if let [_, name, rest @ ..] = arguments.as_slice()
-        && name == run::watchdog::NAME
-    {
-        return end(Ok(run::watchdog::watch(rest)));
+    // What `run` starts needs no command line, and should start fast.
+    match arguments.as_slice() {
+        [_, name, rest @ ..] if name == run::watchdog::NAME => {
+            return end(Ok(run::watchdog::watch(rest)));
+        }
+        [_, name, rest @ ..] if name == run::launcher::NAME => {
+            return end(Ok(run::launcher::launch(rest)));
+        }
+        _ => {}
     }
     let cli = match Cli::parse_line(&arguments) {
         Ok(cli) => cli,

@@ -22,7 +22,7 @@ const READER: &str = r#"trap 'echo interrupted; exit 7' INT; echo begun; read x;
 fn a_job_that_reads_stops_and_fg_brings_it_back() {
     contained(|| {
         let arm = Arm::embedded();
-        let mut shell = Shell::start(&arm, READER);
+        let mut shell = Shell::start(&arm, "", READER);
         for (keys, answer, status) in [
             ("typed\n", "read typed", "status 0"),
             ("\x03", "interrupted", "status 7"),
@@ -48,7 +48,7 @@ fn a_job_that_reads_stops_and_fg_brings_it_back() {
 fn a_job_that_gets_the_lock_in_the_background_can_use_the_terminal_later() {
     contained(|| {
         let arm = Arm::embedded();
-        let mut shell = Shell::start(&arm, READER);
+        let mut shell = Shell::start(&arm, "", READER);
         let guard = arm.hold(&shell.path);
         shell.keys("sh -c 'echo \"pid $$\"; exec $RUN \"$SCRIPT\"'\n");
         let run = pid_of(&shell.line("pid "));
@@ -67,12 +67,13 @@ fn a_job_that_gets_the_lock_in_the_background_can_use_the_terminal_later() {
     });
 }
 
-/// The command stayed stopped, and the lock held, for ever.
+/// The command stayed stopped, and the lock held, for ever. Some shells send HUP and CONT to their jobs; without that the watchdog ends
+/// this one when the lease of the stopped run is over.
 #[test]
 fn a_job_that_is_stopped_ends_with_its_terminal() {
     contained(|| {
         let arm = Arm::embedded();
-        let mut shell = Shell::start(&arm, READER);
+        let mut shell = Shell::start(&arm, "--session-timeout 2s", READER);
         shell.keys("$RUN \"$SCRIPT\" & echo \"pid $!\"\n");
         let run = pid_of(&shell.line("pid "));
         shell.line("begun");
@@ -91,7 +92,7 @@ fn an_interrupt_for_a_run_in_the_background_is_passed_on() {
         let script =
             "trap 'echo interrupted; exit 7' INT; echo begun; while :; do sleep 0.05; done";
         let arm = Arm::embedded();
-        let mut shell = Shell::start(&arm, script);
+        let mut shell = Shell::start(&arm, "", script);
         shell.keys("$RUN \"$SCRIPT\" & echo \"pid $!\"\n");
         let run = pid_of(&shell.line("pid "));
         shell.line("begun");
@@ -105,7 +106,7 @@ fn until_stopped(pid: Pid, is_stopped: bool) {
     wait_for(&what, || (state_of(pid) == Some('T')) == is_stopped);
 }
 
-/// An interactive shell in a terminal. `$RUN` is `lockkeeper run PATH -- sh -c`. Dropping this value closes the terminal.
+/// An interactive shell in a terminal. `$RUN` is `lockkeeper run OPTIONS PATH -- sh -c`. Dropping this value closes the terminal.
 struct Shell {
     path: String,
     terminal: Child,
@@ -114,14 +115,14 @@ struct Shell {
 }
 
 impl Shell {
-    fn start(arm: &Arm, script: &str) -> Self {
+    fn start(arm: &Arm, options: &str, script: &str) -> Self {
         let (path, binary) = (arm.path(), env!("CARGO_BIN_EXE_lockkeeper"));
         // env(1) lets Ctrl-C through if the caller of the test ignores it, and script(1) makes the terminal.
         let mut terminal = Command::new("env")
             .args(["--default-signal=INT,QUIT,TSTP,TTIN", "script", "--quiet"])
             .args(["--flush", "--echo", "never", "--command", "exec sh -i"])
             .arg("/dev/null")
-            .env("RUN", format!("{binary} run {path} -- sh -c"))
+            .env("RUN", format!("{binary} run {options} {path} -- sh -c"))
             .env("LOCKKEEPER_CONNECT", &arm.connect)
             .env("SCRIPT", script)
             .envs([("PS1", ""), ("TERM", "dumb"), ("SHELL", "/bin/sh")])

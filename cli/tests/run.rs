@@ -240,7 +240,7 @@ fn a_missing_interpreter_is_named() {
         ended(run.env("PATH", format!("/no/such:{}", files.path(""))))
             .is(126, "")
             .says(&format!(
-                "{command}: cannot be executed: its interpreter is missing: /no/such/sh\\r\n"
+                "{command}: cannot be executed: its interpreter /no/such/sh\\r is missing\n"
             ));
         let mut run = arm.run(&[], &arm.path(), &["no-such-script"]);
         ended(run.env("PATH", files.path(""))).is(127, "");

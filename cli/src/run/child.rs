@@ -12,8 +12,7 @@ use std::{
     ffi::{OsStr, OsString},
     fmt,
     fs::File,
-    io::{self, Read as _},
-    path::{Path, PathBuf},
+    io::{self, BufRead as _, BufReader, Read as _},
     process::Command,
     time::Duration,
 };
@@ -68,29 +67,20 @@ async fn wait_for_all(mut ends: Ends, told: UnboundedSender<(Pid, u8)>) -> io::R
 /// How long the end of what was killed may take: the system waits for disks.
 const LONGEST_KILL: Duration = Duration::from_secs(1);
 
-/// The file that the system finds for the name of a program.
-fn file_of(program: &OsStr) -> Option<PathBuf> {
+/// The interpreter that the first line of a script names, if the script is there.
+fn interpreter(program: &OsStr) -> Option<String> {
     let is_path = program.as_encoded_bytes().contains(&b'/');
+    let directories = env::var_os("PATH").filter(|_| !is_path);
     // A path is one below an empty directory.
-    let directories = if is_path {
-        OsString::new()
-    } else {
-        env::var_os("PATH")?
-    };
+    let directories = directories.or_else(|| is_path.then(OsString::new))?;
     let mut files = env::split_paths(&directories).map(|it| it.join(program));
-    files.find(|file| file.is_file())
-}
-
-/// The interpreter that the first line of a script names. That of a program has no name here.
-fn interpreter(script: &Path) -> String {
-    let mut head = Vec::new();
-    let script = File::open(script).map(|it| it.take(256));
-    let _ = script.and_then(|mut it| it.read_to_end(&mut head));
-    let line = head.split(|it| *it == b'\n').next().unwrap_or_default();
-    let line = String::from_utf8_lossy(line.strip_prefix(b"#!").unwrap_or_default());
-    let name = line.trim_matches([' ', '\t']).split([' ', '\t']).next();
-    let name = name.filter(|name| !name.is_empty());
-    name.map_or(String::new(), |name| format!(": {}", quoted(name)))
+    let file = files.find(|file| file.is_file())?;
+    let mut line = Vec::new();
+    let opened = File::open(file).map(|it| BufReader::new(it.take(256)));
+    let _ = opened.and_then(|mut it| it.read_until(b'\n', &mut line));
+    let line = String::from_utf8_lossy(&line);
+    let mut words = line.strip_prefix("#!")?.split([' ', '\t', '\n']);
+    words.find(|it| !it.is_empty()).map(quoted)
 }
 
 /// The terminal that controls this process.
@@ -178,18 +168,16 @@ impl Child {
                 }
                 Some(Word::Failed(error)) => {
                     let error = io::Error::from_raw_os_error(error);
-                    // The system names a missing interpreter in the same way as a missing program.
-                    let is_missing = error.kind() == io::ErrorKind::NotFound;
-                    let file = file_of(&self.program).filter(|_| is_missing);
-                    return Err(match file.map(|file| interpreter(&file)) {
-                        Some(name) => failure!(
-                            CANNOT_EXECUTE,
-                            "{program}: cannot be executed: its interpreter is missing{name}"
-                        ),
-                        None if is_missing => failure!(NOT_FOUND, "{program}: command not found"),
-                        None => {
-                            failure!(CANNOT_EXECUTE, "{program}: cannot be executed: {error}")
+                    // The system reports a missing interpreter as a missing program.
+                    return Err(match (error.kind(), interpreter(&self.program)) {
+                        (io::ErrorKind::NotFound, None) => {
+                            failure!(NOT_FOUND, "{program}: command not found")
                         }
+                        (io::ErrorKind::NotFound, Some(name)) => failure!(
+                            CANNOT_EXECUTE,
+                            "{program}: cannot be executed: its interpreter {name} is missing"
+                        ),
+                        _ => failure!(CANNOT_EXECUTE, "{program}: cannot be executed: {error}"),
                     });
                 }
                 None if self.watchdog.ended.is_some() => {
@@ -262,8 +250,8 @@ impl Child {
 
     /// Passes on a signal that this process has received.
     pub(crate) fn pass_on(&mut self, signal: Signal) {
-        let left = self.left();
-        let mut told = left.clone();
+        let all = self.left();
+        let mut told = all.clone();
         match signal {
             // Only the command knows what these mean. They would end children that do not handle them.
             Signal::USR1 | Signal::USR2 => told.retain(|it| Some(it.pid) == self.pid),
@@ -276,7 +264,7 @@ impl Child {
         self.signaller.send(&told, signal);
         // A stopped process handles it only after CONT.
         if ENDING.contains(&signal) {
-            self.signaller.send(&left, Signal::CONT);
+            self.signaller.send(&all, Signal::CONT);
         }
     }
 

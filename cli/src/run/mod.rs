@@ -26,7 +26,7 @@ use std::{
 };
 
 use futures::FutureExt as _;
-use lockkeeper::{Client, Guard, LockError, error::Loss, locks::LockState};
+use lockkeeper::{Client, Guard, LockError, Version, error::Loss, locks::LockState};
 use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at};
 
@@ -130,8 +130,9 @@ impl Run {
             if let exit::CANNOT_EXECUTE | exit::NOT_FOUND = failure.status
                 && let Some(before) = before
             {
-                let forget = self.forget_start(&guard, before);
-                if let Err(why) = signals.or_end(forget).await {
+                // Nothing has begun: the period comes back under the same lock.
+                let given_back = self.note(&guard, before, Version::ANY);
+                if let Err(why) = signals.or_end(given_back).await {
                     say!("the period counts as used; {why}");
                 }
             }

@@ -88,12 +88,13 @@ impl Run {
         Ok(Some(before))
     }
 
-    /// Gives the period back under the same lock: nothing has begun.
-    pub(super) async fn forget_start(&self, guard: &Guard, before: String) -> Result<(), Failure> {
-        self.note(guard, before, Version::ANY).await
-    }
-
-    async fn note(&self, guard: &Guard, text: String, version: Version) -> Result<(), Failure> {
+    /// Writes the record, if the lock is still held.
+    pub(super) async fn note(
+        &self,
+        guard: &Guard,
+        text: String,
+        version: Version,
+    ) -> Result<(), Failure> {
         let path = &self.args.path;
         let [record, _] = nodes(path);
         let noted = guard.transaction().set_data(&record, text, version);
