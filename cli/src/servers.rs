@@ -67,7 +67,7 @@ pub(crate) struct ServerArgs {
 impl ServerArgs {
     /// Settings for a client of the servers.
     pub(crate) fn settings(&self) -> Result<Builder, Failure> {
-        self.settings_for(self.servers()?, self.tls()?)
+        self.settings_for(self.servers()?, self.tls(None)?)
     }
 
     /// Settings for a client of these servers, with this encryption, and with identities.
@@ -90,8 +90,8 @@ impl ServerArgs {
         }
     }
 
-    /// How connections are encrypted, if they are.
-    pub(crate) fn tls(&self) -> Result<Option<TlsConfig>, Failure> {
+    /// How connections are encrypted, if they are: to one server, with the name that its certificate has unless the user gives one.
+    pub(crate) fn tls(&self, name: Option<&str>) -> Result<Option<TlsConfig>, Failure> {
         let Some(ca) = &self.tls_ca else {
             return Ok(None);
         };
@@ -99,7 +99,7 @@ impl ServerArgs {
         if let (Some(chain), Some(key)) = (&self.tls_cert, &self.tls_key) {
             tls = tls.identity_files(chain, key).map_err(Failure::usage)?;
         }
-        if let Some(name) = &self.tls_server_name {
+        if let Some(name) = self.tls_server_name.as_deref().or(name) {
             tls = tls.server_name(name).map_err(Failure::usage)?;
         }
         Ok(Some(tls))

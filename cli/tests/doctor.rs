@@ -7,22 +7,29 @@ use std::{
     net::TcpListener,
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use lockkeeper::{
     Client, CreateMode,
-    client::tls::rustls::version::{TLS12, TLS13},
+    client::tls::rustls::{
+        ServerConfig,
+        version::{TLS12, TLS13},
+    },
     error::ErrorCode,
+    proto::OpCode,
 };
 use lockkeeper_server::{Cluster, Server, When};
 use lockkeeper_test_support::{
     certificates::Authority,
-    gate::{Gate, server_tls_of},
+    gate::{Gate, server_tls, server_tls_of},
     servers::{Members, ensemble},
 };
 use serde_json::Value;
-use support::{Arm, Ended, Files, LIMIT, Running, ended, lockkeeper, objects};
+use support::{
+    Arm, Ended, Files, LIMIT, Running, ended, lockkeeper, namespace, objects, wait_for,
+    without_variables,
+};
 use tokio::runtime::Runtime;
 
 on_both_arms!(the_doctor_finds_nothing_wrong_with_a_healthy_server);
@@ -91,15 +98,172 @@ fn the_version_of_tls_is_told() {
     }
 }
 
+/// A server on the loopback behind TLS that has this certificate.
+fn behind_tls(runtime: &Runtime, server: &Server, tls: ServerConfig) -> (Gate, String) {
+    let gate = runtime.block_on(Gate::new(server, tls));
+    let address = gate.address.to_string();
+    (gate, address)
+}
+
+#[test]
+fn a_certificate_that_ends_soon_or_has_ended_is_told() {
+    let (authority, files) = (Authority::new("ours"), Files::new("tls"));
+    let ca = files.write("ca.pem", &authority.certificate);
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start()).unwrap();
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    for (hours, status, told) in [
+        (31 * 24, 0, "\nno problem found"),
+        (29 * 24, 0, "\nnotes: 1\n- "),
+        (20, 1, "\nproblems: 1\n- "),
+        (-1, 69, "expired\n  renew the server's certificate\n"),
+    ] {
+        let end = Duration::from_secs(now.checked_add_signed(hours * 3600 + 60).unwrap());
+        let identity = authority.issue_until(&["127.0.0.1"], end);
+        let (_gate, address) = behind_tls(&runtime, &server, server_tls(&identity, None));
+        let arguments = ["doctor", "--connect", &address, "--tls-ca", &ca];
+        let text = ended(&mut lockkeeper(&arguments)).ends(status).shows(told);
+        let is_note = text.stdout.contains("its certificate ends in ");
+        assert_eq!(is_note, [29 * 24, 20].contains(&hours), "{text:?}");
+        let json = ended(lockkeeper(&arguments).arg("--json"));
+        let end = (status < 69).then(|| end.as_secs() * 1000);
+        let server = &objects(&json.stdout)[0]["servers"][0];
+        assert_eq!(server["certificate_ends_ms"].as_u64(), end, "{json:?}");
+    }
+}
+
+#[test]
+fn the_doctor_says_which_certificate_a_client_lacks() {
+    let (authority, files) = (Authority::new("ours"), Files::new("tls"));
+    let ca = files.write("ca.pem", &authority.certificate);
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start()).unwrap();
+    let tls = server_tls(&authority.issue(&["127.0.0.1"]), Some(&authority));
+    let (_gate, address) = behind_tls(&runtime, &server, tls);
+    let other = Authority::new("theirs").issue(&["client"]);
+    for (identity, cure) in [
+        (None, "give --tls-cert and --tls-key\n"),
+        (
+            Some(other),
+            "give --tls-cert and --tls-key of an authority that",
+        ),
+        (
+            Some(authority.issue_expired(&["client"])),
+            "renew the certificate of --tls-cert\n",
+        ),
+    ] {
+        let mut doctor = lockkeeper(&["doctor", "--connect", &address, "--tls-ca", &ca]);
+        if let Some(identity) = identity {
+            let certificate = files.write("client.pem", &identity.certificate);
+            let key = files.write("client.key", &identity.key);
+            doctor.args(["--tls-cert", &certificate, "--tls-key", &key]);
+        }
+        let remedy = format!(")\n  {cure}");
+        ended(&mut doctor).ends(69).shows(&remedy);
+    }
+}
+
+/// The client needs one of the servers that a name stands for, and hides that another one is dead.
+#[test]
+fn each_address_of_a_name_is_asked() {
+    if !namespace(&["true"]).status().is_ok_and(|it| it.success()) {
+        return;
+    }
+    let (authority, files) = (Authority::new("ours"), Files::new("hosts"));
+    let ca = files.write("ca.pem", &authority.certificate);
+    let hosts = files.write("hosts", "127.0.0.1 every-zk\n127.0.0.2 every-zk\n");
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start()).unwrap();
+    let tls = server_tls(&authority.issue(&["every-zk"]), None);
+    let (_gate, secure) = behind_tls(&runtime, &server, tls);
+    for (address, options) in [
+        (&server.connect_string(), &[][..]),
+        (&secure, &["--tls-ca", &ca]),
+    ] {
+        let (_, port) = address.rsplit_once(':').unwrap();
+        let mut doctor = namespace(&["sh", "-c", "mount --bind \"$0\" /etc/hosts && exec \"$@\""]);
+        doctor.args([&hosts, env!("CARGO_BIN_EXE_lockkeeper"), "doctor"]);
+        doctor
+            .args(["--connect", &format!("every-zk:{port}")])
+            .args(options);
+        let told = ended(without_variables(&mut doctor)).ends(1);
+        told.shows(&format!("every-zk:{port}\n"))
+            .shows("\nproblems: 1\n")
+            .shows(&format!("\n- 127.0.0.2:{port}: Connection refused"));
+    }
+}
+
+#[test]
+fn slow_answers_are_told_and_are_no_fault_of_a_clock() {
+    let runtime = Runtime::new().unwrap();
+    for (op, told) in [
+        (OpCode::MULTI, Some(": a write takes ")),
+        (OpCode::SYNC, Some(": a sync takes ")),
+        (OpCode::CREATE2, None),
+    ] {
+        let server = runtime.block_on(Server::start()).unwrap();
+        let slow = Duration::from_secs_f64(2.5);
+        server.faults().delay_reply(When::op(op), slow);
+        let mut doctor = lockkeeper(&["doctor", "--connect", &server.connect_string()]);
+        let report = ended(&mut doctor);
+        match told {
+            None => report.ends(0).shows("\nno problem found\n"),
+            Some(told) => report
+                .ends(1)
+                .shows("\nproblems: 1\n")
+                .shows(told)
+                .shows(" s; a session timeout of 10 s cannot prove a lease; "),
+        };
+    }
+}
+
+/// It is no fault of the port, or of the network.
+#[test]
+fn a_server_that_is_slower_than_the_timeout_is_told() {
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start()).unwrap();
+    let slow = Duration::from_secs_f64(2.5);
+    server.faults().delay_reply(When::op(OpCode::SYNC), slow);
+    doctor(&server.connect_string())
+        .ends(69)
+        .shows(": sync not answered within ")
+        .shows("\n  it is slow: give a longer --timeout");
+}
+
+#[test]
+fn sessions_too_short_for_a_lease_are_told() {
+    let runtime = Runtime::new().unwrap();
+    for (ms, status) in [(1_400, 1), (1_500, 0)] {
+        let server = Server::builder().tick_time(Duration::from_secs(1));
+        let server = server.min_session_timeout(Duration::from_millis(ms));
+        let server = runtime.block_on(server.start()).unwrap();
+        let report = doctor(&server.connect_string()).ends(status);
+        let problem = "it grants sessions of 1.40 s, with a tick of 1.00 s: ";
+        assert_eq!(report.stdout.contains(problem), status == 1, "{report:?}");
+    }
+}
+
 /// A server that answers words, and closes the connections of clients. Returns its address.
 fn speaker(answer: impl Fn(&[u8; 4]) -> &'static str + Send + 'static) -> String {
+    listener(answer, false)
+}
+
+/// One that keeps them, and does not answer their handshakes.
+fn keeper(answer: impl Fn(&[u8; 4]) -> &'static str + Send + 'static) -> String {
+    listener(answer, true)
+}
+
+fn listener(answer: impl Fn(&[u8; 4]) -> &'static str + Send + 'static, keeps: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
+        let mut kept = Vec::new();
         for stream in listener.incoming() {
             let (mut stream, mut word) = (stream.unwrap(), [0; 4]);
             if stream.read_exact(&mut word).is_ok() && word[0] != 0 {
                 let _ = stream.write_all(answer(&word).as_bytes());
+            } else if keeps {
+                kept.push(stream);
             }
         }
     });
@@ -126,6 +290,39 @@ fn a_server_without_a_quorum_is_told() {
         .shows("it has no quorum\n  start a majority of the ensemble's servers");
 }
 
+/// As one whose disk is full: the others are a majority.
+#[test]
+fn a_server_that_is_not_with_the_majority_is_told() {
+    let runtime = Runtime::new().unwrap();
+    let cluster = Server::builder()
+        .tick_time(Duration::from_millis(100))
+        .sync_limit(2);
+    let cluster = runtime.block_on(cluster.start_cluster(3)).unwrap();
+    let alone = cluster.followers()[0];
+    cluster.isolate(alone);
+    wait_for("the limit", || !cluster.followers().contains(&alone));
+    let address = cluster.connect_string_of(alone);
+    let problem = format!("\nproblems: 1\n- {address}: the server says that it is not currently");
+    doctor(&cluster.connect_string())
+        .ends(1)
+        .shows(&problem)
+        .shows("requests: it is not with the majority, which serves\n  look at its log");
+}
+
+/// A leader that hangs, which accepts connections and says nothing, and a follower that waits for it.
+#[test]
+fn a_leader_that_hangs_is_told_from_its_followers() {
+    let leader = TcpListener::bind("127.0.0.1:0").unwrap();
+    let leader = leader.local_addr().map(|it| (leader, it)).unwrap();
+    let follower = keeper(|_| "Zookeeper version: 3.9.3, built on x\nMode: follower\n");
+    let ms = "handshake not answered within ";
+    let told = doctor(&format!("{},{follower}", leader.1)).ends(69);
+    told.shows(&format!("- {}: {ms}", leader.1))
+        .shows("; it answers no word, either\n  stop its process")
+        .shows(&format!("- {follower}: {ms}"))
+        .shows(" ms: it answers words, so its leader does not answer it\n  stop the server that");
+}
+
 #[test]
 fn a_server_whose_data_differ_and_a_version_with_a_flaw_are_told() {
     let says = answers(
@@ -144,9 +341,14 @@ fn a_small_limit_of_connections_is_told() {
         .ends(69)
         .shows("max client connections  10\n")
         .shows("it accepts 10 connections from one address\n  raise maxClientCnxns");
-    let roomy = answers("conf", "maxClientCnxns=60\n", "");
-    let told = doctor(&roomy).ends(69);
-    assert!(!told.stdout.contains("from one address"), "{told:?}");
+    for (roomy, limit) in [
+        ("maxClientCnxns=60\n", "60"),
+        ("maxClientCnxns=0\n", "unlimited"),
+    ] {
+        let told = doctor(&answers("conf", roomy, "")).ends(69);
+        let told = told.shows(&format!("max client connections  {limit}\n"));
+        assert!(!told.stdout.contains("from one address"), "{told:?}");
+    }
 }
 
 #[test]

@@ -19,13 +19,16 @@ use std::{
     fmt, fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime},
 };
 
 use lockkeeper_session::{Connector, Transport};
 use rustls::{
-    ClientConfig, Error, InconsistentKeys, RootCertStore,
+    CertificateError, ClientConfig, Error, InconsistentKeys, RootCertStore,
+    client::verify_server_cert_signed_by_trust_anchor,
     crypto::{CryptoProvider, ring},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    server::ParsedCertificate,
     sign::{CertifiedKey, SingleCertAndKey},
 };
 use tokio::task::spawn_blocking;
@@ -73,7 +76,14 @@ pub struct TlsConfig {
     ca: Option<Pem>,
     /// The certificate of the client and its key.
     identity: Option<(Pem, Pem)>,
-    version: Arc<Mutex<Option<&'static str>>>,
+    newest: Arc<Mutex<Newest>>,
+}
+
+/// What is known of the newest connection.
+#[derive(Clone, Copy, Default)]
+struct Newest {
+    version: Option<&'static str>,
+    certificate_end: Option<SystemTime>,
 }
 
 impl TlsConfig {
@@ -103,7 +113,7 @@ impl TlsConfig {
             server_name: None,
             ca: None,
             identity: None,
-            version: Arc::default(),
+            newest: Arc::default(),
         }
     }
 
@@ -181,7 +191,14 @@ impl TlsConfig {
     /// a clone of it, such as `TLSv1_3`; `None` before the first one.
     #[must_use]
     pub fn version(&self) -> Option<&'static str> {
-        *lock(&self.version)
+        lock(&self.newest).version
+    }
+
+    /// Returns when the server's certificate ends, on the newest connection that was made with this
+    /// configuration or a clone of it; `None` before the first one.
+    #[must_use]
+    pub fn certificate_end(&self) -> Option<SystemTime> {
+        lock(&self.newest).certificate_end
     }
 
     /// Makes a connector for TLS over TCP.
@@ -209,9 +226,14 @@ impl TlsConfig {
                 let has_identity = config.rustls.client_auth_cert_resolver.has_certs();
                 let tls = TlsConnector::from(config.rustls).connect(name, below.await?);
                 let stream = tls.await.map_err(|error| explain(error, has_identity))?;
-                let version = stream.get_ref().1.protocol_version();
+                let connection = stream.get_ref().1;
+                let version = connection.protocol_version();
                 let version = version.and_then(|it| it.as_str());
-                *lock(&config.version) = version;
+                let chain = connection.peer_certificates();
+                *lock(&config.newest) = Newest {
+                    version,
+                    certificate_end: chain.and_then(|chain| end(chain.first()?)),
+                };
                 tracing::debug!(server = %endpoint, version, "connection encrypted");
                 let stream = Encrypted {
                     stream,
@@ -261,7 +283,7 @@ impl TlsConfig {
             config = config.with_identity(certificate, key)?;
         }
         config.server_name.clone_from(&self.server_name);
-        config.version.clone_from(&self.version);
+        config.newest.clone_from(&self.newest);
         Ok(Some(config))
     }
 }
@@ -281,6 +303,22 @@ impl fmt::Debug for TlsConfig {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// When a certificate ends. Whoever checks it long afterwards is told.
+fn end(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
+    let late = UnixTime::since_unix_epoch(Duration::MAX);
+    let certificate = ParsedCertificate::try_from(certificate).ok()?;
+    let algorithms = provider().signature_verification_algorithms.all;
+    let nobody = RootCertStore::empty();
+    let checked =
+        verify_server_cert_signed_by_trust_anchor(&certificate, &nobody, &[], late, algorithms);
+    match checked {
+        Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
+            SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(not_after.as_secs()))
+        }
+        _ => None,
+    }
 }
 
 fn provider() -> Arc<CryptoProvider> {

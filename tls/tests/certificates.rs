@@ -3,7 +3,12 @@
 //!
 //! Not here: real servers with TLS (`tests/secure/` of the workspace).
 
-use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use lockkeeper_proto::CreateMode;
 use lockkeeper_server::Server;
@@ -104,6 +109,24 @@ async fn a_client_with_a_certificate_is_accepted_over_tls_1_2_and_1_3() {
         assert_eq!((gate.entered(), told.version()), (1, Some(name)));
         let told = format!("version=\"{name}\"");
         assert!(log.take().contains(&told), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_the_servers_certificate_is_told() {
+    let authority = Authority::new("ours");
+    for end in [4_102_444_799, 2_524_608_000].map(Duration::from_secs) {
+        let (_server, gate) = gate(&authority.issue_until(NAMES, end), None).await;
+        let config = trusting(&authority);
+        let told = config.clone();
+        assert_eq!(told.certificate_end(), None);
+        builder(&gate, config)
+            .connect()
+            .await
+            .unwrap()
+            .close()
+            .await;
+        assert_eq!(told.certificate_end(), Some(SystemTime::UNIX_EPOCH + end));
     }
 }
 

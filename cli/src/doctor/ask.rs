@@ -1,11 +1,18 @@
 //! What the servers answer: by their four-letter words, and to clients that know only one server each.
 
-use std::{io, iter::zip, process, str::FromStr, time::Duration};
+use std::{
+    io,
+    iter::zip,
+    net::SocketAddr,
+    process,
+    str::FromStr,
+    time::{Duration, SystemTime},
+};
 
 use futures::future::{join_all, try_join_all};
 use lockkeeper::{
     Client, CreateMode, Error, Version,
-    client::{Builder, Endpoint, tls::TlsConfig},
+    client::{Builder, tls::TlsConfig},
     error::{ErrorCode, ErrorKind},
     watch::AddWatchMode,
 };
@@ -16,15 +23,16 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::DoctorArgs;
+use super::{DoctorArgs, target::Target};
 use crate::{client::open, refusal::plain, text};
 
 /// A session timeout that is longer than any server grants.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// The number of round trips that are measured. The shortest counts.
+/// The number of answers that are timed, and after what time no further one is. The shortest counts.
 const ROUNDS: usize = 5;
-/// What a server without a quorum says to every word. Source: `AbstractFourLetterCommand`.
-const NOT_SERVING: &str = "not currently serving requests";
+const LONG: Duration = Duration::from_secs(1);
+/// What a server that is no member of a quorum says to every word. Source: `AbstractFourLetterCommand`.
+pub(super) const NOT_SERVING: &str = "not currently serving requests";
 /// What a server with `enforce.auth.enabled` or `sessionRequireClientSASLAuth` means by its error. The client's own error has the
 /// same words.
 pub(super) const ENFORCED: &str = "the server answers only authenticated clients";
@@ -40,6 +48,8 @@ const LONGEST_ANSWER: u64 = 64 * 1024;
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Answer {
     pub(super) server: String,
+    /// The name of which this is one of the addresses.
+    pub(super) name: Option<String>,
     /// From the server's words, which it may not answer. The same goes for the next one.
     pub(super) version: Option<String>,
     pub(super) mode: Option<String>,
@@ -47,6 +57,12 @@ pub(super) struct Answer {
     pub(super) digest_mismatches: Option<u64>,
     /// How many connections it accepts from one address; 0 for any number. From `conf`, as rare as `mntr`.
     pub(super) max_client_connections: Option<usize>,
+    /// From `conf`, too.
+    pub(super) tick_ms: Option<u64>,
+    pub(super) shortest_session_ms: Option<u64>,
+    /// Whether it answers a word, if it was asked.
+    #[serde(skip)]
+    pub(super) has_spoken: Option<bool>,
     /// How much it has of each of [`SIZES`], each time that it was asked for. From `mntr`.
     #[serde(skip)]
     pub(super) sizes: [Vec<u64>; SIZES.len()],
@@ -55,14 +71,17 @@ pub(super) struct Answer {
     pub(super) local_sessions: u64,
     /// The version of TLS.
     pub(super) encryption: Option<&'static str>,
+    pub(super) certificate_ends_ms: Option<u64>,
     /// Why there was no session.
     pub(super) error: Option<String>,
     pub(super) round_trip_ms: Option<f64>,
+    pub(super) sync_ms: Option<f64>,
     pub(super) longest_session_ms: Option<u64>,
     pub(super) persistent_watches: Option<bool>,
-    /// This and the next are known only if something was to be written.
+    /// This and the next two are known only if something was to be written.
+    pub(super) write_ms: Option<f64>,
     pub(super) containers: Option<bool>,
-    /// How far the server's clock is ahead of ours.
+    /// How far the server's clock is ahead of ours, at least.
     pub(super) clock_ms: Option<i64>,
     /// The identities of this client; none from servers before 3.7.
     pub(super) identities: Vec<String>,
@@ -101,9 +120,9 @@ impl Answer {
 }
 
 /// Asks each server for its counters again.
-pub(super) async fn count_again(answers: &mut [Answer], of: &[Endpoint], within: Duration) {
-    join_all(zip(answers, of).map(async |(answer, endpoint)| {
-        answer.read_counters(&said(endpoint, "mntr", within).await);
+pub(super) async fn count_again(answers: &mut [Answer], of: &[Target], within: Duration) {
+    join_all(zip(answers, of).map(async |(answer, target)| {
+        answer.read_counters(&said(&target.addresses, "mntr", within).await);
     }))
     .await;
 }
@@ -111,7 +130,7 @@ pub(super) async fn count_again(answers: &mut [Answer], of: &[Endpoint], within:
 /// Asks one server. The client is the open session with it.
 pub(super) async fn server(
     number: usize,
-    endpoint: &Endpoint,
+    target: &Target,
     settings: Builder,
     tls: Option<TlsConfig>,
     args: &DoctorArgs,
@@ -120,11 +139,12 @@ pub(super) async fn server(
         if tls.is_some() {
             return String::new();
         }
-        said(endpoint, word, args.timeout).await
+        said(&target.addresses, word, args.timeout).await
     };
     let settings = settings.deadline(args.timeout).session_timeout(LONGEST);
     let mut answer = Answer {
-        server: endpoint.to_string(),
+        server: target.endpoint.to_string(),
+        name: target.name.as_ref().map(ToString::to_string),
         ..Answer::default()
     };
     let mut client = None;
@@ -135,7 +155,7 @@ pub(super) async fn server(
     let (srvr, mntr, conf, examined) =
         tokio::join!(say("srvr"), say("mntr"), say("conf"), examined);
     let is_waiting = client.is_none() && srvr.contains(NOT_SERVING);
-    let waiting = || format!("the server says that it is {NOT_SERVING}: it has no quorum");
+    let waiting = || format!("the server says that it is {NOT_SERVING}");
     let waiting = is_waiting.then(waiting);
     answer.error = examined
         .err()
@@ -143,9 +163,15 @@ pub(super) async fn server(
     let version = after(&srvr, "Zookeeper version: ");
     answer.version = version.and_then(|text| Some(text.split(',').next()?.to_owned()));
     answer.mode = after(&srvr, "Mode: ");
-    answer.encryption = tls.and_then(|it| it.version());
+    answer.has_spoken = tls.is_none().then_some(!srvr.is_empty());
+    answer.encryption = tls.as_ref().and_then(TlsConfig::version);
+    let end = tls.and_then(|it| it.certificate_end());
+    let end = end.and_then(|it| it.duration_since(SystemTime::UNIX_EPOCH).ok());
+    answer.certificate_ends_ms = end.map(text::millis);
     answer.read_counters(&mntr);
     answer.max_client_connections = counter(&conf, "maxClientCnxns=");
+    answer.tick_ms = counter(&conf, "tickTime=");
+    answer.shortest_session_ms = counter(&conf, "minSessionTimeout=");
     (answer, client)
 }
 
@@ -193,9 +219,9 @@ fn why(error: &Error) -> String {
 }
 
 /// The server's answer to a four-letter word; empty if it has none in time. A long answer is cut.
-async fn said(endpoint: &Endpoint, word: &str, within: Duration) -> String {
+async fn said(of: &[SocketAddr], word: &str, within: Duration) -> String {
     let ask = async {
-        let mut stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
+        let mut stream = TcpStream::connect(of).await?;
         stream.write_all(word.as_bytes()).await?;
         let mut answer = Vec::new();
         stream.take(LONGEST_ANSWER).read_to_end(&mut answer).await?;
@@ -224,14 +250,9 @@ async fn examine(
     args: &DoctorArgs,
 ) -> Result<(), Error> {
     answer.longest_session_ms = Some(text::millis(client.snapshot().session_timeout));
-    let mut round_trip = Duration::MAX;
-    for _ in 0..ROUNDS {
-        let begin = Instant::now();
-        client.exists("/").await?;
-        round_trip = round_trip.min(begin.elapsed());
-    }
-    answer.round_trip_ms = Some(round_trip.as_secs_f64() * 1e3);
-    if client.exists("/").await?.is_none() {
+    let (round_trip, root) = shortest(async || client.exists("/").await).await?;
+    answer.round_trip_ms = Some(round_trip);
+    if root.is_none() {
         let chroot = args.servers.servers().ok().and_then(|it| it.chroot());
         let what = format!("no such chroot: {}", chroot.unwrap_or_default());
         let cure =
@@ -239,6 +260,8 @@ async fn examine(
         answer.refused.push((what, cure));
         return Ok(());
     }
+    let (sync, ()) = shortest(async || client.sync("/").await).await?;
+    answer.sync_ms = Some(sync);
     let config = client.get_config().await.ok().and_then(|it| it.data);
     answer.config = String::from_utf8_lossy(&config.unwrap_or_default()).into_owned();
     let identities = client.who_am_i().await.unwrap_or_default();
@@ -257,15 +280,22 @@ async fn examine(
     if args.no_write {
         return Ok(());
     }
+    let write = async || match client.transaction().check("/", Version::ANY).commit().await {
+        Err(error) if error.code().is_none() => Err(error),
+        // It changes nothing, and is a write also if it is refused.
+        _ => Ok(()),
+    };
+    let (write, ()) = shortest(write).await?;
+    answer.write_ms = Some(write);
     let session = client.snapshot().session_id;
     // Servers that know nothing of each other may give equal ids to their sessions.
     let node = format!("/lockkeeper-doctor-{}-{number}-{session}", process::id());
     let before = text::now();
     let created = client.create(&node, "", CreateMode::Ephemeral).await;
-    let between = before + (text::now().saturating_sub(before)) / 2;
+    let after = text::now();
     // By the time that the server notes for the new node.
     let clock = created.as_ref().ok();
-    let clock = clock.map(|it| ahead(it.stat.ctime, between));
+    let clock = clock.map(|it| ahead(it.stat.ctime, before, after));
     let container = async {
         let node = format!("{node}-container");
         client.create(&node, "", CreateMode::Container).await?;
@@ -286,9 +316,26 @@ async fn examine(
     Ok(())
 }
 
-/// How far a server's timestamp is ahead of our clock, in milliseconds.
-fn ahead(server_ms: i64, ours: Duration) -> i64 {
-    server_ms.saturating_sub(i64::try_from(text::millis(ours)).unwrap_or(i64::MAX))
+/// How far a server's timestamp is ahead of our clock, in milliseconds. The server made it at any moment between these two.
+fn ahead(server_ms: i64, before: Duration, after: Duration) -> i64 {
+    let [before, after] =
+        [before, after].map(|it| i64::try_from(text::millis(it)).unwrap_or(i64::MAX));
+    let nearest = server_ms.max(before).min(after.max(before));
+    server_ms.saturating_sub(nearest)
+}
+
+/// How long this takes at the least, in milliseconds, and the last answer.
+async fn shortest<T>(ask: impl AsyncFn() -> Result<T, Error>) -> Result<(f64, T), Error> {
+    let (first, mut shortest, mut rounds) = (Instant::now(), Duration::MAX, 0);
+    loop {
+        let begin = Instant::now();
+        let answer = ask().await?;
+        shortest = shortest.min(begin.elapsed());
+        rounds += 1;
+        if rounds == ROUNDS || first.elapsed() > LONG {
+            return Ok((shortest.as_secs_f64() * 1e3, answer));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -297,13 +344,18 @@ mod tests {
 
     #[test]
     fn a_server_may_have_any_time() {
-        let ours = Duration::from_secs(1);
+        let [before, after] = [1, 5].map(Duration::from_secs);
         for (server_ms, ahead_ms) in [
-            (1_005, 5),
-            (i64::MAX, i64::MAX - 1_000),
+            (995, -5),
+            (1_000, 0),
+            (5_000, 0),
+            (5_005, 5),
+            (i64::MAX, i64::MAX - 5_000),
             (i64::MIN, i64::MIN),
         ] {
-            assert_eq!(ahead(server_ms, ours), ahead_ms);
+            assert_eq!(ahead(server_ms, before, after), ahead_ms);
         }
+        let second = Duration::from_secs(1);
+        assert_eq!(ahead(1_005, second, Duration::ZERO), 5, "our clock was set");
     }
 }

@@ -1,4 +1,6 @@
-//! Whether the servers are one ensemble, and all of it. Pure, as `problems`.
+//! Whether the servers are one ensemble, and all of it. It judges answers, as `problems`.
+
+use std::iter;
 
 use super::{
     ask::{Answer, SIZES},
@@ -61,22 +63,23 @@ pub(super) fn membership(answers: &[Answer]) -> Vec<Problem> {
     let Some((source, all)) = known else {
         return Vec::new();
     };
-    let is_member = |it: &Answer| all.iter().any(|(address, _)| *address == it.server);
+    let is_member = |it: &Answer| all.iter().any(|(address, _)| is_at(it, address));
     let voters = all.iter().filter(|(_, votes)| *votes);
     let voters: Vec<_> = voters.map(|(address, _)| address.as_str()).collect();
     let names = voters.join(", ");
     let (asked, count) = (answers.len(), voters.len());
     let (members, others): (Vec<_>, Vec<_>) = answers.iter().partition(|it| is_member(it));
     let mut problems = Vec::new();
-    // A single name may stand for all members, unless it is the one of a member.
-    if count > asked && (asked > 1 || !members.is_empty()) {
+    if count > asked {
+        // A single name may stand for all members, unless it is the one of a member.
+        let is_note = asked == 1 && members.is_empty();
         let what = format!(
             "--connect lacks members: the ensemble has {count} ({names}), and it names {asked}"
         );
         let cure = "name all members: a client goes on as long as it knows a server that serves";
-        problems.push(Problem::new(source, false, what, cure));
+        problems.push(Problem::new(source, is_note, what, cure));
     }
-    let is_asked = |voter: &&str| members.iter().any(|it| it.server == *voter);
+    let is_asked = |voter: &&str| members.iter().any(|it| is_at(it, voter));
     if voters.iter().all(is_asked) {
         let what = format!("it is not a member of the ensemble, whose voting members are {names}");
         let cure = "leave it out of --connect, unless this is another name of a member";
@@ -89,6 +92,12 @@ pub(super) fn membership(answers: &[Answer]) -> Vec<Problem> {
         problems.push(Problem::new(source, true, what, cure));
     }
     problems
+}
+
+/// Whether a member with this address in the configuration is this server. Older forms of the configuration have no port for clients.
+fn is_at(answer: &Answer, address: &str) -> bool {
+    let mut names = iter::once(&answer.server).chain(&answer.name);
+    names.any(|it| it == address || it.rsplit_once(':').is_some_and(|(host, _)| host == address))
 }
 
 /// The address for clients of the member in a line of the configuration, such as
@@ -270,7 +279,12 @@ mod tests {
         assert_eq!(told(&config(3), &three), []);
         assert_eq!(told(&config(3), &three[..2]), lacking);
         assert_eq!(told(&config(3), &three[..1]).len(), 1, "a member");
-        assert_eq!(told(&config(3), &["zk:2181"]), [], "a name of all of them");
+        let one = told(&config(3), &["zk:2181"]);
+        assert!(one.len() == 1 && one[0].1, "maybe a name of all of them");
+        let portless = config(3).replace(";0.0.0.0:2181", "");
+        let problem = told(&portless, &three[..1]);
+        assert!(problem.len() == 1 && !problem[0].1, "a member");
+        assert_eq!(told(&portless, &three), []);
         assert_eq!(
             told(&config(3), &["a:1", "b:1"]).len(),
             1,

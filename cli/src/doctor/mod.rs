@@ -2,6 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `target` | the servers to ask: each address of a name |
 //! | `ask` | what the servers answer |
 //! | `ensemble` | whether the servers are one ensemble |
 //! | `problems` | what is wrong, and what to do |
@@ -11,6 +12,7 @@ mod ask;
 mod ensemble;
 mod problems;
 mod report;
+mod target;
 
 use std::time::Duration;
 
@@ -35,9 +37,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 #[derive(Args, Debug)]
 #[command(
     after_help = "For each server: whether it can be reached, its version and known flaws of that, \
-        the version of TLS, the round trip, the session timeout that it grants, whether it knows containers and \
-        persistent watches, and how far its clock is from the one of this machine. To learn this, \
-        the command opens a session with each server, and creates a node below / that is gone at \
+        the version of TLS and when the certificate ends, how long a read, a `sync` and a write take, \
+        the session timeout that it grants, whether it knows containers and persistent watches, and how far its clock is from the one of this machine. To learn this, \
+        the command opens a session with each server, by each address of its name, and creates a node below / that is gone at \
         its end. Servers that answer the words mntr and conf tell more.\n\n\
         Whether they are one ensemble, and all that vote in it: each server must show the nodes that were \
         created through the others. Otherwise two clients can hold one lock at once. With \
@@ -94,19 +96,25 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<u8, Failure> {
 async fn examine(args: &DoctorArgs) -> Result<(Vec<Answer>, Vec<Problem>), Failure> {
     let servers = args.servers.servers()?;
     let chroot = servers.chroot().unwrap_or_default();
+    let targets = servers
+        .endpoints()
+        .iter()
+        .map(|it| target::of(it, args.timeout));
+    let targets = join_all(targets).await.concat();
     let mut asked = Vec::new();
-    for (number, endpoint) in servers.endpoints().iter().enumerate() {
-        let one = format!("{endpoint}{chroot}");
+    for (number, target) in targets.iter().enumerate() {
+        let one = format!("{}{chroot}", target.endpoint);
         let servers = one.parse().map_err(Failure::usage)?;
-        let tls = args.servers.tls()?;
+        let name = target.name.as_ref().map(|it| it.host.as_str());
+        let tls = args.servers.tls(name)?;
         let settings = args.servers.settings_for(&servers, tls.clone())?;
-        asked.push(ask::server(number, endpoint, settings, tls, args));
+        asked.push(ask::server(number, target, settings, tls, args));
     }
     let (mut answers, clients): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().unzip();
     ask::compare(&mut answers, clients).await;
     if !ensemble::sizes(&answers).is_empty() {
         sleep(PAUSE).await;
-        ask::count_again(&mut answers, servers.endpoints(), args.timeout).await;
+        ask::count_again(&mut answers, &targets, args.timeout).await;
     }
     let problems = problems::of(&answers);
     Ok((answers, problems))

@@ -67,6 +67,13 @@ fn row((name, value): (&String, &Value)) -> Option<[String; 2]> {
     let time = |ms: f64| Human(Duration::from_secs_f64(ms / 1e3)).to_string();
     let text = match (name.as_str(), value) {
         ("server", _) | (_, Value::Null) => return None,
+        ("certificate_ends_ms", end) => {
+            let end = Duration::from_millis(end.as_u64().unwrap_or_default());
+            text::moment(end).to_string()
+        }
+        ("max_client_connections", Value::Number(limit)) if limit.as_u64() == Some(0) => {
+            "unlimited".to_owned()
+        }
         ("clock_ms", ms) => format!("{ms} ms from ours"),
         (_, Value::Bool(is_so)) => (if *is_so { "yes" } else { "no" }).to_owned(),
         (_, Value::String(text)) => text.clone(),

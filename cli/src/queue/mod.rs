@@ -13,12 +13,12 @@ mod show;
 use clap::Args;
 use futures::{Stream, StreamExt as _};
 use lockkeeper::{
-    Client,
+    Client, LockError,
     locks::{QueueEntry, inspect},
     watch::AddWatchMode,
 };
 
-use crate::{exit::Failure, outage, paths, text};
+use crate::{exit::Failure, outage, paths, refusal::NO_NODE, text};
 
 /// How many events may share a listing.
 const AT_ONCE: usize = 1024;
@@ -101,17 +101,24 @@ async fn print(
 ) -> Result<(), Failure> {
     let path = &args.path;
     let entries = inspect(client, path).await;
-    let now = entries.map_err(|error| Failure::lock(path, error))?;
+    let now = entries.map_err(|error| match error {
+        LockError::Session(error) => error.into(),
+        error => Failure::lock(path, error),
+    })?;
     if seen.as_ref() == Some(&now) {
         return Ok(());
     }
+    let exists = !now.is_empty() || client.exists(path).await?.is_some();
+    // Without the chroot every path is missing, and the lock of another path may be held.
+    if !exists && client.exists("/").await?.is_none() {
+        return Err(failure!(REFUSED, "{path}: {NO_NODE}"));
+    }
     let width = text::width().filter(|_| !args.long);
     text::print(if args.json {
-        show::line(path, &now)
+        show::line(path, &now, exists)
     } else if let Some(seen) = seen {
         show::fitted(&show::changes(seen, &now, args.long), width)
     } else {
-        let exists = !now.is_empty() || client.exists(path).await?.is_some();
         show::table(path, &now, args.long, exists, width)
     })?;
     *seen = Some(now);

@@ -110,10 +110,11 @@ pub(super) fn changes(before: &[QueueEntry], now: &[QueueEntry], long: bool) -> 
 }
 
 /// One listing of a lock's queue as JSON: one object in one line. Later versions may add keys, but remove none.
-pub(super) fn line(path: &str, entries: &[QueueEntry]) -> String {
+pub(super) fn line(path: &str, entries: &[QueueEntry], exists: bool) -> String {
     let contenders: Vec<Value> = entries.iter().map(contender).collect();
     let look = json!({
         "path": path,
+        "exists": exists,
         "time_ms": text::millis(text::now()),
         "contenders": contenders,
     });

@@ -42,7 +42,7 @@ pub(crate) fn contained<T: FnOnce()>(test: T) {
 }
 
 /// A command in a PID namespace of its own, whose processes end with it.
-fn namespace(command: &[&str]) -> Command {
+pub(crate) fn namespace(command: &[&str]) -> Command {
     let mut unshare = Command::new("unshare");
     unshare.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
     if !rustix::process::geteuid().is_root() {

@@ -26,7 +26,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 #[allow(unused_imports, reason = "each test file uses only a part")]
-pub(crate) use contained::{contained, freely};
+pub(crate) use contained::{contained, freely, namespace};
 
 /// The limit of each wait: far longer than any step takes, even on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);

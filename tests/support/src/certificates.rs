@@ -1,5 +1,7 @@
 //! Certificate authorities for a test, and the certificates that they sign, in PEM.
 
+use std::time::Duration;
+
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     date_time_ymd,
@@ -43,6 +45,14 @@ impl Authority {
         let mut params = params(names);
         params.not_before = date_time_ymd(2000, 1, 1);
         params.not_after = date_time_ymd(2000, 12, 31);
+        self.sign(&params)
+    }
+
+    /// As `issue`, valid until so long after 1970.
+    #[allow(dead_code, reason = "not every test that shares this file needs it")]
+    pub fn issue_until(&self, names: &[&str], end: Duration) -> Identity {
+        let mut params = params(names);
+        params.not_after = date_time_ymd(1970, 1, 1) + end;
         self.sign(&params)
     }
 
