@@ -120,6 +120,12 @@ pub enum Obstacle {
     /// No server was connected at the end: [`Unreachable`](ErrorKind::Unreachable) says since
     /// when, and why each server failed.
     Servers(session::Error),
+    /// A server throttles: it has too much to do, or it is an embedded one that was started again,
+    /// and makes no locks until the clients of the former server have lost theirs.
+    Throttled {
+        /// The server.
+        server: Option<Arc<Endpoint>>,
+    },
 }
 
 impl fmt::Display for Obstacle {
@@ -137,6 +143,15 @@ impl fmt::Display for Obstacle {
                 f.write_str(", which its leader does not have: restart that server")
             }
             Self::Servers(error) => error.fmt(f),
+            Self::Throttled { server } => {
+                match server {
+                    Some(server) => write!(f, "{server} throttles")?,
+                    None => f.write_str("a server throttles")?,
+                }
+                f.write_str(
+                    ": it has too much to do, or is an embedded one that makes no locks for a while after a restart",
+                )
+            }
         }
     }
 }

@@ -244,6 +244,14 @@ impl<T> Router<'_, T> {
         self.lease.disconnected();
         let (watches, mut voice) = self.watches();
         watches.disconnected(&mut voice);
+        if let ErrorKind::ConnectionLost(Cause::ClosedByServer | Cause::Io { .. }) = error.kind()
+            && let Some(((op, reply_to), length)) = self.requests.take_blamed()
+        {
+            let kind = ErrorKind::ConnectionLost(Cause::ClosedAtRequest { op, length });
+            let error = Error::new(kind, error.peer().clone(), Effect::Unknown);
+            tracing::warn!(%error, "connections end at a request");
+            self.fail(op, reply_to, error);
+        }
         for (op, reply_to) in self.requests.closed() {
             self.fail(op, reply_to, error.clone());
         }
