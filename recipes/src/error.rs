@@ -487,6 +487,15 @@ mod tests {
                 "/l has the node leases of a semaphore, which does not exclude this kind of lock: use one kind for each path",
             ),
             (
+                LockError::TimedOut {
+                    path: path(),
+                    waited: Duration::from_secs(1),
+                    ahead: None,
+                    obstacle: Some(Box::new(Obstacle::Throttled { server: None })),
+                },
+                "lock /l not acquired in 1 s; a server throttles: it has too much to do, or is an embedded one that makes no locks for a while after a restart",
+            ),
+            (
                 LockError::SelfDeadlock { path: path() },
                 "two members of the multi-lock have the path /l: the second would wait for the first",
             ),

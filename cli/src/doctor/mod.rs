@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::future::join_all;
+use lockkeeper::client::tls::TlsConfig;
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -71,11 +72,13 @@ pub(crate) struct DoctorArgs {
 }
 
 pub(crate) async fn run(args: &DoctorArgs) -> Result<u8, Failure> {
+    // Before signals are caught: this thread reads the files, and one of them may hang.
+    let tls = args.servers.tls()?;
     let mut signals = Signals::catch(&ENDING)?;
     let end = Instant::now() + args.wait.unwrap_or_default();
     let examined = async {
         loop {
-            let (answers, problems) = examine(args).await?;
+            let (answers, problems) = examine(args, tls.as_ref()).await?;
             if status(&answers, &problems) == exit::OK || Instant::now() + PAUSE > end {
                 return Ok((answers, problems));
             }
@@ -91,16 +94,18 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<u8, Failure> {
     Ok(status(&answers, &problems))
 }
 
-async fn examine(args: &DoctorArgs) -> Result<(Vec<Answer>, Vec<Problem>), Failure> {
+async fn examine(
+    args: &DoctorArgs,
+    tls: Option<&TlsConfig>,
+) -> Result<(Vec<Answer>, Vec<Problem>), Failure> {
     let servers = args.servers.servers()?;
     let chroot = servers.chroot().unwrap_or_default();
     let mut asked = Vec::new();
     for (number, endpoint) in servers.endpoints().iter().enumerate() {
         let one = format!("{endpoint}{chroot}");
         let servers = one.parse().map_err(Failure::usage)?;
-        let tls = args.servers.tls()?;
-        let settings = args.servers.settings_for(&servers, tls.clone())?;
-        asked.push(ask::server(number, endpoint, settings, tls, args));
+        let settings = args.servers.settings_for(&servers, tls.cloned())?;
+        asked.push(ask::server(number, endpoint, settings, tls.cloned(), args));
     }
     let (mut answers, clients): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().unzip();
     ask::compare(&mut answers, clients).await;
