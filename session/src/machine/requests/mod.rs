@@ -38,8 +38,9 @@ pub(crate) const WINDOW: usize = 1000;
 /// takes shorter ones, whatever its `jute.maxbuffer` is: it could not work otherwise.
 const LONG: usize = 1024;
 
-/// After so many connections in a row that ended at a request, it is blamed.
-const BLAMED: u32 = 3;
+/// After so many connections in a row that ended at a request, it is blamed. A network that fails a
+/// few times must not end a wait that could go on.
+const BLAMED: u32 = 5;
 
 /// A long request that was the oldest one under way when a server closed the connection. What is
 /// sent again is like it, and has another number.
