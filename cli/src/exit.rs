@@ -13,11 +13,11 @@ use std::{
 
 use lockkeeper::{
     Error, LockError,
-    error::{ErrorKind, Loss},
+    error::{ErrorKind, Loss, Obstacle},
 };
 use rustix::process::Signal;
 
-use crate::refusal::{plain, reason};
+use crate::refusal::{TOO_EARLY, plain, reason};
 
 /// Success.
 pub(crate) const OK: u8 = 0;
@@ -175,6 +175,10 @@ impl Failure {
         };
         let message = match &error {
             LockError::Lost { loss, .. } => format!("place in the queue lost: {loss}"),
+            LockError::TimedOut {
+                obstacle: Some(why),
+                ..
+            } if matches!(**why, Obstacle::Throttled { .. }) => TOO_EARLY.to_owned(),
             LockError::Session(error) => match error.kind() {
                 ErrorKind::Refused { op, code, .. } => reason(*op, *code),
                 _ => error.to_string(),

@@ -105,7 +105,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
     };
     let runtime = builder.enable_all().build();
     let runtime = runtime.map_err(Failure::system("watch files and timers"))?;
-    runtime.block_on(async {
+    let done = runtime.block_on(async {
         match command {
             Command::Run(args) => run::run(*args).await,
             Command::Queue(args) => args.with(queue::show).await,
@@ -117,5 +117,8 @@ fn execute(command: Command) -> Result<u8, Failure> {
             Command::Wire(command) => wire::run(&command).await,
             Command::Demo(args) => demo::run(&args).await,
         }
-    })
+    });
+    // A look-up of a name, or a read of a certificate, may never end.
+    runtime.shutdown_background();
+    done
 }

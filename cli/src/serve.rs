@@ -5,10 +5,10 @@
 //!
 //! [`Builder`]: lockkeeper_server::Builder
 
-use std::{ffi::OsString, io, net::SocketAddr};
+use std::{ffi::OsString, io, net::SocketAddr, time::Duration};
 
 use lockkeeper_server::Server;
-use tokio::net::lookup_host;
+use tokio::{net::lookup_host, time::timeout};
 use tracing::level_filters::LevelFilter;
 
 use crate::{
@@ -24,6 +24,8 @@ use crate::{
 const USUAL: &str = "127.0.0.1:2181";
 /// The same for a server with a command: a port of its own, so that several can run.
 const OWN: &str = "127.0.0.1:0";
+/// How long the look-up of a name may take.
+const LOOK_UP: Duration = Duration::from_secs(5);
 
 /// Runs the server until a signal, or until the end of the command. Says its address as soon as clients can connect: on stdout, but
 /// stdout belongs to the command if there is one.
@@ -59,7 +61,8 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         .as_deref()
         .unwrap_or(if is_alone { USUAL } else { OWN });
     let refused = |error| Failure::system(format_args!("listen on {listen}"))(error);
-    let address = resolve(listen).await.map_err(refused)?;
+    let address = signals.or_end(async { resolve(listen).await.map_err(refused) });
+    let address = address.await?;
     let mut builder = Server::builder()
         .listen(address)
         .tick_time(args.tick_time)
@@ -115,5 +118,10 @@ async fn beside(
 /// The first address that `host:port` resolves to.
 async fn resolve(listen: &str) -> io::Result<SocketAddr> {
     let unknown = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    lookup_host(listen).await?.next().ok_or_else(unknown)
+    let late = |_| {
+        let why = "no name server has answered the look-up of the name";
+        io::Error::new(io::ErrorKind::TimedOut, why)
+    };
+    let found = timeout(LOOK_UP, lookup_host(listen)).await.map_err(late)?;
+    found?.next().ok_or_else(unknown)
 }

@@ -67,7 +67,7 @@ pub(crate) struct ServerArgs {
 impl ServerArgs {
     /// Settings for a client of the servers.
     pub(crate) fn settings(&self) -> Result<Builder, Failure> {
-        self.settings_for(self.servers()?, self.tls(None)?)
+        self.settings_for(self.servers()?, self.tls()?)
     }
 
     /// Settings for a client of these servers, with this encryption, and with identities.
@@ -90,8 +90,8 @@ impl ServerArgs {
         }
     }
 
-    /// How connections are encrypted, if they are: to one server, with the name that its certificate has unless the user gives one.
-    pub(crate) fn tls(&self, name: Option<&str>) -> Result<Option<TlsConfig>, Failure> {
+    /// How connections are encrypted, if they are.
+    pub(crate) fn tls(&self) -> Result<Option<TlsConfig>, Failure> {
         let Some(ca) = &self.tls_ca else {
             return Ok(None);
         };
@@ -99,10 +99,26 @@ impl ServerArgs {
         if let (Some(chain), Some(key)) = (&self.tls_cert, &self.tls_key) {
             tls = tls.identity_files(chain, key).map_err(Failure::usage)?;
         }
-        if let Some(name) = self.tls_server_name.as_deref().or(name) {
+        if let Some(name) = &self.tls_server_name {
             tls = tls.server_name(name).map_err(Failure::usage)?;
         }
         Ok(Some(tls))
+    }
+
+    /// The same to one server, whose certificate has this name, unless the user gives one.
+    pub(crate) fn tls_to(
+        &self,
+        tls: Option<&TlsConfig>,
+        name: Option<&str>,
+    ) -> Result<Option<TlsConfig>, Failure> {
+        match (tls, name) {
+            (Some(tls), Some(name)) if self.tls_server_name.is_none() => tls
+                .clone()
+                .server_name(name)
+                .map(Some)
+                .map_err(Failure::usage),
+            _ => Ok(tls.cloned()),
+        }
     }
 
     pub(crate) fn servers(&self) -> Result<&ConnectString, Failure> {

@@ -6,19 +6,24 @@
 //!
 //! And waiting for a lock as long as the caller wants: over outages, and no longer than its timeout.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
 use lockkeeper_proto::ErrorCode;
 use lockkeeper_session::{
-    Client, Error as SessionError, Sleep,
+    Client, Endpoint, Error as SessionError, Sleep,
     sync::{
-        BoxFuture,
+        BoxFuture, os,
         select::{Either, select},
     },
 };
 
 use crate::{
+    common::Common,
     error::{LockError, Loss, Obstacle},
+    node::identity::Directory,
     queue::patience::obstacle,
 };
 
@@ -26,6 +31,8 @@ use crate::{
 const FIRST: Duration = Duration::from_millis(20);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(5);
+/// For how long a request of a try is repeated that servers throttle.
+const LONGEST_OF_TRY: Duration = Duration::from_secs(1);
 
 /// How many rounds of a loop in a row cost no pause. A contender goes round a few times before its
 /// turn.
@@ -85,23 +92,36 @@ impl Rounds {
     }
 }
 
+/// The server that throttles requests about a lock. It is there while one of them is repeated.
+type Throttling = Mutex<Option<Arc<Endpoint>>>;
+
+/// The name under which it is found.
+const THROTTLING: &str = "throttling";
+
 /// The pauses of one request that is repeated.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     pauses: u32,
     /// The pause that comes next.
     pause: Option<Sleep>,
+    /// Since when servers have throttled the request, and what callers with a time limit are told.
+    throttled: Option<(Instant, Arc<Throttling>)>,
 }
 
 impl Backoff {
     /// A pause comes next. A random part of it, up to half, is left out: many clients are throttled
     /// at the same time.
     pub(crate) fn begin(&mut self, client: &Client) {
-        let whole = FIRST.saturating_mul(1 << self.pauses.min(10)).min(LONGEST);
+        let whole = self.longest();
         self.pauses += 1;
         let part = u32::try_from(client.raw().random_u64() % 512).unwrap_or(0);
         let left_out = whole * part / 1024;
         self.pause = Some(client.raw().sleep(whole.saturating_sub(left_out)));
+    }
+
+    /// How long the next pause can be.
+    fn longest(&self) -> Duration {
+        FIRST.saturating_mul(1 << self.pauses.min(10)).min(LONGEST)
     }
 
     /// Whether a pause comes next.
@@ -120,13 +140,58 @@ impl Backoff {
         }
     }
 
-    /// A request failed with this error: waits if the server has throttled it.
-    pub(crate) async fn after(&mut self, client: &Client, error: &SessionError) {
+    /// A server has throttled a request about a lock: a pause comes next.
+    ///
+    /// # Errors
+    /// The caller only tries, and the pause would last for too long.
+    pub(crate) fn throttled(
+        &mut self,
+        directory: &Directory,
+        error: &SessionError,
+    ) -> Result<(), LockError> {
+        let (client, server) = (&directory.client, &error.peer().server);
+        let now = client.now();
+        let (since, throttling) = self.throttled.get_or_insert_with(|| {
+            let shared = Common::at(client, THROTTLING, &directory.server_path);
+            (now, shared)
+        });
+        os::lock(throttling).clone_from(server);
+        let waited = now.saturating_duration_since(*since);
+        self.begin(client);
+        if !directory.is_try || waited + self.longest() <= LONGEST_OF_TRY {
+            return Ok(());
+        }
+        let server = server.clone();
+        Err(LockError::TimedOut {
+            path: directory.path.to_string(),
+            waited,
+            ahead: None,
+            obstacle: Some(Box::new(Obstacle::Throttled { server })),
+        })
+    }
+
+    /// A request about a lock failed with this error: waits if the server has throttled it.
+    ///
+    /// # Errors
+    /// As [`throttled`](Self::throttled).
+    pub(crate) async fn after(
+        &mut self,
+        directory: &Directory,
+        error: &SessionError,
+    ) -> Result<(), LockError> {
         if error.code() == Some(ErrorCode::THROTTLED_OP) {
-            self.begin(client);
+            self.throttled(directory, error)?;
             self.pause().await;
         }
+        Ok(())
     }
+}
+
+/// The obstacle of a lock at this path whose requests servers throttle.
+fn throttling(client: &Client, server_path: &str) -> Option<Obstacle> {
+    let all = Common::below::<Throttling>(client, THROTTLING, server_path);
+    let server = os::lock(all.first()?).clone();
+    Some(Obstacle::Throttled { server })
 }
 
 /// What the future returns, or an error about the lock at this path if it takes longer than `wait`.
@@ -141,15 +206,19 @@ pub(crate) async fn timeout<T>(
         Either::Left(result) => result,
         // The timers of a client end with it.
         Either::Right(()) if client.is_closed() => Err(LockError::lost(Loss::Closed).at(path)),
-        Either::Right(()) => Err(LockError::TimedOut {
-            path: path.to_owned(),
-            waited: wait,
-            ahead: None,
-            // The attempt is there until here: what it has noted goes with it.
-            obstacle: (client.raw().outage().map(Obstacle::Servers))
-                .or_else(|| client.raw().slow().map(Obstacle::Slow))
-                .or_else(|| obstacle(client, &client.raw().server_path(path)))
-                .map(Box::new),
-        }),
+        Either::Right(()) => {
+            let server_path = client.raw().server_path(path);
+            Err(LockError::TimedOut {
+                path: path.to_owned(),
+                waited: wait,
+                ahead: None,
+                // The attempt is there until here: what it has noted goes with it.
+                obstacle: (client.raw().outage().map(Obstacle::Servers))
+                    .or_else(|| client.raw().slow().map(Obstacle::Slow))
+                    .or_else(|| throttling(client, &server_path))
+                    .or_else(|| obstacle(client, &server_path))
+                    .map(Box::new),
+            })
+        }
     }
 }

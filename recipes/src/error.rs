@@ -122,6 +122,12 @@ pub enum Obstacle {
     /// No server was connected at the end: [`Unreachable`](ErrorKind::Unreachable) says since
     /// when, and why each server failed.
     Servers(session::Error),
+    /// A server throttles: it has too much to do, or it is an embedded one that was started again,
+    /// and makes no locks until the clients of the former server have lost theirs.
+    Throttled {
+        /// The server.
+        server: Option<Arc<Endpoint>>,
+    },
 }
 
 impl fmt::Display for Obstacle {
@@ -140,6 +146,15 @@ impl fmt::Display for Obstacle {
             }
             Self::Slow(slow) => slow.fmt(f),
             Self::Servers(error) => error.fmt(f),
+            Self::Throttled { server } => {
+                match server {
+                    Some(server) => write!(f, "{server} throttles")?,
+                    None => f.write_str("a server throttles")?,
+                }
+                f.write_str(
+                    ": it has too much to do, or is an embedded one that makes no locks for a while after a restart",
+                )
+            }
         }
     }
 }
@@ -473,6 +488,15 @@ mod tests {
                     found: Kind::Semaphore,
                 },
                 "/l has the node leases of a semaphore, which does not exclude this kind of lock: use one kind for each path",
+            ),
+            (
+                LockError::TimedOut {
+                    path: path(),
+                    waited: Duration::from_secs(1),
+                    ahead: None,
+                    obstacle: Some(Box::new(Obstacle::Throttled { server: None })),
+                },
+                "lock /l not acquired in 1 s; a server throttles: it has too much to do, or is an embedded one that makes no locks for a while after a restart",
             ),
             (
                 LockError::SelfDeadlock { path: path() },

@@ -9,7 +9,7 @@
 //!
 //! [`Loss::Deleted`]: crate::Loss::Deleted
 
-use lockkeeper_proto::Version;
+use lockkeeper_proto::{ErrorCode, Version};
 use lockkeeper_session::Client;
 
 use crate::{
@@ -77,7 +77,11 @@ impl Guard {
                             break;
                         }
                     }
-                    Err(error) if error.is_transient() => backoff.after(&client, &error).await,
+                    Err(error) if error.code() == Some(ErrorCode::THROTTLED_OP) => {
+                        backoff.begin(&client);
+                        backoff.pause().await;
+                    }
+                    Err(error) if error.is_transient() => {}
                     Err(_) => break,
                 }
             }

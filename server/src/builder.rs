@@ -40,6 +40,9 @@ impl Builder {
     /// The address to listen on. Default: a free port on 127.0.0.1. The server has no encryption,
     /// so think twice before you open it to other machines. The members of a cluster take this port
     /// and the next ones, or free ports.
+    ///
+    /// At a port that you choose, the server makes no locks for a minute, unless it is
+    /// [`fresh`](Self::fresh): see [`no_ephemerals_for`](Self::no_ephemerals_for).
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.address = address;
         self

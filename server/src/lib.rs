@@ -19,10 +19,15 @@
 //! use lockkeeper_server::Server;
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! let server = Server::start().await?;
+//! let server = Server::start().await?; // at a free port
 //! let connect_string = server.connect_string(); // for any ZooKeeper client
 //! assert_eq!(server.report().nodes, 0);
+//! let address = server.local_addr();
 //! server.shutdown().await;
+//!
+//! // At a port of your choice, `fresh` says that no client relies on a former server there.
+//! let server = Server::builder().listen(address).fresh().start().await?;
+//! # server.shutdown().await;
 //! # Ok::<(), std::io::Error>(())
 //! # }).unwrap();
 //! ```

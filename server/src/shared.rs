@@ -93,7 +93,7 @@ impl Shared {
         loop {
             let due = core.engine.next_deadline();
             let step = due.saturating_duration_since(now.instant).min(left);
-            now = later(now, step);
+            now = now.later(step);
             left = left.saturating_sub(step);
             core.engine.jump(now);
             core.dispatch();
@@ -150,19 +150,10 @@ impl Shared {
     }
 }
 
-/// A later moment.
-fn later(now: Now, time: Duration) -> Now {
-    let ms = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-    Now {
-        instant: now.instant.checked_add(time).unwrap_or(now.instant),
-        unix_ms: now.unix_ms.saturating_add(ms),
-    }
-}
-
 impl Core {
     /// The present moment on the engine's clock.
     fn now(&self) -> Now {
-        later(clock::now(), self.ahead)
+        clock::now().later(self.ahead)
     }
 
     /// Runs everything that is due. Returns when something is due next.

@@ -3,7 +3,7 @@
 //!
 //! Not here: locks across a restart (`recipes/tests/restart.rs`).
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use lockkeeper_proto::{
     CreateMode::{Ephemeral, EphemeralSequential, Persistent, PersistentSequential},
@@ -35,7 +35,12 @@ async fn at_a_chosen_address_no_ephemeral_node_is_created_before_former_sessions
         (chosen.clone().tick_time(longer), 2 * longer),
         (Server::builder().no_ephemerals_for(longer), longer),
     ] {
+        let before = UNIX_EPOCH.elapsed().unwrap();
         let server = builder.start().await.unwrap();
+        let until = server.report().no_ephemerals_until;
+        // In milliseconds, and so cut off.
+        let told = until.duration_since(UNIX_EPOCH + before).unwrap() + Duration::from_millis(1);
+        assert!(told >= wait && told < wait + 10 * SECOND, "{told:?}");
         server.advance(wait.saturating_sub(20 * SECOND));
         let mut peer = Peer::join(&server).await;
         for mode in [Ephemeral, EphemeralSequential] {

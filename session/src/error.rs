@@ -169,7 +169,8 @@ pub enum ErrorKind {
         error: DecodeError,
     },
     /// The system could not start the background thread of a client: it has no thread, no memory or
-    /// no file descriptor left for this process.
+    /// no file descriptor left for this process. Or the only thread of a runtime is to run the client,
+    /// and waits for it in a `block_on`.
     NoThread(Cause),
 }
 
@@ -236,6 +237,7 @@ impl Error {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self.kind() {
+            ErrorKind::ConnectionLost(Cause::ClosedAtRequest { .. }) => false,
             ErrorKind::ConnectionLost(_) | ErrorKind::DeadlineExceeded { .. } => true,
             ErrorKind::Unreachable { tried, .. } => {
                 tried.is_empty() || !tried.iter().all(|lost| lost.cause.is_permanent())
@@ -377,7 +379,7 @@ impl fmt::Display for Error {
                 write!(f, "the reply to {} cannot be read{at}{effect}", name(op))
             }
             ErrorKind::NoThread(cause) => {
-                write!(f, "cannot start the thread of the client: {cause}")
+                write!(f, "no thread runs the client: {cause}")
             }
         }
     }

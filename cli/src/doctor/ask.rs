@@ -213,7 +213,12 @@ fn why(error: &Error) -> String {
         return ENFORCED.to_owned();
     }
     match error.kind() {
-        ErrorKind::Unreachable { tried, .. } if !tried.is_empty() => tried[0].cause.to_string(),
+        // Without the server, whose line this is.
+        ErrorKind::Unreachable { tried, .. } if !tried.is_empty() => {
+            let lost = tried[0].to_string();
+            let why = lost.split_once(": ").map(|(_, why)| why.to_owned());
+            why.unwrap_or(lost)
+        }
         _ => plain(error),
     }
 }

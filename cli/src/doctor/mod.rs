@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::future::join_all;
+use lockkeeper::client::tls::TlsConfig;
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -73,11 +74,13 @@ pub(crate) struct DoctorArgs {
 }
 
 pub(crate) async fn run(args: &DoctorArgs) -> Result<u8, Failure> {
+    // Before signals are caught: this thread reads the files, and one of them may hang.
+    let tls = args.servers.tls()?;
     let mut signals = Signals::catch(&ENDING)?;
     let end = Instant::now() + args.wait.unwrap_or_default();
     let examined = async {
         loop {
-            let (answers, problems) = examine(args).await?;
+            let (answers, problems) = examine(args, tls.as_ref()).await?;
             if status(&answers, &problems) == exit::OK || Instant::now() + PAUSE > end {
                 return Ok((answers, problems));
             }
@@ -93,7 +96,10 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<u8, Failure> {
     Ok(status(&answers, &problems))
 }
 
-async fn examine(args: &DoctorArgs) -> Result<(Vec<Answer>, Vec<Problem>), Failure> {
+async fn examine(
+    args: &DoctorArgs,
+    tls: Option<&TlsConfig>,
+) -> Result<(Vec<Answer>, Vec<Problem>), Failure> {
     let servers = args.servers.servers()?;
     let chroot = servers.chroot().unwrap_or_default();
     let targets = servers
@@ -106,7 +112,7 @@ async fn examine(args: &DoctorArgs) -> Result<(Vec<Answer>, Vec<Problem>), Failu
         let one = format!("{}{chroot}", target.endpoint);
         let servers = one.parse().map_err(Failure::usage)?;
         let name = target.name.as_ref().map(|it| it.host.as_str());
-        let tls = args.servers.tls(name)?;
+        let tls = args.servers.tls_to(tls, name)?;
         let settings = args.servers.settings_for(&servers, tls.clone())?;
         asked.push(ask::server(number, target, settings, tls, args));
     }

@@ -118,7 +118,7 @@ impl Semaphore {
         let mut backoff = Backoff::default();
         let children = loop {
             match self.leases.client.get_children(self.path()).await {
-                Err(error) if error.is_transient() => backoff.after(self.client(), &error).await,
+                Err(error) if error.is_transient() => backoff.after(&self.leases, &error).await?,
                 Err(error) if error.is_no_node() => return Ok(()),
                 listed => break listed?,
             }
@@ -192,7 +192,7 @@ impl<'a> Leases<'a> {
         let list = directory.client.get_children_and_watch(&directory.parent);
         match list.await {
             Err(error) if error.is_transient() => {
-                self.backoff.after(&directory.client, &error).await;
+                self.backoff.after(directory, &error).await?;
             }
             // An operator deleted the directory. Our leases are gone with it.
             Err(error) if error.is_no_node() => {
@@ -201,6 +201,7 @@ impl<'a> Leases<'a> {
             }
             list => {
                 let (listed, changed) = list?;
+                self.backoff = Backoff::default();
                 LateCreates::listed(directory, listed.iter().map(String::as_str));
                 self.patience
                     .listed(|node| listed.iter().any(|it| it == node));

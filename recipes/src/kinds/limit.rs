@@ -76,7 +76,7 @@ impl Limit {
                     backoff.begin(&leases.client);
                     backoff.pause().await;
                 }
-                _ if error.is_transient() => backoff.after(&leases.client, &error).await,
+                _ if error.is_transient() => backoff.after(leases, &error).await?,
                 // The directory is gone, or this client may not read or write its data.
                 Some(_) => return Ok(None),
                 None => return Err(error.into()),
@@ -119,7 +119,7 @@ impl Limit {
         let (client, mut backoff) = (&directory.client, Backoff::default());
         loop {
             match client.get_data_and_watch(path).await {
-                Err(error) if error.is_transient() => backoff.after(client, &error).await,
+                Err(error) if error.is_transient() => backoff.after(directory, &error).await?,
                 read => {
                     let (node, changed) = read?;
                     let data = node

@@ -116,7 +116,8 @@ impl Mutex {
     ///
     /// # Errors
     /// As [`lock`](Self::lock). And as it is one attempt: [`LockError::Lost`] when the session
-    /// expires, and [`LockError::Session`] when no server is reached in time.
+    /// expires, [`LockError::Session`] when no server is reached in time, and
+    /// [`LockError::TimedOut`] within a second when servers throttle.
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).

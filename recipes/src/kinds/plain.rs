@@ -136,7 +136,12 @@ impl PlainMutex {
     /// # Cancel safety
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
-        self.attempt(None).await
+        let directory = self.directory.for_try();
+        let tries = Self {
+            directory,
+            ..self.clone()
+        };
+        tries.attempt(None).await
     }
 
     /// Takes the lock. Without `contended` it is a try, which is refused if another contender has

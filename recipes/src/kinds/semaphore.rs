@@ -217,7 +217,12 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire_many(&self, count: usize) -> Result<Option<Vec<Guard>>, LockError> {
-        self.leased(count, false).await
+        let tries = Self {
+            queue: self.queue.for_try(),
+            leases: self.leases.for_try(),
+            ..self.clone()
+        };
+        tries.leased(count, false).await
     }
 
     /// Enters the queue, and returns a ticket as soon as the place in the queue is known.

@@ -56,6 +56,8 @@ pub(crate) struct Directory {
     pub(crate) acl: Acls,
     pub(crate) clock: Clock,
     meter: Option<LockMeter>,
+    /// Whether the contender only tries: see [`Backoff`](crate::backoff::Backoff).
+    pub(crate) is_try: bool,
     /// The creates of this client that a look has not found, in any directory.
     pub(super) late: Arc<LateCreates>,
 }
@@ -82,8 +84,18 @@ impl Directory {
             acl: client.raw().default_acl(),
             clock: client.raw().clock(),
             meter: None,
+            is_try: false,
             late: client.raw().extension(),
         }))
+    }
+
+    /// The same directory, for a contender that only tries.
+    pub(crate) fn for_try(&self) -> Arc<Self> {
+        let is_try = true;
+        Arc::new(Self {
+            is_try,
+            ..self.clone()
+        })
     }
 
     /// From now on, this meter counts.

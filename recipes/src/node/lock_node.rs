@@ -179,7 +179,7 @@ impl LockNode {
                     Ok(()) => break,
                     Err(_) if self.session_loss().is_some() => return Ok(()),
                     Err(LockError::Session(error)) if error.is_transient() => {
-                        backoff.after(self.client(), &error).await;
+                        backoff.after(self.directory(), &error).await?;
                     }
                     Err(error) => {
                         if error.loss().is_some() {

@@ -62,9 +62,17 @@ impl LockQueue {
         granted.map_err(|error| error.behind(ahead))
     }
 
+    /// The same queue, for a contender that only tries.
+    pub(crate) fn for_try(&self) -> Self {
+        Self {
+            directory: self.directory.for_try(),
+            ..self.clone()
+        }
+    }
+
     pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
         let attempt = Attempt::new(&self.directory);
-        let node = self.try_turn().await;
+        let node = self.for_try().try_turn().await;
         attempt.ended(node)
     }
 

@@ -75,7 +75,7 @@ fn refuse_suspects<'a>(
                     }
                     // A repeated read does no harm. The client itself pauses between connections.
                     Err(error) if error.is_transient() => {
-                        backoff.after(client, &error).await;
+                        backoff.after(directory, &error).await?;
                         continue 'again;
                     }
                     // It is gone, or it belongs to somebody who hides it from the users of this lock.

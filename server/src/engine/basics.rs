@@ -72,6 +72,17 @@ pub struct Now {
     pub unix_ms: i64,
 }
 
+impl Now {
+    /// A later moment.
+    pub(crate) fn later(self, time: Duration) -> Self {
+        let ms = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        Self {
+            instant: after(self.instant, time),
+            unix_ms: self.unix_ms.saturating_add(ms),
+        }
+    }
+}
+
 /// The number that the caller of the engine gives a connection; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);

@@ -101,7 +101,7 @@ pub struct Engine {
     rules: Rules,
     reap_due: Instant,
     /// No ephemeral node is created before.
-    ephemerals_from: Instant,
+    ephemerals_from: Now,
 }
 
 impl Engine {
@@ -115,7 +115,7 @@ impl Engine {
             addresses: Vec::new(),
             rules: Rules::default(),
             reap_due: after(now.instant, config.container_check_interval),
-            ephemerals_from: after(now.instant, config.no_ephemerals_for),
+            ephemerals_from: now.later(config.no_ephemerals_for),
             config,
         }
     }

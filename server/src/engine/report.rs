@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
@@ -24,6 +24,10 @@ pub struct Report {
     pub connections: usize,
     /// Live sessions.
     pub sessions: BTreeMap<SessionId, SessionReport>,
+    /// Until when the server makes no ephemeral nodes, and so grants no locks, by its own clock:
+    /// see [`Builder::no_ephemerals_for`](crate::Builder::no_ephemerals_for). The time of its start
+    /// if it did not wait.
+    pub no_ephemerals_until: SystemTime,
 }
 
 /// A live session.
@@ -69,12 +73,14 @@ impl Engine {
             };
             (id, report)
         });
+        let until = u64::try_from(self.ephemerals_from.unix_ms).unwrap_or(0);
         Report {
             zxid: self.last_zxid(),
             nodes: tree.len().saturating_sub(SYSTEM_PATHS.len()),
             watches: self.state.views().map(|view| view.watches.len()).sum(),
             connections: self.connections.len(),
             sessions: sessions.collect(),
+            no_ephemerals_until: SystemTime::UNIX_EPOCH + Duration::from_millis(until),
         }
     }
 

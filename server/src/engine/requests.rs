@@ -68,7 +68,8 @@ impl Engine {
             Ok(Request::Sasl(SaslRequest { token: None })) => return self.close(id),
             Ok(request) => {
                 let mut fate = self.rules.fate(session, Some(&request));
-                let is_too_early = now.instant < self.ephemerals_from && makes_ephemeral(&request);
+                let is_too_early =
+                    now.instant < self.ephemerals_from.instant && makes_ephemeral(&request);
                 let too_early = is_too_early.then_some(ErrorCode::THROTTLED_OP);
                 fate.refuse = fate.refuse.or(too_early);
                 (request, fate)

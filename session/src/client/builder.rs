@@ -15,7 +15,7 @@ use super::{
         BoxFuture,
         select::{Either, select},
     },
-    task::{Task, is_in_runtime},
+    task::{Task, has_run, is_in_runtime},
 };
 use crate::{
     ConnectString, Error, LeasePolicy, Snapshot,
@@ -265,7 +265,8 @@ impl Builder {
     /// [`AuthFailed`](crate::ErrorKind::AuthFailed) when a server refused the identities.
     /// [`Closed`](crate::ErrorKind::Closed) when the runtime has no I/O, which TCP needs, or no
     /// time; [`NoThread`](crate::ErrorKind::NoThread) when the system cannot start the client's
-    /// thread.
+    /// thread, or when the only thread of the present runtime, which is to run the client, waits
+    /// for this future in the `block_on` of another executor.
     ///
     /// # Cancel safety
     /// Dropping the future closes the client.
@@ -357,6 +358,11 @@ impl Builder {
         if let Some(error) = error {
             return Err(error);
         }
+        has_run(|| {
+            let core = client.shared.lock();
+            core.driver.is_some() || core.machine.link().is_ended()
+        })
+        .await?;
         let mut snapshots = client.snapshots();
         let settled = async {
             let settled = |now: &Snapshot| now.state.is_connected() || now.state.is_final();

@@ -3,15 +3,17 @@
 //! Not here: what the driver does (`driver`), a runtime for this task alone (`own_thread`).
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
+    io,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    thread,
     time::{Duration, Instant},
 };
 
 use tokio::{
-    runtime::Handle,
+    runtime::{Handle, RuntimeFlavor},
     time::{self, Sleep},
 };
 
@@ -21,6 +23,7 @@ use super::{
     shared::Shared,
     sync::BoxFuture,
 };
+use crate::{Cause, Error, ErrorKind};
 
 /// A driver whose sockets and timer are tokio's.
 pub(crate) struct Task {
@@ -74,6 +77,42 @@ impl Task {
 /// Whether this thread belongs to a tokio runtime.
 pub(crate) fn is_in_runtime() -> bool {
     Handle::try_current().is_ok()
+}
+
+/// After so many polls in a row, the runtime should have run its other tasks.
+const POLLS: u32 = 1000;
+/// How often it is looked at after that, and the time in between.
+const LOOKS: u32 = 1000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
+/// Waits until the task of a new client has run. Fails if it cannot: it is on a runtime with one
+/// thread, and that thread waits here, in the `block_on` of another executor.
+///
+/// Such a `block_on` polls again at once when it is woken. A runtime first has its other tasks run.
+pub(crate) async fn has_run(begun: impl Fn() -> bool) -> Result<(), Error> {
+    let mut polls = 0;
+    poll_fn(|cx| {
+        let has_one_thread =
+            |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::CurrentThread;
+        if begun() || !Handle::try_current().is_ok_and(has_one_thread) {
+            return Poll::Ready(Ok(()));
+        }
+        polls += 1;
+        if polls > POLLS + LOOKS {
+            let blocked = io::Error::new(
+                io::ErrorKind::WouldBlock,
+                "the runtime of this thread waits in a block_on and cannot run it: \
+                 use `.await`, or Builder::own_thread",
+            );
+            return Poll::Ready(Err(ErrorKind::NoThread(Cause::from(&blocked)).into()));
+        }
+        if polls > POLLS {
+            thread::sleep(BETWEEN_LOOKS);
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
 }
 
 impl Future for Task {

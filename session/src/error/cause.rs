@@ -2,9 +2,9 @@
 //!
 //! Not here: what that means for a request (`error`).
 
-use std::{fmt, io, sync::Arc, time::Duration};
+use std::{fmt, io, net::IpAddr, sync::Arc, time::Duration};
 
-use lockkeeper_proto::{ErrorCode, SessionId, Xid, frame::FrameError, jute::DecodeError};
+use lockkeeper_proto::{ErrorCode, OpCode, SessionId, Xid, frame::FrameError, jute::DecodeError};
 
 use crate::{Endpoint, Peer};
 
@@ -35,7 +35,12 @@ impl fmt::Display for Lost {
         if self.session != SessionId::NONE {
             write!(f, ", session {}", self.session)?;
         }
-        write!(f, ": {}", self.cause)
+        write!(f, ": {}", self.cause)?;
+        let is_name = self.endpoint.host.parse::<IpAddr>().is_err();
+        if is_name && matches!(self.cause, Cause::ConnectTimeout(_)) {
+            f.write_str(" (or the look-up of the name has not ended)")?;
+        }
+        Ok(())
     }
 }
 
@@ -53,6 +58,14 @@ pub enum Cause {
     },
     /// The server closed the connection.
     ClosedByServer,
+    /// The server closed the connection behind this request, as it or others did several times in a
+    /// row: their `jute.maxbuffer` may be smaller than the request.
+    ClosedAtRequest {
+        /// The operation.
+        op: OpCode,
+        /// The length of the request, in bytes.
+        length: usize,
+    },
     /// The server closed the connection during the handshake: it is not serving, or its data are
     /// older than what this client has seen. Or it expects TLS, and may have said so.
     ClosedInHandshake,
@@ -146,6 +159,14 @@ impl fmt::Display for Cause {
         match self {
             Self::Io { text, .. } | Self::Tls { reason: text, .. } => f.write_str(text),
             Self::ClosedByServer => f.write_str("closed by the server"),
+            Self::ClosedAtRequest { op, length } => {
+                let name = op.name().unwrap_or("request");
+                write!(
+                    f,
+                    "closed by the server, again behind a {name} of {length} bytes \
+                     (is its jute.maxbuffer smaller?)"
+                )
+            }
             Self::ClosedInHandshake => f.write_str(
                 "closed by the server during the handshake \
                  (not serving, not ZooKeeper, or the port expects TLS)",

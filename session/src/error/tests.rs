@@ -131,7 +131,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         ),
         (
             ErrorKind::NoThread(Cause::from(&std::io::ErrorKind::WouldBlock.into())).into(),
-            "cannot start the thread of the client: operation would block",
+            "no thread runs the client: operation would block",
         ),
     ];
     let concerns = |error: &Error| match error.kind() {

@@ -236,7 +236,11 @@ impl<T> Router<'_, T> {
     /// The connection is gone. Requests that were not sent stay, except for those of the machine
     /// itself, whose errors nobody sees.
     fn closed(&mut self, error: &Error) {
-        if let ErrorKind::ConnectionLost(Cause::ClosedByServer | Cause::Io { .. }) = error.kind()
+        let is_by_server = matches!(
+            error.kind(),
+            ErrorKind::ConnectionLost(Cause::ClosedByServer | Cause::Io { .. })
+        );
+        if is_by_server
             && let Some(sent) = self.requests.oldest_sent()
             && let ReplyTo::Watches(ask @ (Ask::Set { .. } | Ask::Restore { .. })) = sent.reply_to
         {
@@ -245,6 +249,12 @@ impl<T> Router<'_, T> {
         self.lease.disconnected();
         let (watches, mut voice) = self.watches();
         watches.disconnected(&mut voice);
+        if is_by_server && let Some(((op, reply_to), length)) = self.requests.take_blamed() {
+            let kind = ErrorKind::ConnectionLost(Cause::ClosedAtRequest { op, length });
+            let error = Error::new(kind, error.peer().clone(), Effect::Unknown);
+            tracing::warn!(%error, "connections end at a request");
+            self.fail(op, reply_to, error);
+        }
         for (op, reply_to) in self.requests.closed() {
             self.fail(op, reply_to, error.clone());
         }

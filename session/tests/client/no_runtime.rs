@@ -153,3 +153,21 @@ fn connecting_over_tcp_without_the_runtime_s_io_fails() {
     let failed = without_io.block_on(builder.connect()).unwrap_err();
     assert_eq!(failed, Error::from(ErrorKind::Closed));
 }
+
+/// The runtime's only thread is to run the client, and waits for it. That was a hang without a word.
+#[test]
+fn a_block_on_inside_a_runtime_with_one_thread_is_an_error_that_names_the_way_out() {
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(server());
+    let one_thread = Builder::new_current_thread().enable_all().build().unwrap();
+    one_thread.block_on(async {
+        let blocked = block_on(builder(&server).connect()).unwrap_err();
+        assert!(matches!(blocked.kind(), ErrorKind::NoThread(_)));
+        assert!(blocked.to_string().contains("Builder::own_thread"));
+        let client = block_on(builder(&server).own_thread().connect()).unwrap();
+        assert!(block_on(client.exists("/")).unwrap().is_some());
+        // Awaited, it runs where it is.
+        let client = builder(&server).connect().await.unwrap();
+        assert!(client.exists("/").await.unwrap().is_some());
+    });
+}

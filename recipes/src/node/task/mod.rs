@@ -9,12 +9,14 @@ pub(super) mod owner;
 use std::{mem, sync::Arc};
 
 use lockkeeper_proto::{Response, SessionId, path};
-use lockkeeper_session::{Error as SessionError, ErrorKind, PendingReply, Raw, sync::BoxFuture};
+use lockkeeper_session::{
+    Cause, Error as SessionError, ErrorKind, PendingReply, Raw, sync::BoxFuture,
+};
 
 use super::{
     identity::{Directory, NodeIdentity, Tag, created_node},
     late::LateCreates,
-    life::{Answer, Ask, Failure, Next, NodeLife},
+    life::{Answer, Ask, End, Failure, Next, NodeLife},
     look::{Found, Look},
 };
 use crate::{
@@ -63,6 +65,9 @@ struct Trouble {
     lost_delete: Option<SessionError>,
     /// The pause before the next request, if the last one was throttled or refused.
     backoff: Backoff,
+    /// The create is not sent again: servers have throttled it for too long, and the caller only
+    /// tries, or they close each connection behind it.
+    gave_up: Option<LockError>,
     /// Whether a server has refused to delete the node.
     is_stuck: bool,
 }
@@ -101,6 +106,12 @@ impl NodeTask {
                         return Ok(());
                     }
                     Next::Send(ask) => {
+                        if matches!(ask, Ask::Create { .. })
+                            && let Some(error) = self.gave_up()
+                        {
+                            self.life.settle(End::NeverCreated);
+                            return Err(error);
+                        }
                         if let Some(trouble) = &mut self.trouble {
                             trouble.backoff.pause().await;
                         }
@@ -114,6 +125,11 @@ impl NodeTask {
 
     fn trouble(&mut self) -> &mut Trouble {
         self.trouble.get_or_insert_default()
+    }
+
+    /// Why the create is not sent again, if it is not.
+    fn gave_up(&mut self) -> Option<LockError> {
+        self.trouble.as_mut()?.gave_up.take()
     }
 
     /// Sends a request, as soon as there is capacity for it.
@@ -206,10 +222,16 @@ impl NodeTask {
                 }
                 self.answer(reply)
             }
-            Pending::Look(look) => {
-                let found = look.found().await;
-                self.found(found)
-            }
+            Pending::Look(look) => match look.found().await {
+                // The barrier is shorter than the create, which they refuse as well. A further look
+                // would cost each connection of this client.
+                Err(Some(error)) if ends_connections(&error) && self.life.bound().is_none() => {
+                    self.pending = Pending::Nothing;
+                    self.life.settle(End::NeverCreated);
+                    return Err(error.into());
+                }
+                found => self.found(found),
+            },
             Pending::Next => Answer::Found(Ok(self.trouble().found.pop())),
         };
         self.pending = Pending::Nothing;
@@ -287,9 +309,23 @@ impl NodeTask {
     }
 
     fn failed(&mut self, error: SessionError) -> Failure {
-        let failure = self.identity.failure(&error);
-        if matches!(failure, Failure::Refused | Failure::Throttled) {
-            self.begin_pause();
+        let mut failure = self.identity.failure(&error);
+        let is_create = matches!(self.life.asked(), Some(Ask::Create { .. }));
+        match failure {
+            Failure::Throttled => {
+                let trouble = self.trouble.get_or_insert_default();
+                let again = trouble.backoff.throttled(&self.identity.directory, &error);
+                if let (true, Err(gave_up)) = (is_create, again) {
+                    trouble.gave_up = Some(gave_up);
+                    failure = Failure::Refused;
+                }
+            }
+            Failure::Refused => self.begin_pause(),
+            // It may have been applied nevertheless: first comes the look.
+            Failure::Unknown if is_create && ends_connections(&error) => {
+                self.trouble().gave_up = Some(error.clone().into());
+            }
+            _ => {}
         }
         self.trouble().error = Some(error);
         failure
@@ -297,6 +333,9 @@ impl NodeTask {
 
     /// What the caller is told of a failure.
     fn report(&mut self, failure: Failure) -> LockError {
+        if let Some(error) = self.gave_up() {
+            return error;
+        }
         let error = match (failure, self.trouble().error.take()) {
             (Failure::SessionOver(loss), _) => return LockError::lost(loss),
             (_, None) => return LockError::lost(Loss::Closed),
@@ -306,6 +345,15 @@ impl NodeTask {
         let path = node.map(|node| path::join(directory, &node.name));
         error.on(path.as_deref().unwrap_or(directory)).into()
     }
+}
+
+/// Whether servers close each connection behind this request.
+fn ends_connections(error: &SessionError) -> bool {
+    let kind = error.kind();
+    matches!(
+        kind,
+        ErrorKind::ConnectionLost(Cause::ClosedAtRequest { .. })
+    )
 }
 
 /// Some requests go out only within the session of their node: deletes, and looks for a known node.

@@ -246,7 +246,7 @@ impl Waiter {
                     Err(error) => match error.kind() {
                         ErrorKind::ConnectionLost(_) | ErrorKind::Malformed { .. } => {}
                         _ if error.is_transient() => {
-                            backoff.after(self.node.client(), &error).await;
+                            backoff.after(self.node.directory(), &error).await?;
                         }
                         _ => return Err(error.into()),
                     },

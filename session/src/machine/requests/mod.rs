@@ -34,6 +34,24 @@ pub(crate) use support::{is_unknown, overtakes};
 /// `ZooKeeperServer.java`, `globalOutstandingLimit`.
 pub(crate) const WINDOW: usize = 1000;
 
+/// A server may have closed the connection because of a request of this length or more. Each server
+/// takes shorter ones, whatever its `jute.maxbuffer` is: it could not work otherwise.
+const LONG: usize = 1024;
+
+/// After so many connections in a row that ended at a request, it is blamed. A network that fails a
+/// few times must not end a wait that could go on.
+const BLAMED: u32 = 5;
+
+/// A long request that was the oldest one under way when a server closed the connection. What is
+/// sent again is like it, and has another number.
+#[derive(Debug)]
+struct Suspect {
+    op: OpCode,
+    length: usize,
+    /// How many connections in a row have ended so.
+    times: u32,
+}
+
 /// A request that gets no reply: its operation, and what the reply was for.
 pub(crate) type Failed<R> = (OpCode, R);
 
@@ -45,6 +63,12 @@ pub(crate) enum Overdue<'a, R> {
     Sent(&'a mut Pending<R>),
 }
 
+impl Suspect {
+    fn is_like(&self, request: &Encoded) -> bool {
+        (self.op, self.length) == (request.op(), request.len())
+    }
+}
+
 /// All requests that are not settled.
 #[derive(Debug)]
 pub(crate) struct Requests<R> {
@@ -54,6 +78,7 @@ pub(crate) struct Requests<R> {
     deadlines: VecDeque<(Instant, u64)>,
     last_number: u64,
     support: Support,
+    suspect: Option<Suspect>,
     /// See [`Config`].
     max_request: usize,
     max_outstanding: usize,
@@ -67,6 +92,7 @@ impl<R> Requests<R> {
             deadlines: VecDeque::new(),
             last_number: 0,
             support: Support::default(),
+            suspect: None,
             max_request: config.max_request,
             max_outstanding: config.max_outstanding,
             max_queued_bytes: config.max_queued_bytes,
@@ -194,7 +220,10 @@ impl<R> Requests<R> {
     /// Takes out the request at this place, which is answered.
     #[inline]
     pub(crate) fn take_answered(&mut self, at: usize) -> Option<Pending<R>> {
-        self.queue.take(at)
+        let taken = self.queue.take(at)?;
+        let request = &taken.request;
+        self.suspect.take_if(|it| it.is_like(request));
+        Some(taken)
     }
 
     /// The oldest request under way, except for identities.
@@ -216,6 +245,24 @@ impl<R> Requests<R> {
     fn fail(&mut self, request: Pending<R>) -> Failed<R> {
         self.settle(request.options, request.number);
         (request.request.op(), request.reply_to)
+    }
+
+    /// A server has closed the connection. If several in a row have ended so behind a request like
+    /// the oldest one of a caller, takes that out, and returns its length, too.
+    pub(crate) fn take_blamed(&mut self) -> Option<(Failed<R>, usize)> {
+        let former = self.suspect.take();
+        let is_long = |it: &&Pending<R>| it.options.is_some() && it.request.len() >= LONG;
+        let Pending {
+            request, number, ..
+        } = self.oldest_sent().filter(is_long)?;
+        let (op, length, number) = (request.op(), request.len(), *number);
+        let times = former
+            .filter(|it| it.is_like(request))
+            .map_or(1, |it| it.times.saturating_add(1));
+        self.suspect = Some(Suspect { op, length, times });
+        let at = self.queue.find(number).filter(|_| times >= BLAMED)?;
+        let blamed = self.queue.take(at)?;
+        Some((self.fail(blamed), length))
     }
 
     /// The connection is gone. Returns the requests that were under way, and those of the machine

@@ -1,14 +1,14 @@
 //! The window of requests under way: what it holds back, what passes it, and what frees it.
 
 use bytes::BytesMut;
-use lockkeeper_proto::{OpCode, Request, Xid, records::Empty};
+use lockkeeper_proto::{ErrorCode, OpCode, Request, Xid, records::Empty};
 
 use super::{
     pair::{Pair, SIXTH},
     requests::{create, sound_reply, sync},
 };
 use crate::{
-    Effect,
+    Cause, Effect, ErrorKind,
     machine::{BURST, requests::WINDOW},
 };
 
@@ -119,4 +119,45 @@ fn watches_are_restored_through_the_window_and_before_requests() {
         received.extend(pair.requests());
     }
     assert_eq!(answered, watches + 1);
+}
+
+/// A server whose `jute.maxbuffer` is smaller closes the connection each time. Nobody was told why.
+#[test]
+fn a_long_request_behind_which_several_connections_end_is_blamed() {
+    let mut pair = Pair::connected(|_| {});
+    // Whether the request is blamed for the end of the connection.
+    let is_blamed = |pair: &mut Pair, request: Request| {
+        let (first, second) = (pair.submit(request), pair.submit(sync("/")));
+        pair.reconnect();
+        let last = pair.error(second);
+        let is_usual = matches!(
+            last.kind(),
+            ErrorKind::ConnectionLost(Cause::ClosedByServer)
+        );
+        assert!(is_usual, "{last}");
+        let error = pair.error(first);
+        assert_eq!(error.effect(), Effect::Unknown);
+        matches!(
+            error.kind(),
+            ErrorKind::ConnectionLost(Cause::ClosedAtRequest { op, length: 2000.. })
+                if *op == OpCode::CREATE2
+        )
+    };
+    let long = |number: u8| create("/a", vec![number; 2000]);
+    for number in 1..=6 {
+        assert_eq!(is_blamed(&mut pair, long(number)), number >= 5, "{number}");
+    }
+    // A server has taken such a request.
+    pair.submit(long(7));
+    pair.answer_all(|_| Err(ErrorCode::NODE_EXISTS));
+    for number in 8..12 {
+        assert!(!is_blamed(&mut pair, long(number)));
+    }
+    // Another one: the row is at its beginning.
+    assert!(!is_blamed(&mut pair, create("/b", vec![0; 2001])));
+    assert!(!is_blamed(&mut pair, long(12)));
+    // Each server takes requests that are so short.
+    for _ in 0..8 {
+        assert!(!is_blamed(&mut pair, create("/a", vec![0; 20])));
+    }
 }
