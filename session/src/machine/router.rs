@@ -298,7 +298,7 @@ impl<T> Router<'_, T> {
                 sent.ok_or(Cause::UnexpectedReply { expected, got })?;
                 self.link.refuse(AuthFailure::Required);
             } else if let Some(sent) = sent {
-                self.lease.touched(now, sent, self.link.timing());
+                self.lease.ponged(now, sent, self.link.timing());
                 self.lease_renewed(now);
             }
             return Ok(());

@@ -53,8 +53,8 @@ pub(crate) struct Lease {
     /// a later one. By [`LeasePolicy::Assumed`], the newest ping or write that was answered had been
     /// sent then.
     validity: Validity,
-    /// How long a `sync` takes with no write of this session ahead of it: what makes it wait then is
-    /// what others write.
+    /// How long a ping or a `sync` takes with no write of this session ahead of it: what makes it wait
+    /// then is what others write.
     alone: Pace,
     /// `None` without a connection.
     proving: Option<Proving>,
@@ -69,9 +69,9 @@ struct Proving {
     is_second_queued: bool,
     /// When the last write was sent.
     last_write: Option<Instant>,
-    /// How many writes are under way, and a `sync` that was sent when there was none.
+    /// How many writes are under way, and when the last one was answered.
     writes: usize,
-    alone: Option<Xid>,
+    written: Option<Instant>,
 }
 
 impl Lease {
@@ -170,7 +170,7 @@ impl Lease {
             is_second_queued: false,
             last_write: None,
             writes: 0,
-            alone: None,
+            written: None,
         });
     }
 
@@ -181,6 +181,20 @@ impl Lease {
 
     pub(crate) fn is_assumed(&self) -> bool {
         matches!(self.policy, LeasePolicy::Assumed { .. })
+    }
+
+    /// A ping was sent and answered at these instants.
+    pub(crate) fn ponged(&mut self, now: Instant, sent: Instant, timing: &Timing) {
+        self.note_alone(now, sent, timing);
+        self.touched(now, sent, timing);
+    }
+
+    /// A request that writes nothing is answered. Answers come in the order of requests.
+    fn note_alone(&mut self, now: Instant, sent: Instant, timing: &Timing) {
+        let written = self.proving.as_ref().and_then(|proving| proving.written);
+        if written <= Some(sent) {
+            self.alone.took(now, sent, timing.queue_wait);
+        }
     }
 
     /// A ping or a write of the client was sent and answered at these instants.
@@ -205,14 +219,16 @@ impl Lease {
         timing: &Timing,
     ) {
         let (is_kept, is_assumed) = (self.note_kept(now), self.is_assumed());
+        if !is_write {
+            self.note_alone(now, sent, timing);
+        }
         self.validity.heard(now, timing.into(), is_kept);
         let Some(proving) = &mut self.proving else {
             return;
         };
         if is_write {
             proving.writes = proving.writes.saturating_sub(1);
-        } else if proving.alone.take_if(|it| *it == xid).is_some() {
-            self.alone.took(now, sent, timing.queue_wait);
+            proving.written = Some(now);
         }
         let proved = proving.proof.answered(xid, is_handled);
         if is_assumed {
@@ -308,7 +324,6 @@ impl Lease {
                 proving.last_write = Some(now);
                 proving.writes += 1;
             } else {
-                proving.alone = proving.alone.or((proving.writes == 0).then_some(xid));
                 proving.is_first_queued = false;
             }
             proving.proof.sent(now, xid, is_write);
