@@ -117,7 +117,8 @@ impl<T> Machine<T> {
             Input::Frame(frame) => router.frame(now, frame),
             Input::Reached(other) => {
                 let unanswered = router.requests.unanswered_since();
-                router.link.reached(now, &other, unanswered);
+                let scarce = router.lease.scarce(router.link.timing());
+                router.link.reached(now, &other, (unanswered, scarce));
             }
             Input::Disconnected(cause) => router.link.disconnected(now, cause),
             Input::Oversized { length, limit } => router.oversized(now, length, limit),
@@ -185,7 +186,8 @@ impl<T> Machine<T> {
         );
         let unanswered = self.requests.unanswered_since();
         let next = earlier(next, self.link.unanswered_deadline(unanswered));
-        let next = earlier(next, self.link.reach_due(unanswered));
+        let pending = (unanswered, self.lease.scarce(timing));
+        let next = earlier(next, self.link.reach_due(pending));
         let due = self.lease.due(self.link.slowest(), timing);
         Some(earlier(next, due.map(|(at, _)| at)))
     }

@@ -548,7 +548,8 @@ impl<T> Router<'_, T> {
             let cause = Cause::RequestTimeout(self.link.timing().request);
             self.link.give_up(now, cause);
         }
-        self.link.reach(now, unanswered);
+        let scarce = self.lease.scarce(self.link.timing());
+        self.link.reach(now, (unanswered, scarce));
         let interval = self.lease.ping_interval(self.link.timing());
         if self.link.tick(now, interval) {
             self.give_back_room();

@@ -146,6 +146,12 @@ impl Lease {
         Some(self.validity.from()? + timing.lease.saturating_sub(timing.grant))
     }
 
+    /// From when less is left of a lease that somebody keeps.
+    pub(crate) fn scarce(&self, timing: &Timing) -> Option<Instant> {
+        let is_kept = self.keepers.are_there() && !self.is_assumed();
+        self.good_until(timing).filter(|_| is_kept)
+    }
+
     pub(crate) fn await_good(&mut self, since: Instant) {
         self.awaited.get_or_insert(since);
     }

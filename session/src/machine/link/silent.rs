@@ -3,40 +3,49 @@
 //! The transport reaches for another server beside the present connection. Only when that server
 //! accepts a connection is the present one given up, so where there is no other server nothing is
 //! lost. A server is not left while it is only slow: it may owe four times as long as the slowest
-//! answer of late has taken. Clients that lose the same server do so at different moments, and each
+//! answer of late has taken. It is left sooner when a lease that somebody keeps is nearly over. Clients that lose the same server do so at different moments, and each
 //! reaches for another one once in a session timeout.
 //!
 //! Not here: the silence that ends a connection without another server (`Link::tick`).
 
 use std::{sync::Arc, time::Instant};
 
-use super::{Change, Link, Stage, session::Connection};
+use super::{Change, Link, Stage, earlier, session::Connection};
 use crate::{Cause, Endpoint};
 
+/// Since when the oldest request could have been answered, and from when less is left of a lease that
+/// is kept than a grant needs.
+type Pending = (Option<Instant>, Option<Instant>);
+
 impl Link {
-    /// When the server owes an answer for too long. `unanswered` says since when the oldest request
-    /// could have been answered; pings behind it wait for its answer.
-    fn owed_too_long(&self, open: &Connection, unanswered: Option<Instant>) -> Option<Instant> {
+    /// When the server owes an answer for too long. Pings behind a request wait for its answer.
+    fn owed_too_long(&self, open: &Connection, pending: Pending) -> Option<Instant> {
         let (timing, slow) = (self.timing(), self.slowest() * 4);
+        let (unanswered, scarce) = pending;
         let is_first = |ping: &Instant| unanswered.is_none_or(|request| *ping <= request);
         let ping = open.pinged().filter(is_first);
-        let ping = ping.map(|since| since + timing.owed_ping.max(slow));
-        let request = unanswered.map(|since| since + timing.owed_request.max(slow));
-        let at = [ping, request].into_iter().flatten().min()?;
+        let since = ping.or(unanswered)?;
+        let long = if ping.is_some() {
+            timing.owed_ping
+        } else {
+            timing.owed_request
+        };
+        let soon = scarce.map(|at| at.max(since + (timing.owed_ping / 2).max(slow)));
+        let at = earlier(since + long.max(slow), soon);
         Some(at + self.scatter)
     }
 
     /// When the transport is to reach for another server.
-    pub(crate) fn reach_due(&self, unanswered: Option<Instant>) -> Option<Instant> {
+    pub(crate) fn reach_due(&self, pending: Pending) -> Option<Instant> {
         let open = self.connection().filter(|open| open.closing().is_none())?;
-        let at = self.owed_too_long(open, unanswered)?;
+        let at = self.owed_too_long(open, pending)?;
         let has_other = self.servers.has_other(open.endpoint());
         has_other.then(|| self.reach_from.map_or(at, |from| at.max(from)))
     }
 
     /// Reaches for another server, if that is due.
-    pub(crate) fn reach(&mut self, now: Instant, unanswered: Option<Instant>) {
-        if self.reach_due(unanswered).is_some_and(|at| at <= now)
+    pub(crate) fn reach(&mut self, now: Instant, pending: Pending) {
+        if self.reach_due(pending).is_some_and(|at| at <= now)
             && let Some(open) = self.connection()
             && let Some(other) = self.servers.other(open.endpoint())
         {
@@ -47,17 +56,12 @@ impl Link {
     }
 
     /// Another server accepts a connection. Leaves the present one if it still owes an answer.
-    pub(crate) fn reached(
-        &mut self,
-        now: Instant,
-        other: &Arc<Endpoint>,
-        unanswered: Option<Instant>,
-    ) {
+    pub(crate) fn reached(&mut self, now: Instant, other: &Arc<Endpoint>, pending: Pending) {
         let Stage::Open(open) = &self.stage else {
             return;
         };
-        let at = self.owed_too_long(open, unanswered);
-        let since = [unanswered, open.pinged()].into_iter().flatten().min();
+        let at = self.owed_too_long(open, pending);
+        let since = [pending.0, open.pinged()].into_iter().flatten().min();
         let (Some(since), true) = (since, at.is_some_and(|at| at <= now)) else {
             return self.changes.push_back(Change::Reach(None));
         };

@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Instant};
 
-use lockkeeper_proto::{OpCode, Request, Response, records::Empty};
+use lockkeeper_proto::OpCode;
 
 use super::{
     pair::{ID, Pair, SECOND, TIMEOUT},
+    proof::proof_reply,
     requests::{delete, servers, sound_reply},
 };
 use crate::{
@@ -28,6 +29,13 @@ fn kept(names: &'static str) -> (Pair, LeaseToken) {
     let (directory, name) = ("/lock".into(), "n".into());
     let (token, _) = pair.machine.keep_lease(directory, name);
     (pair, token)
+}
+
+/// The server answers what it was asked.
+fn answer_all(pair: &mut Pair) {
+    for (xid, request) in pair.requests() {
+        pair.reply(xid, 1, Ok(proof_reply(&request)));
+    }
 }
 
 /// The server answers nothing until the machine reaches for another one. Returns that, and how long it
@@ -67,19 +75,30 @@ fn a_silent_server_is_left_long_before_the_lease_ends() {
     // One write behind the handshake proves it.
     while pair.now < before && lease(&pair) == before {
         pair.tick();
-        for (xid, request) in pair.requests() {
-            match &request {
-                Request::Multi(multi) => {
-                    let check = |_| Ok(Response::Check(Empty {}));
-                    let results = multi.ops.iter().map(check).collect();
-                    let reply = lockkeeper_proto::multi::MultiResponse { results };
-                    pair.reply(xid, 1, Ok(Response::Multi(reply)));
-                }
-                request => pair.reply(xid, 1, Ok(sound_reply(request))),
-            }
-        }
+        answer_all(&mut pair);
     }
     assert!(lease(&pair) > before + TIMEOUT / 8);
+}
+
+/// Whoever ends its work an eighth of the session timeout ahead of the end of the lease goes on.
+#[test]
+fn a_silent_server_is_left_sooner_when_the_lease_is_nearly_over() {
+    for moment in 0..30 {
+        let (mut pair, _token) = kept("zk1,zk2,zk3");
+        let begin = pair.now + TIMEOUT + moment * TIMEOUT / 100;
+        while pair.now < begin {
+            pair.tick();
+            answer_all(&mut pair);
+        }
+        let (_, since) = fall_silent(&mut pair);
+        let until = pair.machine.lease_deadline().unwrap();
+        assert!(
+            pair.now + TIMEOUT / 8 < until,
+            "{:?} of {:?}",
+            pair.now - since,
+            until - since
+        );
+    }
 }
 
 #[test]
