@@ -96,8 +96,9 @@ macro_rules! failure {
 /// Prints a message to stderr, unless the user wants less than this level.
 pub(crate) fn print_at(level: Level, what: fmt::Arguments<'_>) {
     if says(level) {
-        // A closed stderr must not end a command that runs well.
-        let _ = writeln!(io::stderr(), "lockkeeper: {what}");
+        // One write: the log may have other writers. A closed stderr must not end a command that runs well.
+        let line = format!("lockkeeper: {what}\n");
+        let _ = io::stderr().write_all(line.as_bytes());
     }
 }
 

@@ -62,6 +62,9 @@ use exit::Failure;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args_os().collect();
+    if let Err(error) = signals::unblock() {
+        return end(Err(Failure::system("receive signals")(error)));
+    }
     // What `run` starts needs no command line, and should start fast.
     match arguments.as_slice() {
         [_, name, rest @ ..] if name == run::watchdog::NAME => {

@@ -2,11 +2,12 @@
 //!
 //! Invariant: a signal that was ignored when the process started stays ignored, here and in its children. With
 //! ignored signals, nohup(1) and scripts protect the jobs that they start. PIPE is the exception: the standard library ignores it
-//! here, and gives each child the default action.
+//! here, and gives each child the default action. A signal that was blocked is received here, and stays blocked in the children.
 //! Not here: sending signals to the command (`run::child`).
 
-use std::{fs, future::poll_fn, io, task::Poll};
+use std::{fs, future::poll_fn, io, task::Poll, thread};
 
+use nix::sys::signal::{self, SigSet};
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
@@ -24,6 +25,28 @@ pub(crate) const PASSED_ON: [Signal; 6] = [
     Signal::USR1,
     Signal::USR2,
 ];
+
+/// Receives also the signals that the parent has blocked, as some service managers and language runtimes do: without CHLD, `run` would
+/// never hear of the end of its command. A thread of its own lets them through. The other threads, which start the children, have the
+/// mask of the parent, so the children inherit that.
+pub(crate) fn unblock() -> io::Result<()> {
+    let mut ours = SigSet::empty();
+    for signal in PASSED_ON.iter().chain(&[Signal::TSTP, Signal::CHILD]) {
+        ours.add(signal::Signal::try_from(signal.as_raw())?);
+    }
+    let blocked = SigSet::thread_get_mask()?;
+    if ours.iter().any(|it| blocked.contains(it)) {
+        let receive = move || {
+            while ours.thread_unblock().is_ok() {
+                thread::park();
+            }
+        };
+        thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(receive)?;
+    }
+    Ok(())
+}
 
 /// Receives signals. They stay caught until the process ends, also after this value is dropped.
 #[derive(Debug)]

@@ -29,7 +29,7 @@ fn a_run_leaves_no_process_behind() {
     arm.until_nodes(&path, 2);
     arm.set_data(&format!("{path}.once"), "99999999999999");
     arm.release(guard);
-    run.end().is(80, "");
+    run.end().is(64, "");
     none_is_left();
 }
 

@@ -5,9 +5,13 @@
 mod support;
 
 use std::{
-    fs,
+    fs::{self, Permissions},
     io::{Read as _, Write as _},
     net::TcpListener,
+    os::{
+        fd::OwnedFd,
+        unix::{fs::PermissionsExt as _, net::UnixDatagram},
+    },
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -223,6 +227,46 @@ fn a_run_whose_program_is_replaced_while_it_waits_starts_its_command() {
     let ended = run.end();
     fs::remove_file(&program).unwrap();
     ended.is(0, "ran\n").silently();
+}
+
+/// As with line ends of Windows. The system's error is that of a missing program, and the run said "command not found".
+#[test]
+fn a_missing_interpreter_is_named() {
+    let (arm, files) = (Arm::embedded(), Files::new("interpreter"));
+    let script = files.write("script", "#! /no/such/sh\r -e\necho ran\r\n");
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    for command in ["script", &script] {
+        let mut run = arm.run(&[], &arm.path(), &[command]);
+        ended(run.env("PATH", format!("/no/such:{}", files.path(""))))
+            .is(126, "")
+            .says(&format!(
+                "{command}: cannot be executed: its interpreter /no/such/sh\\r is missing\n"
+            ));
+        let mut run = arm.run(&[], &arm.path(), &["no-such-script"]);
+        ended(run.env("PATH", files.path(""))).is(127, "");
+    }
+}
+
+/// Forty runs with one log had torn lines. A socket of this kind keeps the writes apart.
+#[test]
+fn a_line_of_the_log_is_one_write() {
+    let arm = Arm::embedded();
+    let (log, its) = UnixDatagram::pair().unwrap();
+    log.set_nonblocking(true).unwrap();
+    let mut run = arm.run(&["-v"], &arm.path(), &["no-such-command"]);
+    let ended = run.stderr(OwnedFd::from(its)).status().unwrap();
+    assert_eq!(ended.code(), Some(127));
+    let mut written = [0; 1000];
+    let mut lines = 0;
+    while let Ok(length) = log.recv(&mut written) {
+        let line = str::from_utf8(&written[..length]).unwrap();
+        assert!(
+            line.starts_with("lockkeeper: ") && line.ends_with('\n'),
+            "{line:?}"
+        );
+        lines += 1;
+    }
+    assert!(lines > 1, "{lines}");
 }
 
 /// systemd sends TERM to all processes of a unit, and KILL later. The watchdog was gone by then.

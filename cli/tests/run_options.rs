@@ -7,7 +7,7 @@ mod support;
 use std::{
     os::unix::net::UnixDatagram,
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use lockkeeper::{
@@ -143,6 +143,16 @@ fn a_service_manager_is_told_when_the_lock_is_held(arm: &Arm) {
     assert_eq!(manager.heard(), "STOPPING=1");
 }
 
+/// As in a unit that clears it. The run failed because of `cannot reach NOTIFY_SOCKET=`.
+#[test]
+fn an_empty_name_of_a_service_manager_is_none() {
+    let arm = Arm::embedded();
+    let mut run = arm.run(&["--notify"], &arm.path(), &["echo", "ran"]);
+    ended(run.env("NOTIFY_SOCKET", ""))
+        .is(0, "ran\n")
+        .silently();
+}
+
 /// Otherwise no command would run, and the session would end.
 #[test]
 fn a_service_manager_that_reads_nothing_does_not_stop_the_run() {
@@ -240,15 +250,44 @@ fn a_lock_that_others_hold_is_not_a_period() {
     run("false").ends(1);
     let again = run("true").ends(80);
     again.says("it has run in this period of 1 d 0 h");
-    // A start that lies ahead, as when the servers' clock was set back.
-    arm.set_data(&format!("{path}.once"), "99999999999999");
-    run("true").ends(80);
-    arm.set_data(&format!("{path}.once"), "yesterday");
+    let record = format!("{path}.once");
+    arm.set_data(&record, "yesterday");
     run("true")
         .ends(64)
         .says(".once says \"yesterday\" in place of the time");
-    arm.set_data(&format!("{path}.once"), "1000");
+    // A start that lies ahead, as when a clock was wrong. It blocked the command for years, and was called a start of this period.
+    arm.set_data(&record, "99999999999999");
+    let remedy = format!("lockkeeper set {record} ''");
+    run("true")
+        .ends(64)
+        .says("a start at 5138-11-16T09:46:39.999Z, and the servers have 2")
+        .says(&remedy);
+    arm.said(&["set", &record, ""]);
     run("true").ends(0);
+    // The clocks of two servers differ a little.
+    let soon = SystemTime::UNIX_EPOCH.elapsed().unwrap() + Duration::from_secs(20);
+    arm.set_data(&record, &soon.as_millis().to_string());
+    arm.ran(&["--once-per", "5s"], &path, &["true"]).ends(80);
+}
+
+/// Nothing has begun. Status 127 on one host had used up the period of all.
+#[test]
+fn a_command_that_cannot_begin_gives_its_period_back() {
+    let (arm, files) = (Arm::embedded(), Files::new("period"));
+    let path = arm.path();
+    let record = format!("{path}.once");
+    let no_program = files.write("no-program", "");
+    let run = |command| arm.ran(&["--once-per", "1d"], &path, &[command]);
+    arm.create(&record);
+    for before in ["", "1000"] {
+        arm.set_data(&record, before);
+        run("no-such-command").ends(127);
+        assert_eq!(arm.data(&record), before);
+        run(&no_program).ends(126);
+        assert_eq!(arm.data(&record), before);
+    }
+    run("false").ends(1);
+    run("false").ends(80);
 }
 
 /// Status 1 could also be that of the command.

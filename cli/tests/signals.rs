@@ -9,7 +9,8 @@ use std::{
 
 use rustix::process::{Signal, kill_process};
 use support::{
-    Arm, Files, Running, contained, is_alive, is_ignored, pid_of, state_of, until_dead, wait_for,
+    Arm, Files, Running, comm_of, contained, ended, is_alive, is_ignored, lockkeeper, pid_of,
+    state_of, until_dead, wait_for,
 };
 
 on_both_arms!(
@@ -19,6 +20,8 @@ on_both_arms!(
     a_holder_stopped_for_too_long_ends_its_command,
     a_stopped_run_stops_its_command,
     a_signal_that_was_ignored_stays_ignored,
+    signals_that_the_parent_has_blocked_are_received,
+    a_signal_to_end_ends_a_command_that_is_stopped,
 );
 
 fn signals_are_passed_on(arm: &Arm) {
@@ -103,6 +106,51 @@ fn a_signal_that_was_ignored_stays_ignored(arm: &Arm) {
     run.signal(Signal::HUP);
     std::fs::write(&fifo, "alive\n").unwrap();
     run.end().is(0, "alive\n");
+}
+
+/// As some service managers and language runtimes leave them. `run` never heard of the end of its command, and TERM was lost. The command
+/// gets the mask as the parent had it.
+fn signals_that_the_parent_has_blocked_are_received(arm: &Arm) {
+    // env(1), of GNU coreutils, since 8.31.
+    let blocked = |command: &Command| {
+        let mut env = Command::new("env");
+        env.arg("--block-signal").arg(command.get_program());
+        env.args(command.get_args());
+        env
+    };
+    let show = ["grep", "SigBlk", "/proc/self/status"];
+    let mask = ended(&mut blocked(Command::new(show[0]).args(&show[1..])));
+    let path = arm.path();
+    let serve = [&["serve", "--"], &show[..]].concat();
+    for command in [arm.run(&[], &path, &show), lockkeeper(&serve)] {
+        Running::start(&mut blocked(&command))
+            .end()
+            .is(0, &mask.stdout)
+            .silently();
+    }
+    let guard = arm.hold(&path);
+    let run = Running::start(&mut blocked(&arm.run(&[], &path, &show)));
+    arm.until_nodes(&path, 2);
+    run.signal(Signal::TERM);
+    run.end().is(143, "");
+    arm.release(guard);
+}
+
+/// `docker stop` sends TERM, and after its time KILL. The command stayed stopped, and the lock held.
+fn a_signal_to_end_ends_a_command_that_is_stopped(arm: &Arm) {
+    let path = arm.path();
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
+        if is_ignored(signal) {
+            continue;
+        }
+        let mut run = arm.start(&[], &path, "echo $$; exec sleep 600");
+        let pid = run.pid_in_line();
+        wait_for("the command", || comm_of(pid) == "sleep\n");
+        kill_process(pid, Signal::STOP).unwrap();
+        wait_for("the stop", || state_of(pid) == Some('T'));
+        run.signal(signal);
+        run.end().ends(128 + signal.as_raw());
+    }
 }
 
 /// In the foreground the command can use the terminal. Ctrl-C reaches it once: from the terminal, not from `run`.

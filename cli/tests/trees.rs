@@ -59,6 +59,24 @@ fn try_one(name: &str, tree: &str, options: &[&str], end: impl Fn(&Arm, &Running
     assert!(!is_alive(worker.0), "{name}");
 }
 
+/// Its time is over: only the shell was killed, and what it had started went on.
+#[test]
+fn a_script_for_a_lost_lock_that_takes_too_long_ends_with_all_that_it_has_started() {
+    contained(|| {
+        let arm = Arm::embedded();
+        let hook = "sleep 600 & setsid sleep 600 & echo $$ $!; wait";
+        let script = "echo $LOCKKEEPER_NODE; exec sleep 600";
+        let mut run = arm.start(&["--on-loss", hook], &arm.path(), script);
+        arm.delete(&run.line());
+        let [shell, other] = run.words().map(|pid| pid_of(&pid));
+        until_dead(shell);
+        until_dead(other);
+        run.end()
+            .ends(74)
+            .says("the script of --on-loss did not end in 10 s; it was killed");
+    });
+}
+
 /// A worker. Dropping this value kills it: a test that fails must not leave it behind.
 struct Worker(Pid);
 

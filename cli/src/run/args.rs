@@ -163,14 +163,15 @@ Signals: lockkeeper passes TERM, HUP, INT, QUIT, USR1, USR2 on.
   - USR1 and USR2 go to the command alone. The other signals, and those after a lost lock, go \
 to the command and to all that it has started, also to daemons and to what has a process group \
 of its own (timeout, setsid).
-  - In the foreground of a terminal, the command stays in the process group of lockkeeper, and \
-the terminal itself sends INT and QUIT to it, so Ctrl-C arrives once.
+  - With a controlling terminal, the command stays in the process group of lockkeeper, which is \
+the job of the shell: Ctrl-C arrives once, from the terminal; Ctrl-Z, bg and fg reach both.
   - When somebody asks for the lock (lockkeeper set NODE __REVOKE__), the command gets TERM, as \
 if lockkeeper had got it, and lockkeeper queue shows that.
-  - TSTP outside a terminal stops the command and lockkeeper. After CONT the command goes on if \
+  - TSTP without a terminal stops the command and lockkeeper. After CONT the command goes on if \
 the lock is still held; otherwise it is ended.
-  - A signal that was ignored stays ignored, in the command, too. Only PIPE always has its \
-default action there.
+  - A command that is stopped goes on when it gets TERM, HUP, INT or QUIT.
+  - A signal that was ignored or blocked stays so in the command. Only PIPE and CHLD always have \
+their default action there.
 
 The lock is held until the command and all that it has started have ended, as with flock(1). A \
 message says what the lock waits for. --no-wait-children releases the lock when the command \

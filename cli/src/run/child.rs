@@ -1,27 +1,36 @@
 //! The command that runs under the lock, and all that it starts.
 //!
-//! - Outside the foreground of a terminal, the command leads its own process group.
-//! - In the foreground, the command stays in our process group. In another group it could not use the terminal, and it
-//!   would be apart from the rest of its pipeline. The terminal itself sends INT and QUIT to the group.
+//! - Without a controlling terminal, the command leads its own process group.
+//! - With one, the command stays in our process group, also in the background: the group is the job that a shell knows. In another
+//!   group, the command could never use the terminal, `fg` would not reach it, and its stop would be nobody's business. The terminal
+//!   itself sends INT, QUIT and the stops to the group.
 //!
 //! Not here: when to end the command (`run`), what happens if this process is killed or stopped (`watchdog`).
 
-use std::{ffi::OsString, fmt, fs::File, io, process::Command, time::Duration};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fmt,
+    fs::File,
+    io::{self, BufRead as _, BufReader, Read as _},
+    process::Command,
+    time::Duration,
+};
 
 use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
-    time::{Instant, sleep, sleep_until, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
 
 use super::{
     message::Word,
-    tree::{self, Ends, Handle, LOOK, Process, Signaller},
+    tree::{self, Ends, LOOK, Process, Signaller},
     watchdog::Watchdog,
 };
 use crate::{
     exit::{self, Failure},
-    signals::Signals,
+    signals::{ENDING, Signals},
     text::quoted,
 };
 
@@ -55,9 +64,33 @@ async fn wait_for_all(mut ends: Ends, told: UnboundedSender<(Pid, u8)>) -> io::R
     }
 }
 
+/// How long the end of what was killed may take: the system waits for disks.
+const LONGEST_KILL: Duration = Duration::from_secs(1);
+
+/// The interpreter that the first line of a script names, if the script is there.
+fn interpreter(program: &OsStr) -> Option<String> {
+    let is_path = program.as_encoded_bytes().contains(&b'/');
+    let directories = env::var_os("PATH").filter(|_| !is_path);
+    // A path is one below an empty directory.
+    let directories = directories.or_else(|| is_path.then(OsString::new))?;
+    let mut files = env::split_paths(&directories).map(|it| it.join(program));
+    let file = files.find(|file| file.is_file())?;
+    let mut line = Vec::new();
+    let opened = File::open(file).map(|it| BufReader::new(it.take(256)));
+    let _ = opened.and_then(|mut it| it.read_until(b'\n', &mut line));
+    let line = String::from_utf8_lossy(&line);
+    let mut words = line.strip_prefix("#!")?.split([' ', '\t', '\n']);
+    words.find(|it| !it.is_empty()).map(quoted)
+}
+
+/// The terminal that controls this process.
+fn terminal() -> io::Result<File> {
+    File::open("/dev/tty")
+}
+
 /// Whether this process is in the foreground of a terminal.
 fn is_in_foreground() -> bool {
-    let foreground = File::open("/dev/tty").and_then(|tty| Ok(rustix::termios::tcgetpgrp(tty)?));
+    let foreground = terminal().and_then(|it| Ok(rustix::termios::tcgetpgrp(it)?));
     foreground.is_ok_and(|group| group == getpgrp())
 }
 
@@ -86,7 +119,7 @@ pub(crate) struct Child {
     /// What this process had as children before: a shell that replaces itself has some.
     strangers: Vec<Process>,
     /// A child that is no part of the command: the script of `--on-loss`.
-    beside: Option<Handle>,
+    beside: Option<Pid>,
     signaller: Signaller,
 }
 
@@ -98,7 +131,7 @@ impl Child {
         children: Children,
         prepare: impl FnOnce(&mut Command),
     ) -> io::Result<Self> {
-        let shared_group = is_in_foreground().then(tree::own_group);
+        let shared_group = terminal().is_ok().then(tree::own_group);
         let strangers = tree::below(getpid(), |_| false)?;
         Ok(Self {
             program: command.first().cloned().unwrap_or_default(),
@@ -135,19 +168,21 @@ impl Child {
                 }
                 Some(Word::Failed(error)) => {
                     let error = io::Error::from_raw_os_error(error);
-                    return Err(match error.kind() {
-                        io::ErrorKind::NotFound => {
+                    // The system reports a missing interpreter as a missing program.
+                    return Err(match (error.kind(), interpreter(&self.program)) {
+                        (io::ErrorKind::NotFound, None) => {
                             failure!(NOT_FOUND, "{program}: command not found")
                         }
+                        (io::ErrorKind::NotFound, Some(name)) => failure!(
+                            CANNOT_EXECUTE,
+                            "{program}: cannot be executed: its interpreter {name} is missing"
+                        ),
                         _ => failure!(CANNOT_EXECUTE, "{program}: cannot be executed: {error}"),
                     });
                 }
                 None if self.watchdog.ended.is_some() => {
                     // It may have begun the command a moment before, and nobody knows.
-                    while !self.left().is_empty() {
-                        self.send(Signal::KILL);
-                        sleep(LOOK).await;
-                    }
+                    self.kill_all().await;
                     return Err(failure!(
                         SYSTEM,
                         "{program}: its watchdog was killed before it said that the command began"
@@ -191,7 +226,7 @@ impl Child {
     }
 
     fn note_end(&mut self, (pid, status): (Pid, u8)) {
-        self.beside.take_if(|it| it.pid == pid);
+        self.beside.take_if(|it| *it == pid);
         if pid == self.watchdog.pid() {
             self.watchdog.ended = Some(status);
         }
@@ -209,22 +244,28 @@ impl Child {
             Some(_) => getpid(),
         };
         tree::below(root, |it| {
-            let is_beside = (self.beside.as_ref()).is_some_and(|beside| beside.pid == it.pid);
-            is_beside || self.strangers.iter().any(|stranger| stranger.is(it))
+            self.beside == Some(it.pid) || self.strangers.iter().any(|stranger| stranger.is(it))
         })
     }
 
     /// Passes on a signal that this process has received.
     pub(crate) fn pass_on(&mut self, signal: Signal) {
-        let mut left = self.left();
+        let all = self.left();
+        let mut told = all.clone();
         match signal {
             // Only the command knows what these mean. They would end children that do not handle them.
-            Signal::USR1 | Signal::USR2 => left.retain(|it| Some(it.pid) == self.pid),
+            Signal::USR1 | Signal::USR2 => told.retain(|it| Some(it.pid) == self.pid),
             // The terminal has sent the signal to our group.
-            Signal::INT | Signal::QUIT => left.retain(|it| Some(it.group) != self.shared_group),
+            Signal::INT | Signal::QUIT if is_in_foreground() => {
+                told.retain(|it| Some(it.group) != self.shared_group);
+            }
             _ => {}
         }
-        self.signaller.send(&left, signal);
+        self.signaller.send(&told, signal);
+        // A stopped process handles it only after CONT.
+        if ENDING.contains(&signal) {
+            self.signaller.send(&all, Signal::CONT);
+        }
     }
 
     /// Sends a signal to the command and all that it has started.
@@ -258,11 +299,17 @@ impl Child {
         self.watchdog.wake();
     }
 
+    /// Kills all, and returns when all have ended.
+    async fn kill_all(&mut self) {
+        while !self.left().is_empty() {
+            self.send(Signal::KILL);
+            sleep(LOOK).await;
+        }
+    }
+
     /// Ends all with TERM, and after the grace time with KILL. Returns when all have ended.
     pub(super) async fn end(&mut self, grace: Duration, signals: &mut Signals) {
-        self.send(Signal::TERM);
-        // A stopped process handles TERM only after CONT.
-        self.send(Signal::CONT);
+        self.pass_on(Signal::TERM);
         let mut kill_at = Instant::now() + grace;
         loop {
             tokio::select! {
@@ -300,16 +347,18 @@ impl Child {
 
     /// Starts a process that is no part of the command.
     pub(super) fn start_beside(&mut self, command: &mut Command) -> io::Result<()> {
-        self.beside = Some(Handle::open(Pid::from_child(&command.spawn()?)));
+        self.beside = Some(Pid::from_child(&command.spawn()?));
         Ok(())
     }
 
-    /// Waits for the end of that process, and kills it after this time.
+    /// Waits for the end of that process, and after this time kills it and what it has started: nothing else is left.
     pub(super) async fn end_beside(&mut self, longest: Duration) -> bool {
         let kill_at = Instant::now() + longest;
-        while let Some(beside) = &self.beside {
+        while self.beside.is_some() {
             let Ok(ended) = timeout_at(kill_at, self.children.next()).await else {
-                let _ = beside.signal(Signal::KILL);
+                self.beside = None;
+                // Those of other users stay.
+                let _ = timeout(LONGEST_KILL, self.kill_all()).await;
                 return false;
             };
             self.note_end(ended);

@@ -26,7 +26,7 @@ use std::{
 };
 
 use futures::FutureExt as _;
-use lockkeeper::{Client, Guard, LockError, error::Loss, locks::LockState};
+use lockkeeper::{Client, Guard, LockError, Version, error::Loss, locks::LockState};
 use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at};
 
@@ -121,12 +121,21 @@ impl Run {
         }
         // This process may have been stopped since the grant.
         let time = self.may_go_on_for(&guard).filter(|_| guard.is_valid());
-        let begun = match (noted, time) {
-            (Ok(()), Some(_)) => child.begin(time).await,
-            (noted, _) => noted.and(Err(lost())),
+        let (begun, before) = match (noted, time) {
+            (Ok(before), Some(_)) => (child.begin(time).await, before),
+            (noted, _) => (noted.and(Err(lost())), None),
         };
         if let Err(failure) = begun {
             child.give_up().await;
+            if let exit::CANNOT_EXECUTE | exit::NOT_FOUND = failure.status
+                && let Some(before) = before
+            {
+                // Nothing has begun: the period comes back under the same lock.
+                let given_back = self.note(&guard, before, Version::ANY);
+                if let Err(why) = signals.or_end(given_back).await {
+                    say!("the period counts as used; {why}");
+                }
+            }
             return Err(failure);
         }
         self.notify.say(&format!("READY=1\nSTATUS={path} is held"));
@@ -353,10 +362,10 @@ impl Run {
                     }
                 }
                 child.end(grace, signals).await;
-                if !child.end_beside(LONGEST_SCRIPT).await {
-                    say!("the script of --on-loss did not end in 10 s; killing it");
-                }
                 child.dismiss_watchdog().await;
+                if !child.end_beside(LONGEST_SCRIPT).await {
+                    say!("the script of --on-loss did not end in 10 s; it was killed");
+                }
                 Ok(exit::LOST)
             }
         }

@@ -28,7 +28,9 @@ pub(super) struct Notify(Option<UnixDatagram>);
 impl Notify {
     /// Without `is_asked`, and outside a service manager, this value says nothing.
     pub(super) fn new(is_asked: bool) -> Result<Self, Failure> {
-        let Some(name) = env::var_os(VARIABLE).filter(|_| is_asked) else {
+        // An empty variable counts as unset, as for sd_notify(3).
+        let name = env::var_os(VARIABLE).filter(|name| is_asked && !name.is_empty());
+        let Some(name) = name else {
             return Ok(Self(None));
         };
         let what = format!("reach {VARIABLE}={}", name.display());

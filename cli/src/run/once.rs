@@ -17,8 +17,11 @@ use crate::{
     client::create_all,
     duration::Human,
     exit::{self, Failure},
-    text::quoted,
+    text::{moment, quoted},
 };
+
+/// A record that is so far ahead is none of another server whose clock is a little behind.
+const SKEW_MS: i64 = 60_000;
 
 /// The nodes of the record and of the clock.
 pub(super) fn nodes(path: &str) -> [String; 2] {
@@ -28,11 +31,14 @@ pub(super) fn nodes(path: &str) -> [String; 2] {
 }
 
 impl Run {
-    /// Looks whether the command has run in this period. Returns the servers' time, and the version of the record.
+    /// Looks whether the command has run in this period. Returns the servers' time, the record, and its version.
     ///
     /// # Errors
     /// [`exit::ALREADY_DONE`] if it has.
-    pub(super) async fn check_period(&self, period: Duration) -> Result<(i64, Version), Failure> {
+    pub(super) async fn check_period(
+        &self,
+        period: Duration,
+    ) -> Result<(i64, String, Version), Failure> {
         // The clock makes both nodes if they are missing. A start behind it is one of this period or a later one.
         let now_ms = self.servers_time().await?;
         let [name, _] = nodes(&self.args.path);
@@ -40,35 +46,58 @@ impl Run {
         let data = record.data.unwrap_or_default();
         let text = String::from_utf8_lossy(&data);
         let text = text.trim();
+        let remedy = format_args!("empty it if the command may run: lockkeeper set {name} ''");
         let last_ms = match text.parse::<i64>() {
             Err(_) if !text.is_empty() => {
                 let text = quoted(text);
                 return Err(failure!(
                     USAGE,
-                    "{name} says \"{text}\" in place of the time of the last start; delete it if the command may run"
+                    "{name} says \"{text}\" in place of the time of the last start; {remedy}"
                 ));
             }
             last => last.ok(),
         };
         let length = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
         let period_of = |ms: i64| ms.div_euclid(length.max(1));
-        if last_ms.is_some_and(|last| period_of(now_ms) <= period_of(last)) {
-            let (path, period) = (&self.args.path, Human(period));
-            let message = format_args!("{path}: it has run in this period of {period}");
-            return Err(Failure::new(exit::ALREADY_DONE, message));
+        match last_ms {
+            Some(last) if period_of(now_ms) < period_of(last) && now_ms < last - SKEW_MS => {
+                let at = |ms: i64| moment(Duration::from_millis(ms.unsigned_abs()));
+                let (last, now) = (at(last), at(now_ms));
+                Err(failure!(
+                    USAGE,
+                    "{name} has a start at {last}, and the servers have {now}: a clock was wrong; {remedy}"
+                ))
+            }
+            Some(last) if period_of(now_ms) <= period_of(last) => {
+                let (path, period) = (&self.args.path, Human(period));
+                let message = format_args!("{path}: it has run in this period of {period}");
+                Err(Failure::new(exit::ALREADY_DONE, message))
+            }
+            _ => Ok((now_ms, text.to_owned(), record.stat.version)),
         }
-        Ok((now_ms, record.stat.version))
     }
 
-    /// Checks again, and notes the start of the command, all under the lock. Without `--once-per`, nothing is noted.
-    pub(super) async fn note_start(&self, guard: &Guard) -> Result<(), Failure> {
-        let (path, Some(period)) = (&self.args.path, self.args.once_per) else {
-            return Ok(());
+    /// Checks again, and notes the start of the command, all under the lock. Returns the record of before. Without `--once-per`,
+    /// nothing is noted.
+    pub(super) async fn note_start(&self, guard: &Guard) -> Result<Option<String>, Failure> {
+        let Some(period) = self.args.once_per else {
+            return Ok(None);
         };
-        let (now_ms, version) = self.check_period(period).await?;
+        let (now_ms, before, version) = self.check_period(period).await?;
+        self.note(guard, now_ms.to_string(), version).await?;
+        Ok(Some(before))
+    }
+
+    /// Writes the record, if the lock is still held.
+    pub(super) async fn note(
+        &self,
+        guard: &Guard,
+        text: String,
+        version: Version,
+    ) -> Result<(), Failure> {
+        let path = &self.args.path;
         let [record, _] = nodes(path);
-        let noted = guard.transaction();
-        let noted = noted.set_data(&record, now_ms.to_string(), version);
+        let noted = guard.transaction().set_data(&record, text, version);
         let noted = noted.commit().await.map(drop);
         noted.map_err(|error| Failure::lock(path, error))
     }

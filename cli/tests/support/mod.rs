@@ -559,8 +559,12 @@ pub(crate) fn marked(mark: &str) -> Vec<(Pid, String)> {
         variables.any(|it| it == mark.as_bytes()) && is_alive(*pid)
     };
     let marked = pids.filter_map(Pid::from_raw).filter(is_marked);
-    let name = |pid| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    marked.map(|pid| (pid, name(pid))).collect()
+    marked.map(|pid| (pid, comm_of(pid))).collect()
+}
+
+/// The name of the program of a process, with a newline. Empty if there is no such process.
+pub(crate) fn comm_of(pid: Pid) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default()
 }
 
 /// The session that holds the lock.
