@@ -123,9 +123,9 @@ fn a_lock_for_an_identity_that_a_run_does_not_have_is_not_made() {
     for (who, words) in [
         (
             "digest:bob",
-            "has no line digest:USER:PASSWORD of that user",
+            "no line digest:USER:PASSWORD of that user is in",
         ),
-        ("digest:ann:secret", "has no line"),
+        ("digest:ann:secret", "no line"),
         (
             "x509:CN=ann",
             "--acl x509:CN=ann: this run could not use the lock: the servers know it as ",
