@@ -319,7 +319,12 @@ def main():
             found[workload, param] = measure(options, commands, pid, workload, param)
     if options.summary:
         summary(found, options.baseline)
+    results = [(name, result) for runs in found.values() for name in runs for result in runs[name]]
+    silent = set(commands) - {name for name, result in results if "skip" not in result}
+    # Without --only, programs that are not built are left out.
+    if silent and (options.only or silent == set(commands)):
+        return f"no result of {', '.join(sorted(silent))}; to build them: bench/peers/build.sh"
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

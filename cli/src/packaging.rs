@@ -45,10 +45,12 @@ pub(crate) fn completions(args: &CompletionsArgs, mut all: Command) -> Result<u8
 pub(crate) fn man(args: &ManArgs, all: Command) -> Result<u8, Failure> {
     let mut commands = vec![all.disable_help_subcommand(true)];
     commands[0].build();
-    while let Some(command) = commands.pop() {
+    while let Some(mut command) = commands.pop() {
         commands.extend(command.get_subcommands().cloned());
         let help = command.get_after_long_help().or(command.get_after_help());
         let sections = sections(&help.map(ToString::to_string).unwrap_or_default());
+        let usage = usage(&mut command);
+        let command = command.override_usage(usage);
         let command = command.after_help(None).after_long_help(None);
         let man = Man::new(command).source(concat!("lockkeeper ", env!("CARGO_PKG_VERSION")));
         // Writing to memory does not fail.
@@ -60,6 +62,17 @@ pub(crate) fn man(args: &ManArgs, all: Command) -> Result<u8, Failure> {
         fs::write(&file, page).map_err(Failure::system(what))?;
     }
     Ok(exit::OK)
+}
+
+/// The line of the synopsis: as in the help, with the servers, which almost every use names.
+fn usage(command: &mut Command) -> String {
+    let usage = command.render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ");
+    let connect = command.get_arguments().find(|it| it.get_id() == "connect");
+    match connect.filter(|it| !it.is_required_set()) {
+        Some(_) => usage.replacen("[OPTIONS]", "[--connect <HOSTS>] [OPTIONS]", 1),
+        None => usage.to_owned(),
+    }
 }
 
 /// The first words of a paragraph, and the section to which it belongs.

@@ -67,25 +67,18 @@ pub(crate) struct ServerArgs {
 impl ServerArgs {
     /// Settings for a client of the servers.
     pub(crate) fn settings(&self) -> Result<Builder, Failure> {
-        self.settings_for(self.servers()?, self.tls()?)
+        let identities = self.identities()?;
+        Ok(settings_for(self.servers()?, self.tls()?, &identities))
     }
 
-    /// Settings for a client of these servers, with this encryption, and with identities.
-    pub(crate) fn settings_for(
-        &self,
-        servers: &ConnectString,
-        tls: Option<TlsConfig>,
-    ) -> Result<Builder, Failure> {
-        let mut builder = Builder::new(servers);
-        if let Some(tls) = tls {
-            builder = builder.connector(tls.connector());
-        }
+    /// The schemes and credentials of the user. A file of them may be a pipe: it can be read once.
+    pub(crate) fn identities(&self) -> Result<Vec<(String, String)>, Failure> {
         if let Some(path) = &self.auth_file {
-            return with_identities(builder, &secret(path)?, &path.display());
+            return parsed(&secret(path)?, &path.display());
         }
         match env::var(AUTH_VARIABLE) {
-            Ok(text) => with_identities(builder, &text, &AUTH_VARIABLE),
-            Err(env::VarError::NotPresent) => Ok(builder),
+            Ok(text) => parsed(&text, &AUTH_VARIABLE),
+            Err(env::VarError::NotPresent) => Ok(Vec::new()),
             Err(error) => Err(failure!(USAGE, "{AUTH_VARIABLE}: {error}")),
         }
     }
@@ -155,18 +148,29 @@ fn secret(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Adds the identities in `text`, one per line, to the settings.
-fn with_identities(
-    mut builder: Builder,
-    text: &str,
-    origin: &dyn fmt::Display,
-) -> Result<Builder, Failure> {
-    for (number, line) in lines(text) {
-        let (scheme, credentials) =
-            identity(line).map_err(|problem| bad(origin, number, problem))?;
-        builder = builder.auth(scheme, credentials.to_owned());
+/// Settings for a client of these servers, with this encryption, and with identities.
+pub(crate) fn settings_for(
+    servers: &ConnectString,
+    tls: Option<TlsConfig>,
+    identities: &[(String, String)],
+) -> Builder {
+    let mut builder = Builder::new(servers);
+    if let Some(tls) = tls {
+        builder = builder.connector(tls.connector());
     }
-    Ok(builder)
+    for (scheme, credentials) in identities {
+        builder = builder.auth(scheme, credentials.clone());
+    }
+    builder
+}
+
+/// The identities in `text`, one per line.
+fn parsed(text: &str, origin: &dyn fmt::Display) -> Result<Vec<(String, String)>, Failure> {
+    let parse = |(number, line)| match identity(line) {
+        Ok((scheme, credentials)) => Ok((scheme.to_owned(), credentials.to_owned())),
+        Err(problem) => Err(bad(origin, number, problem)),
+    };
+    lines(text).map(parse).collect()
 }
 
 /// What is wrong with a line. It may be a secret, and is not told.

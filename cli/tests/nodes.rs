@@ -16,7 +16,22 @@ on_both_arms!(
     a_node_that_may_not_be_read_does_not_hide_the_others,
     a_tree_with_a_lock_in_use_is_deleted_only_with_force,
     a_command_that_waits_ends_when_nobody_reads,
+    the_holder_that_is_asked_to_release_a_lock_is_named,
 );
+
+/// The request replaces the name of the holder. If the holder is dead, nobody else tells which process to look for.
+fn the_holder_that_is_asked_to_release_a_lock_is_named(arm: &Arm) {
+    let guard = arm.hold(&arm.path());
+    let node = guard.path();
+    arm.set_data(&node, "host=a pid=7");
+    let asked = ended(&mut arm.on(&["set", &node, "__REVOKE__"])).is(0, "");
+    let told = format!("lockkeeper: {node}: asking host=a pid=7 to release the lock\n");
+    assert_eq!(
+        (asked.stderr, arm.data(&node)),
+        (told, "__REVOKE__".to_owned())
+    );
+    arm.release(guard);
+}
 
 fn the_metadata_of_nodes_are_shown(arm: &Arm) {
     let top = arm.path();

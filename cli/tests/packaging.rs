@@ -36,7 +36,9 @@ fn every_command_has_a_manual_page_with_its_sections() {
         assert_eq!(has_variables, is_of_servers, "{page}");
     }
     let run = files.text("lockkeeper-run.1");
+    let synopsis = "SYNOPSIS\n\\fBlockkeeper run\\fR [\\-\\-connect <HOSTS>] [OPTIONS] <PATH> \\-\\- <COMMAND>...\n";
     for text in [
+        synopsis,
         "\\-E",
         "\\-q",
         "\n.SH \"EXIT STATUS\"\n",

@@ -17,6 +17,7 @@ use std::{
 };
 
 use lockkeeper::proto::OpCode;
+use lockkeeper_server::When;
 use rustix::process::{Signal, kill_process};
 use support::{
     Arm, Files, Manager, Running, contained, ended, is_alive, is_in, lockkeeper, session_of,
@@ -90,9 +91,8 @@ fn a_try_takes_a_free_lock_and_writes_nothing_at_one_that_is_taken(arm: &Arm) {
     let before = (arm.nodes(&path), creates());
     for options in [&["--try"][..], &["--wait", "0"]] {
         let tried = arm.ran(options, &path, &["echo", "ran"]).is(75, "");
-        let text = format!(
-            "lockkeeper: {path}: the lock is taken; held by the nightly backup, for at most "
-        );
+        let text =
+            format!("lockkeeper: {path}: the lock is taken; held by the nightly backup, queued ");
         assert!(tried.stderr.starts_with(&text), "{tried:?}");
     }
     assert_eq!((arm.nodes(&path), creates()), before);
@@ -384,6 +384,30 @@ fn a_silent_server_ends_the_command_before_the_session_expires() {
     let address = server.local_addr();
     said.says(&format!(
         "lock lost: no server answers, and the lease runs out: {address}: "
+    ));
+}
+
+/// The reason was "Connection refused" of another server, from before the session.
+#[test]
+fn a_lock_lost_on_a_connection_names_the_server_of_it() {
+    let arm = Arm::embedded();
+    let dead = (1..9).map(|port| format!("127.0.0.1:{port}"));
+    let servers: Vec<_> = dead.chain([arm.connect.clone()]).collect();
+    let connect = servers.join(",");
+    let mut run = lockkeeper(&["run", "--connect", &connect, "--session-timeout", "4s"]);
+    run.args([&arm.path(), "--", "sh", "-c", "echo ready; exec sleep 60"]);
+    let mut run = Running::start(&mut run);
+    assert_eq!(run.line(), "ready");
+    // The proof of the lease begins with it.
+    let sync = When::op(OpCode::SYNC);
+    arm.server()
+        .faults()
+        .delay_reply(sync, Duration::from_secs(30));
+    let why = "lock lost: no server answers, and the lease runs out: ";
+    let lost = run.end().ends(74);
+    lost.says(&format!(
+        "{why}{} is too slow, or hangs; ending",
+        arm.server().local_addr()
     ));
 }
 

@@ -5,7 +5,9 @@
 mod support;
 
 use std::{
+    fs,
     os::unix::net::UnixDatagram,
+    process::Command,
     thread,
     time::{Duration, Instant, SystemTime},
 };
@@ -17,7 +19,9 @@ use lockkeeper::{
 };
 use lockkeeper_server::When;
 use rustix::process::Signal;
-use support::{Arm, Files, Manager, Running, contained, ended, lockkeeper, wait_for};
+use support::{
+    Arm, Files, Manager, Running, contained, ended, lockkeeper, root, wait_for, without_variables,
+};
 
 on_both_arms!(
     a_conflict_has_the_status_that_the_user_wants,
@@ -60,8 +64,8 @@ fn verbose_tells_each_step_and_quiet_tells_nothing(arm: &Arm) {
     let waits = waiter.error_line();
     let place = format!("lockkeeper: {path}: waiting for the lock, 1 ahead; held by host=");
     assert!(waits.starts_with(&place), "{waits}");
-    let who = format!(" pid={} command=sleep, for at most ", holder.pid());
-    assert!(waits.contains(&who), "{waits}");
+    let who = format!(" pid={} command=sleep, queued ", holder.pid());
+    assert!(waits.contains(&who) && waits.ends_with(" ago"), "{waits}");
     holder.signal(Signal::TERM);
     let granted = waiter.error_line();
     for part in [": granted after ", ", token "] {
@@ -92,6 +96,13 @@ fn only_the_creator_can_enter_a_lock_of_its_own(arm: &Arm) {
         let his = run(&path, &options[2..], Some("digest:bob:secret"));
         his.is(69, "").says("no permission");
     }
+    let named = &["--acl", "digest:ann"];
+    let path = arm.path();
+    let both = Some("digest:bob:secret\ndigest:ann:secret");
+    run(&path, named, both).is(0, "ran\n");
+    run(&path, &[], ann).is(0, "ran\n");
+    let his = run(&path, &[], Some("digest:bob:secret"));
+    his.is(69, "").says("no permission");
     let late = run(&open, creator, ann);
     late.is(64, "").says("everyone may change it");
     let once = &["--acl", "creator", "--once-per", "1d"];
@@ -102,6 +113,47 @@ fn only_the_creator_can_enter_a_lock_of_its_own(arm: &Arm) {
     let late = run(&path, once, ann);
     late.is(64, "")
         .says(".once exists, and everyone may change it");
+}
+
+/// The nodes would be there, and closed to this run, too.
+#[test]
+fn a_lock_for_an_identity_that_a_run_does_not_have_is_not_made() {
+    let arm = Arm::embedded();
+    let path = arm.path();
+    for (who, words) in [
+        (
+            "digest:bob",
+            "no line digest:USER:PASSWORD of that user is in",
+        ),
+        ("digest:ann:secret", "no line"),
+        (
+            "x509:CN=ann",
+            "--acl x509:CN=ann: this run could not use the lock: the servers know it as ",
+        ),
+        ("ann", "it is world, creator, or an identity"),
+    ] {
+        let mut run = arm.run(&["--acl", who], &path, &["true"]);
+        let refused = ended(run.env("LOCKKEEPER_AUTH", "digest:ann:secret"));
+        let refused = refused.is(64, "").says(words);
+        assert!(!refused.stderr.contains("secret"), "{refused:?}");
+    }
+    assert_eq!(arm.nodes("/"), ["zookeeper"]);
+}
+
+/// It cannot be told from the others by its host and a shell.
+#[test]
+fn a_run_says_in_its_node_what_the_user_wants() {
+    let arm = Arm::embedded();
+    let path = arm.path();
+    let mut run = arm.start(
+        &["--data", "nightly backup"],
+        &path,
+        "echo ready; exec sleep 60",
+    );
+    assert_eq!(run.line(), "ready");
+    let shown = arm.said(&["queue", &path]);
+    let who = format!(" pid={} nightly backup\n", run.pid());
+    assert!(shown.ends_with(&who), "{shown}");
 }
 
 fn the_script_for_a_lost_lock_is_told_the_reason(arm: &Arm) {
@@ -236,6 +288,41 @@ fn of_two_starts_at_the_same_moment_one_runs_the_command() {
             other.is(80, "");
         }
     });
+}
+
+/// As several machines have it. All but the first ended with 80, which `-E 0` did not change, and all started on the border of the
+/// period, where clocks that differ a little make two periods.
+#[test]
+fn the_crontab_of_the_runbook_runs_a_job_once_in_a_period() {
+    let (arm, files) = (Arm::embedded(), Files::new("crontab"));
+    let runbook = fs::read_to_string(root().join("docs/guide/runbook.md")).unwrap();
+    let mut lines = runbook.lines();
+    let line = lines.find(|it| it.contains(" * * * *  LOCKKEEPER_CONNECT="));
+    let (times, line) = line.unwrap().split_once(" * * * *  ").unwrap();
+    for minute in times.split(',') {
+        let minute: u32 = minute.parse().unwrap();
+        assert!((2..=13).contains(&(minute % 15)), "{minute}");
+    }
+    let (_, line) = line.split_once(" lockkeeper ").unwrap();
+    let log = files.path("log");
+    let line = line.replace("/opt/report.sh", &format!("sh -c 'echo ran >> {log}'"));
+    let line = line.replace("--once-per 15m", "--once-per 365d");
+    let cron = || {
+        let mut cron = Command::new("sh");
+        let script = format!("exec \"$0\" {line}");
+        without_variables(cron.args(["-c", &script, env!("CARGO_BIN_EXE_lockkeeper")]));
+        ended(cron.env("LOCKKEEPER_CONNECT", &arm.connect))
+    };
+    for _ in 0..2 {
+        cron().is(0, "").silently();
+    }
+    assert_eq!(files.text("log"), "ran\n");
+    // That it never got the lock is another status.
+    let guard = arm.hold("/jobs/report");
+    arm.said(&["set", "/jobs/report.once", ""]);
+    let options = &["--once-per", "1d", "--done-exit-code", "0", "--try"];
+    arm.ran(options, "/jobs/report", &["true"]).ends(75);
+    arm.release(guard);
 }
 
 #[test]

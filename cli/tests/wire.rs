@@ -7,9 +7,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use lockkeeper_test_support::{
+    certificates::Authority,
+    gate::{Gate, server_tls},
+};
 use rustix::process::Signal;
 use serde_json::Value;
 use support::{Arm, Ended, Files, Running, ended, is_ignored, lockkeeper, objects, root};
+use tokio::runtime::Runtime;
 
 /// The files in a folder of the workspace, in the order of their names.
 fn files(folder: &str) -> Vec<PathBuf> {
@@ -88,8 +93,12 @@ fn no_bytes_make_it_fail() {
 
 /// Starts a spy, and returns its address, too.
 fn spy(arm: &Arm, options: &[&str]) -> (Running, String) {
+    spy_on(&arm.connect, options)
+}
+
+fn spy_on(server: &str, options: &[&str]) -> (Running, String) {
     let mut spy = lockkeeper(&["wire", "spy", "--listen", "127.0.0.1:0", "--connect"]);
-    let mut spy = Running::start(spy.arg(&arm.connect).args(options));
+    let mut spy = Running::start(spy.arg(server).args(options));
     let line = spy.error_line();
     let address = line.split([' ', ',']).find(|word| word.starts_with("127."));
     (spy, address.unwrap().to_owned())
@@ -138,6 +147,31 @@ fn a_spy_prints_what_client_and_server_say() {
     let auth = &objects(&auth)[0];
     assert!(!auth.to_string().contains("hunter2"), "{auth}");
     assert_eq!(auth["hex"], Value::Null);
+}
+
+/// The first bytes were taken for the length of a frame: "frame of 369295616 bytes".
+#[test]
+fn a_connection_with_tls_is_relayed_and_named() {
+    let (arm, files) = (Arm::embedded(), Files::new("spied"));
+    let ca = Authority::new("ours");
+    let tls = server_tls(&ca.issue(&["127.0.0.1"]), None);
+    let runtime = Runtime::new().unwrap();
+    let gate = runtime.block_on(Gate::new(arm.server(), tls));
+    let (mut spy, address) = spy_on(&gate.address.to_string(), &[]);
+    let ca = files.write("ca.pem", &ca.certificate);
+    let mut ls = lockkeeper(&["ls", "--connect", &address, "--tls-ca", &ca]);
+    ended(&mut ls).is(0, "zookeeper\n");
+    let first = spy.line();
+    let what = "bytes at 0: TLS, which cannot be shown: use the port of the server without TLS";
+    assert!(
+        first.contains("  1  client  encrypted, ") && first.ends_with(what),
+        "{first}"
+    );
+    let second = spy.line();
+    assert!(
+        second.contains("  1  server  encrypted, ") && second.ends_with(": TLS"),
+        "{second}"
+    );
 }
 
 /// Every key of every object is in the operator's runbook.

@@ -385,10 +385,21 @@ impl fmt::Display for Error {
     }
 }
 
-/// Lists the failures of servers, and counts the servers that are not listed.
+/// Lists the failures of servers, those with one reason together, and counts the servers that are not listed.
 fn list(f: &mut fmt::Formatter<'_>, tried: &[Lost], servers: usize) -> fmt::Result {
     for (index, lost) in tried.iter().enumerate() {
-        write!(f, "{} {lost}", if index == 0 { ":" } else { ";" })?;
+        let is_same = |other: &&Lost| (other.session, &other.cause) == (lost.session, &lost.cause);
+        let (before, behind) = tried.split_at(index);
+        if before.iter().any(|it| is_same(&it)) {
+            continue;
+        }
+        f.write_str(if index == 0 { ": " } else { "; " })?;
+        let mut last = lost;
+        for next in behind.iter().skip(1).filter(is_same) {
+            write!(f, "{}, ", last.endpoint)?;
+            last = next;
+        }
+        write!(f, "{last}")?;
     }
     match servers.saturating_sub(tried.len()) {
         0 => Ok(()),

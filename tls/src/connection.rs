@@ -81,27 +81,7 @@ fn reason(error: &Error, has_identity: bool) -> (String, bool) {
     let text = match error {
         Error::InvalidMessage(_) => "the server does not speak TLS on this port".to_owned(),
         Error::InvalidCertificate(problem) => {
-            let problem = match problem {
-                // The signature is bad when a trusted authority has the same name and another key.
-                Certificate::UnknownIssuer | Certificate::BadSignature => {
-                    "is not signed by a trusted authority".to_owned()
-                }
-                Certificate::Expired | Certificate::ExpiredContext { .. } => {
-                    "has expired".to_owned()
-                }
-                Certificate::NotValidYet | Certificate::NotValidYetContext { .. } => {
-                    "is not valid yet (or this computer's clock is wrong)".to_owned()
-                }
-                Certificate::NotValidForNameContext {
-                    expected,
-                    presented,
-                } => match (expected.to_str(), presented.join(", ")) {
-                    (expected, names) if names.is_empty() => format!("is not for {expected}"),
-                    (expected, names) => format!("is not for {expected} (but for {names})"),
-                },
-                other => format!("is invalid: {other}"),
-            };
-            format!("the server's certificate {problem}")
+            format!("the server's certificate {}", flaw(problem))
         }
         // An alert about a certificate can only mean the client's.
         Error::AlertReceived(
@@ -126,4 +106,48 @@ fn reason(error: &Error, has_identity: bool) -> (String, bool) {
         other => return (format!("TLS failed: {other}"), false),
     };
     (text, true)
+}
+
+/// What is wrong with a certificate, and what to change.
+pub(crate) fn flaw(problem: &Certificate) -> String {
+    let text = match problem {
+        // The signature is bad when a trusted authority has the same name and another key.
+        Certificate::UnknownIssuer | Certificate::BadSignature => {
+            "is not signed by a trusted authority"
+        }
+        Certificate::Expired | Certificate::ExpiredContext { .. } => "has expired",
+        Certificate::NotValidYet | Certificate::NotValidYetContext { .. } => {
+            "is not valid yet (or this computer's clock is wrong)"
+        }
+        Certificate::NotValidForNameContext {
+            expected,
+            presented,
+        } => {
+            let names: Vec<_> = presented.iter().filter_map(|it| name(it)).collect();
+            let expected = expected.to_str();
+            return match &names[..] {
+                [] => format!(
+                    "is not for {expected}: it has no name in its subjectAltName, and its CN does not count; issue it with \
+                     that name there"
+                ),
+                names => format!("is not for {expected} (but for {})", names.join(", ")),
+            };
+        }
+        // Errors of the library that checks certificates, which rustls passes on.
+        Certificate::Other(other) => match &*other.to_string() {
+            "CaUsedAsEndEntity" => {
+                "is that of an authority (CA:TRUE); issue one without CA:TRUE, signed by that authority"
+            }
+            "UnsupportedCertVersion" => "has an old version of X.509; issue it with version 3",
+            other => return format!("is invalid: {other}"),
+        },
+        other => return format!("is invalid: {other}"),
+    };
+    text.to_owned()
+}
+
+/// The name in what rustls says of a name in a certificate: `DnsName("zk1")`, `IpAddress(10.1.2.3)`.
+fn name(told: &str) -> Option<&str> {
+    let (kind, name) = told.strip_suffix(')')?.split_once('(')?;
+    matches!(kind, "DnsName" | "IpAddress").then(|| name.trim_matches('"'))
 }

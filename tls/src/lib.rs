@@ -36,7 +36,7 @@ use tokio_rustls::TlsConnector;
 
 pub use rustls;
 
-use connection::{Encrypted, explain, failure};
+use connection::{Encrypted, explain, failure, flaw};
 
 /// Which authorities the client trusts, and the certificate of the client.
 ///
@@ -166,7 +166,12 @@ impl TlsConfig {
                 Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
                     key.error("the private key does not belong to the certificate")
                 }
-                Error::InvalidCertificate(_) => certificate.error(BROKEN),
+                Error::InvalidCertificate(CertificateError::BadEncoding) => {
+                    certificate.error(BROKEN)
+                }
+                Error::InvalidCertificate(problem) => {
+                    certificate.error(&format!("the certificate {}", flaw(&problem)))
+                }
                 _ => key.error("the private key has an unknown type"),
             })?;
         Arc::make_mut(&mut self.rustls).client_auth_cert_resolver =

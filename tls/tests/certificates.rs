@@ -32,6 +32,17 @@ use tracing::Level;
 /// How long a client tries to connect. A wrong certificate must be reported in less than half of
 /// this.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
+/// A certificate of version 1 of X.509, as `openssl x509 -req` makes it without a file of extensions.
+const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBGDCBvwIUeqbwcG4OZBpXhAOH2zae9KMuNvMwCgYIKoZIzj0EAwIwDjEMMAoG
+A1UEAwwDb2xkMCAXDTI2MTEyODIxNDczMFoYDzIxMjYxMTA0MjE0NzMwWjAOMQww
+CgYDVQQDDANvbGQwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAARD/P3hjsVHZ4NG
+igNIMvP6eC1tYfH1BawrCNVSidi3VZNgC+Qulz/Pk4lZdvJGLrC6va/6qdCioEwi
+JPjJ9/yVMAoGCCqGSM49BAMCA0gAMEUCIQD/CkOusXPqaymae6YPCvaqhwMfwq4J
+NUQ0tSyq6OqsDgIgL3Piq8bFyYf+wf9h0eU7a/9qtTWCaCjykwwIyirJ4Wg=
+-----END CERTIFICATE-----
+";
 const NAMES: &[&str] = &["localhost", "127.0.0.1"];
 
 /// A server behind a gate with this certificate. With `clients`, the gate requires a client
@@ -165,7 +176,7 @@ async fn a_server_of_another_authority_is_refused() {
 async fn a_certificate_for_another_name_is_refused_unless_the_name_is_given() {
     let authority = Authority::new("ours");
     let (_server, gate) = gate(&authority.issue(&["zk.example", "10.1.2.3"]), None).await;
-    let wanted = "the server's certificate is not for localhost (but for ";
+    let wanted = "the server's certificate is not for localhost (but for zk.example, 10.1.2.3)";
     assert_fails(builder(&gate, trusting(&authority)), wanted).await;
     let named = trusting(&authority).server_name("zk.example").unwrap();
     builder(&gate, named).connect().await.unwrap();
@@ -191,6 +202,26 @@ async fn a_certificate_outside_its_validity_is_refused() {
         (
             early,
             "the server's certificate is not valid yet (or this computer's clock is wrong)",
+        ),
+    ] {
+        let (_server, gate) = gate(&identity, None).await;
+        assert_fails(builder(&gate, trusting(&authority)), words).await;
+    }
+}
+
+/// The names of the checks in the library were told: `Other(OtherError(CaUsedAsEndEntity))`.
+#[tokio::test]
+async fn a_certificate_of_the_wrong_kind_is_refused_with_what_to_change() {
+    let authority = Authority::new("ours");
+    let itself = authority.issue_authority(NAMES);
+    for (identity, words) in [
+        (
+            authority.issue_common("localhost"),
+            "no name in its subjectAltName",
+        ),
+        (
+            itself,
+            "is that of an authority (CA:TRUE); issue one without",
         ),
     ] {
         let (_server, gate) = gate(&identity, None).await;
@@ -399,7 +430,9 @@ fn errors_name_unusable_files_and_not_their_contents() {
 
     let config = || TlsConfig::from_ca_file(&ca).unwrap();
     let identity = |certificate, key| config().identity_files(certificate, key);
-    let rows: [(Result<TlsConfig, TlsConfigError>, &str, &str); 8] = [
+    let old = file("old.pem", VERSION_1);
+    let rows: [(Result<TlsConfig, TlsConfigError>, &str, &str); 9] = [
+        (identity(&old, &key), "old.pem", "issue it with version 3"),
         (
             TlsConfig::from_ca_file(dir.join("none")),
             "none",

@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     duration,
     exit::{self, Failure},
-    servers::ServerArgs,
+    servers::{ServerArgs, settings_for},
     signals::{ENDING, Signals},
     text,
 };
@@ -107,13 +107,14 @@ async fn examine(
         .iter()
         .map(|it| target::of(it, args.timeout));
     let targets = join_all(targets).await.concat();
+    let identities = args.servers.identities()?;
     let mut asked = Vec::new();
     for (number, target) in targets.iter().enumerate() {
         let one = format!("{}{chroot}", target.endpoint);
         let servers = one.parse().map_err(Failure::usage)?;
         let name = target.name.as_ref().map(|it| it.host.as_str());
         let tls = args.servers.tls_to(tls, name)?;
-        let settings = args.servers.settings_for(&servers, tls.clone())?;
+        let settings = settings_for(&servers, tls.clone(), &identities);
         asked.push(ask::server(number, target, settings, tls, args));
     }
     let (mut answers, clients): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().unzip();

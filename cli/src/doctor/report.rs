@@ -39,12 +39,21 @@ pub(super) fn text(answers: &[Answer], problems: &[Problem]) -> String {
         format!("{}\n{}\n", answer.server, text::table(&rows))
     };
     let list = |heading: &str, all: &[&Problem]| {
-        let item = |it: &&Problem| {
-            let what = text::harmless(&it.what);
-            format!("- {}: {what}\n  {}\n", it.server, it.cure)
+        let is_same = |one: &Problem, it: &Problem| (&one.what, one.cure) == (&it.what, it.cure);
+        let mut items: Vec<Vec<&Problem>> = Vec::new();
+        for it in all {
+            match items.iter_mut().find(|group| is_same(group[0], it)) {
+                Some(group) => group.push(it),
+                None => items.push(vec![it]),
+            }
+        }
+        let item = |group: &Vec<&Problem>| {
+            let servers: Vec<_> = group.iter().map(|it| it.server.as_str()).collect();
+            let what = text::harmless(&group[0].what);
+            format!("- {}: {what}\n  {}\n", servers.join(", "), group[0].cure)
         };
-        let items: String = all.iter().map(item).collect();
-        format!("{heading}: {}\n{items}", all.len())
+        let list: String = items.iter().map(item).collect();
+        format!("{heading}: {}\n{list}", items.len())
     };
     let mut report: String = answers.iter().map(block).collect();
     let (notes, problems) = split(problems);

@@ -5,7 +5,8 @@ use std::{ffi::OsStr, future::ready, os::unix::ffi::OsStrExt as _};
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use lockkeeper::{
-    Client, CreateMode, Error, Version, error::ErrorKind, node::Stat, proto::ErrorCode,
+    Client, CreateMode, Error, Version, error::ErrorKind, locks::REVOKE, node::Stat,
+    proto::ErrorCode,
 };
 use tokio::io::AsyncReadExt as _;
 
@@ -21,6 +22,13 @@ const PROTECTED: [&str; 2] = ["/", "/zookeeper"];
 pub(super) async fn set(args: &SetArgs, client: &Client) -> Result<(), Failure> {
     let data = data(&args.data).await?;
     let version = args.version.map_or(Version::ANY, Version);
+    // Who holds the lock is told: this replaces it in the node, and a holder that is dead does not write it again.
+    if data == REVOKE
+        && let Ok(former) = client.get_data(&args.path).await
+    {
+        let who = text::data_in_a_line(former.data.as_deref());
+        say!("{}: asking {who} to release the lock", args.path);
+    }
     let set = client.set_data(&args.path, data, version).await;
     explained(client, &args.path, version, set).await.map(drop)
 }

@@ -222,7 +222,9 @@ impl Run {
                 who if who.is_empty() => format!("session {}", holder.stat.ephemeral_owner),
                 who => who,
             };
-            format!("; held by {who}, for at most {}", text::age(holder))
+            let age = || format!(", queued {} ago", text::age(holder));
+            let age = holder.is_readable.then(age).unwrap_or_default();
+            format!("; held by {who}{age}")
         });
         [place, holder].into_iter().flatten().collect()
     }

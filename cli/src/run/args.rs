@@ -2,8 +2,10 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+pub(super) use super::access::Access;
+use super::access::Values;
 use crate::{duration, exit, number::number, paths, servers::ServerArgs};
 
 /// Run a command while holding a lock
@@ -57,12 +59,22 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PERIOD", allow_hyphen_values = true, value_parser = duration::parse_positive, conflicts_with_all = ["shared", "holders"])]
     pub(crate) once_per: Option<Duration>,
 
-    /// Who may use what this run creates, missing nodes above the lock included: everyone, or only identities of this
-    /// run, which need --auth-file
-    #[arg(long, value_name = "WHO", value_enum, default_value_t = Access::World)]
+    /// Who may use what this run creates, missing nodes above the lock included: `world`, everyone; one identity,
+    /// which this run must have: `digest:USER` of --auth-file, `x509:SUBJECT` of --tls-cert; or `creator`: each identity
+    /// of this run, and so everybody who has its client certificate
+    #[arg(long, value_name = "WHO", default_value = "world", hide_possible_values = true, value_parser = Values)]
     pub(crate) acl: Access,
 
-    /// The exit status when the lock is not acquired in time, instead of 75
+    /// What an operator reads of this run in lockkeeper queue, in place of command=NAME; everyone may read it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) data: Option<String>,
+
+    /// The exit status when the command has run in this period, instead of 80
+    #[arg(long, value_name = "N", requires = "once_per", default_value_t = exit::ALREADY_DONE, hide_default_value = true, allow_hyphen_values = true, value_parser = number(0_u8..=255))]
+    pub(crate) done_exit_code: u8,
+
+    /// The exit status when the lock is not acquired in time, instead of 75; not when the command has run in this
+    /// period: see --done-exit-code
     #[arg(long, short = 'E', value_name = "N", default_value_t = exit::NOT_ACQUIRED, hide_default_value = true, allow_hyphen_values = true, value_parser = number(0_u8..=255))]
     pub(crate) conflict_exit_code: u8,
 
@@ -106,15 +118,6 @@ impl RunArgs {
     }
 }
 
-/// Who may use the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Access {
-    /// Everyone who reaches the servers.
-    World,
-    /// Only the identities of the client that creates it.
-    Creator,
-}
-
 const RUN_EXAMPLE: &str = "\
 Exit status: that of the command, or 74 lock lost while it ran, 75 lock not acquired in time, \
 and others: see --help.
@@ -136,7 +139,8 @@ server answered within a second
   74   the lock was lost;
        the command was ended, or did not begin
   75   the lock was not acquired in time: --wait, --try, -E
-  80   the command has run in this period: --once-per
+  80   it has run in this period: --once-per;
+       --done-exit-code sets another status
   126  the command cannot be executed
   127  the command was not found
   128+n  signal n ended the wait; no lock node is left

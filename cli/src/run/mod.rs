@@ -7,6 +7,7 @@
 //! - `run` returns the command's own status only if the lock was held from the command's start to its end;
 //! - if `run` cannot know that, it reports a lost lock.
 
+mod access;
 mod acquire;
 mod args;
 pub(crate) mod child;
@@ -70,7 +71,7 @@ const NODE: &str = "LOCKKEEPER_NODE";
 pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     let began = Instant::now();
     tree::check()?;
-    let settings = args.servers.settings()?;
+    let settings = args.settings()?;
     let mut signals = Signals::catch(&PASSED_ON)?;
     let children = Children::receive().map_err(Failure::system("watch processes"))?;
     let notify = Notify::new(args.notify)?;
@@ -88,6 +89,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
         exit::report(&failure);
         Ok(match failure.status {
             exit::NOT_ACQUIRED => run.args.conflict_exit_code,
+            exit::ALREADY_DONE => run.args.done_exit_code,
             // The status of a refusal elsewhere, 1, may be that of the command.
             exit::REFUSED => exit::UNAVAILABLE,
             status => status,
@@ -190,6 +192,7 @@ impl Run {
             let what = format_args!("the chroot {chroot} does not exist; creating it");
             exit::print_at(exit::Level::Quiet, what);
         }
+        self.check_identity().await?;
         self.prepare_access().await?;
         if let Some(period) = self.args.once_per {
             self.check_period(period).await?;
@@ -215,8 +218,9 @@ impl Run {
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
         let program = self.args.command.first().map_or(Path::new(""), Path::new);
-        let (pid, program) = (process::id(), quoted(&program.display().to_string()));
-        format!("host={host} pid={pid} command={program}")
+        let program = || format!("command={}", quoted(&program.display().to_string()));
+        let what = self.args.data.as_deref().map_or_else(program, quoted);
+        format!("host={host} pid={} {what}", process::id())
     }
 
     /// Gives a command what it may know of its lock, and not what only `run` should know.
@@ -255,15 +259,18 @@ impl Run {
         Some((left + self.grace() + slack).saturating_sub(self.ahead()))
     }
 
-    /// That no server answers, with the reason of the newest failure, or that servers are too slow.
+    /// That servers are too slow, or that none answers, with the reason of the newest failure. Those before the present connection say
+    /// nothing of it.
     fn silence(&self) -> String {
         if let (None, Some(slow)) = (self.client.raw().outage(), self.client.raw().slow()) {
             return format!("the lease runs out: {slow}");
         }
+        let now = self.client.snapshot();
         let failures = self.client.failures();
-        let newest = failures.last();
-        let why = newest.map(|lost| format!(": {}: {}", lost.endpoint, lost.cause));
-        let why = why.unwrap_or_default();
+        let newest = failures.last().filter(|_| !now.state.is_connected());
+        let failure = newest.map(|lost| format!(": {}: {}", lost.endpoint, lost.cause));
+        let slow = || Some(format!(": {} is too slow, or hangs", now.server?));
+        let why = failure.or_else(slow).unwrap_or_default();
         format!("no server answers, and the lease runs out{why}")
     }
 

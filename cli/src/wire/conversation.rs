@@ -25,6 +25,11 @@ use crate::{exit::Failure, text};
 /// A longer frame is taken for the end of what can be decoded.
 const LONGEST_FRAME: usize = 64 << 20;
 
+/// The first bytes of a connection with TLS: the type of a record with a handshake, and the major version.
+const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
+const ENCRYPTED: &str = "encrypted";
+const NOT_SHOWN: &str = "TLS, which cannot be shown: use the port of the server without TLS";
+
 /// The sender of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
@@ -114,7 +119,8 @@ impl Conversation {
         let direction = &mut self.sides[side as usize];
         let left = &mut direction.left;
         if let Some(what) = direction.opaque {
-            return (!left.is_empty()).then(|| opaque(what, left.split(), None));
+            let why = (what == ENCRYPTED).then(|| "TLS".to_owned());
+            return (!left.is_empty()).then(|| opaque(what, left.split(), why));
         }
         let start: [u8; PREFIX_LEN] = *left.first_chunk()?;
         if side == Side::Client && !direction.begun && start.iter().all(u8::is_ascii_lowercase) {
@@ -123,6 +129,13 @@ impl Conversation {
             direction.opaque = Some("bytes");
             self.sides[Side::Server as usize].opaque = Some("answer");
             return Some(word);
+        }
+        if side == Side::Client && !direction.begun && start.starts_with(&TLS_HANDSHAKE) {
+            let message = opaque(ENCRYPTED, left.split(), Some(NOT_SHOWN.to_owned()));
+            for side in &mut self.sides {
+                side.opaque = Some(ENCRYPTED);
+            }
+            return Some(message);
         }
         let bytes: Bytes = match frame::split(left, LONGEST_FRAME) {
             Ok(message) => [&start[..], &message?].concat().into(),

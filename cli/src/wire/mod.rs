@@ -61,7 +61,8 @@ pub(crate) struct DecodeArgs {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Each connection to --listen is relayed to --connect. Passwords and the \
-        credentials of identities are not printed.\n\n\
+        credentials of identities are not printed. A connection with TLS is relayed, and \
+        cannot be shown.\n\n\
         Example:\n  lockkeeper wire spy --listen 127.0.0.1:2180 --connect 127.0.0.1:2181"
 )]
 pub(crate) struct SpyArgs {

@@ -208,3 +208,28 @@ fn an_error_leaves_out_an_unknown_server_or_session() {
         "session 0x2a expired; the request may have been applied"
     );
 }
+
+/// Three servers with one wrong certificate are one failure to read.
+#[test]
+fn servers_that_failed_for_one_reason_are_named_with_it_once() {
+    let of = |host: &str, cause: &Cause| Lost {
+        endpoint: Arc::new(Endpoint {
+            host: host.to_owned(),
+            port: 2181,
+        }),
+        session: SessionId::NONE,
+        cause: cause.clone(),
+    };
+    let (one, other) = (Cause::SessionRefused, Cause::ClosedByServer);
+    let tried = [of("a", &one), of("b", &other), of("c", &one), of("d", &one)];
+    let kind = ErrorKind::Unreachable {
+        waited: Duration::from_secs(4),
+        tried: tried.into(),
+        servers: 5,
+    };
+    assert_eq!(
+        Error::new(kind, Peer::default(), Effect::NotApplied).to_string(),
+        "no server reached in 4 s: a:2181, c:2181, d:2181: the server refused a new session; \
+         b:2181: closed by the server; and 1 other servers"
+    );
+}

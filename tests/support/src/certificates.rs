@@ -64,6 +64,22 @@ impl Authority {
         self.sign(&params)
     }
 
+    /// As `issue`, for a name in the CN alone.
+    #[allow(dead_code, reason = "not every test that shares this file needs it")]
+    pub fn issue_common(&self, name: &str) -> Identity {
+        let mut params = params(&[]);
+        params.distinguished_name.push(DnType::CommonName, name);
+        self.sign(&params)
+    }
+
+    /// As `issue`, of an authority.
+    #[allow(dead_code, reason = "not every test that shares this file needs it")]
+    pub fn issue_authority(&self, names: &[&str]) -> Identity {
+        let mut params = params(names);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        self.sign(&params)
+    }
+
     fn sign(&self, params: &CertificateParams) -> Identity {
         let key = KeyPair::generate().unwrap();
         Identity {
