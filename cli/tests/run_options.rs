@@ -103,6 +103,11 @@ fn only_the_creator_can_enter_a_lock_of_its_own(arm: &Arm) {
     run(&path, &[], ann).is(0, "ran\n");
     let his = run(&path, &[], Some("digest:bob:secret"));
     his.is(69, "").says("no permission");
+    // As it is when ann and bob have one certificate.
+    let path = arm.path();
+    run(&path, creator, both).is(0, "ran\n");
+    let late = run(&path, named, ann);
+    late.is(64, "").says("exists, and digest:bob may change it");
     let late = run(&open, creator, ann);
     late.is(64, "").says("everyone may change it");
     let once = &["--acl", "creator", "--once-per", "1d"];

@@ -28,6 +28,26 @@ pub(crate) enum Access {
     Only(String),
 }
 
+impl Access {
+    /// Whom an entry of an ACL names, if it is nobody for whom the lock is.
+    pub(super) fn other(&self, entry: &Acl) -> Option<String> {
+        let (scheme, id) = (&*entry.id.scheme, &*entry.id.id);
+        match self {
+            _ if scheme == "world" => Some("everyone".to_owned()),
+            Self::Only(who) => {
+                // Behind the user of a digest is the hash of the password.
+                let is_digest = |id: &&str| scheme == "digest" && id.contains(':');
+                let user = Some(id)
+                    .filter(is_digest)
+                    .and_then(|id| id.split(':').next());
+                let other = format!("{scheme}:{}", user.unwrap_or(id));
+                (other != *who).then_some(other)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The values of the option. Only those without a name are completed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Values;

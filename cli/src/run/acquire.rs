@@ -80,12 +80,11 @@ impl Run {
         for node in nodes {
             create_all(client, &node).await?;
             let acl = client.get_acl(&node).await?.acl;
-            let is_open =
-                |entry: &Acl| entry.id.scheme == "world" && entry.perms.allows_any_of(HARMFUL);
-            if acl.iter().any(is_open) {
+            let mut others = acl.iter().filter(|it| it.perms.allows_any_of(HARMFUL));
+            if let Some(who) = others.find_map(|it| args.acl.other(it)) {
                 return Err(failure!(
                     USAGE,
-                    "{node} exists, and everyone may change it; restrict it, for example with setAcl of zkCli.sh, or leave out --acl"
+                    "{node} exists, and {who} may change it; restrict it, for example with setAcl of zkCli.sh, or leave out --acl"
                 ));
             }
         }
