@@ -96,7 +96,8 @@ fn a_missing_path_is_told_from_a_free_lock_and_from_a_missing_chroot(arm: &Arm) 
 
 fn a_queue_that_may_not_be_read_is_refused(arm: &Arm) {
     let path = arm.path();
-    arm.create(path.rsplit_once('/').unwrap().0);
+    arm.create(&path);
+    let path = format!("{path}/queue");
     let acl = vec![Acl::new(Perms::DELETE, "world", "anyone")];
     arm.create_with_acl(&path, CreateMode::Persistent, acl);
     assert!(

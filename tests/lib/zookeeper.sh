@@ -10,7 +10,7 @@ SERVER_CONTAINER= # the container that we have started and must stop, as "ENGINE
 
 # The server's settings, the same for a process and a container. Times are short, because tests wait for expiry and for the
 # reaper. Every node type is enabled. The server does not fsync, because no test cuts the power.
-TICK_MS=500
+TICK_MS=300
 SESSION_MS=(500 60000) # the shortest and the longest session timeout
 JVM_FLAGS=(-Xmx512m -Dzookeeper.extendedTypesEnabled=true -Dznode.container.checkIntervalMs=2000 -Dzookeeper.forceSync=no)
 

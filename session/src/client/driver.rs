@@ -51,7 +51,7 @@ pub(crate) struct Driver {
     frame_limit: usize,
     wire: Wire,
     /// A server that the client reaches for beside the wire.
-    beside: Option<Beside>,
+    beside: Option<Box<Beside>>,
     /// Whether this turn replaced the wire: then the new one was not polled yet, or the machine
     /// was not told of the end of the old one.
     other_wire: bool,
@@ -255,10 +255,12 @@ impl Driver {
                 self.replace_wire(Wire::Connecting(connecting));
             }
             Output::Reach(other) => {
-                self.beside = other.as_ref().map(|endpoint| Beside {
-                    endpoint: endpoint.clone(),
-                    connecting: self.dial(endpoint),
-                    is_made: false,
+                self.beside = other.as_ref().map(|endpoint| {
+                    Box::new(Beside {
+                        endpoint: endpoint.clone(),
+                        connecting: self.dial(endpoint),
+                        is_made: false,
+                    })
                 });
                 // It is to be polled.
                 self.other_wire = true;

@@ -207,9 +207,6 @@ pub(crate) struct Timing {
     /// The same in a session that keeps its lease proved: a twelfth. Each third one is the touch of
     /// a proof.
     pub(crate) kept_ping: Duration,
-    /// Between two touches that are to be proved: a quarter. With the wait of a third behind the
-    /// touch, 7/24 of the timeout is left, less three answers, when the next proof is complete.
-    pub(crate) proof: Duration,
     /// Between a touch and the first request behind it, longer than half a tick: a third, since
     /// servers grant a tick and a half or more, or two thirds of a tick that is known. So a client's
     /// clock may be fast by a third where a session has two ticks, or the tick is known.
@@ -217,15 +214,6 @@ pub(crate) struct Timing {
     /// How long behind a proof a write confirms it once the lease has ended, longer than a leader
     /// takes to mark all sessions that end in one tick: a sixth.
     pub(crate) confirm: Duration,
-    /// How long the server may be silent before the client gives up the connection: two thirds, so
-    /// that a third is left to find another server. Source: `ClientCnxn.java`, `readTimeout`.
-    pub(crate) read: Duration,
-    /// How long the server may owe the answer to a ping before the client reaches for another server:
-    /// an eighth. With a ping every twelfth, and a little for the next connection, a lease that is
-    /// kept does not end.
-    pub(crate) owed_ping: Duration,
-    /// The same for another request, which a slow disk may hold up: a fifth.
-    pub(crate) owed_request: Duration,
     /// How long a request may stay unanswered, from when it was sent or the one ahead of it was
     /// answered.
     pub(crate) request: Duration,
@@ -245,6 +233,18 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
+    /// Between two touches that are to be proved: a quarter. With the wait of a third behind the
+    /// touch, 7/24 of the timeout is left, less three answers, when the next proof is complete.
+    pub(crate) fn proof(&self) -> Duration {
+        self.queue_wait / 4
+    }
+
+    /// How long the server may be silent before the client gives up the connection: two thirds, so
+    /// that a third is left to find another server. Source: `ClientCnxn.java`, `readTimeout`.
+    pub(crate) fn read(&self) -> Duration {
+        self.queue_wait * 2 / 3
+    }
+
     pub(crate) fn new(config: &Config, negotiated: Duration) -> Self {
         let timer = negotiated
             .min(config.session_timeout.max(LONGEST_TIMERS))
@@ -253,12 +253,8 @@ impl Timing {
         Self {
             ping: (timer / 6).min(LONGEST_PING),
             kept_ping: (timer / 12).min(LONGEST_PING),
-            proof: timer / 4,
             wait: config.tick_time.map_or(negotiated / 3, |tick| tick * 2 / 3),
             confirm: negotiated / 6,
-            read: timer * 2 / 3,
-            owed_ping: timer / 8,
-            owed_request: timer / 5,
             request: config.request_timeout.unwrap_or(timer),
             queue_wait: timer,
             session_end: negotiated.max(SHORTEST_TIMEOUT) * 4 / 3,

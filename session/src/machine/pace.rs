@@ -1,4 +1,4 @@
-//! How long the slowest answer of late has taken, on whatever connection.
+//! How long the slowest answer of late has taken, on any connection.
 //!
 //! Not here: what follows from it.
 
@@ -7,12 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The answers of one to two session timeouts, or the last ones.
+/// The answers of one to two session timeouts, or the last ones. Each session has several of these.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// The slowest answer since `since`, and the slowest one in the session timeout before that.
-    recent: Duration,
-    before: Duration,
+    /// In microseconds: the slowest answer since `since`, and the slowest one in the session timeout
+    /// before that.
+    recent: u32,
+    before: u32,
     since: Option<Instant>,
 }
 
@@ -23,10 +24,11 @@ impl Pace {
             self.before = mem::take(&mut self.recent);
             self.since = Some(now);
         }
-        self.recent = self.recent.max(now.saturating_duration_since(sent));
+        let took = now.saturating_duration_since(sent).as_micros();
+        self.recent = self.recent.max(took.try_into().unwrap_or(u32::MAX));
     }
 
     pub(crate) fn slowest(&self) -> Duration {
-        self.recent.max(self.before)
+        Duration::from_micros(self.recent.max(self.before).into())
     }
 }

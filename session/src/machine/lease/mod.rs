@@ -70,7 +70,7 @@ struct Proving {
     /// When the last write was sent.
     last_write: Option<Instant>,
     /// How many writes are under way, and when the last one was answered.
-    writes: usize,
+    writes: u32,
     written: Option<Instant>,
 }
 
@@ -287,10 +287,10 @@ impl Lease {
         let scarce = until.map(|until| until.checked_sub(early).unwrap_or(until));
         // Before that: users may write soon, which proves as much.
         let last_write = proving.last_write;
-        let quiet = last_write.map(|last| last + timing.proof / 4);
+        let quiet = last_write.map(|last| last + timing.proof() / 4);
         let quiet = quiet.map(|quiet| earlier(quiet, scarce));
         let useful = not_before(scarce, proof.next_first(Duration::ZERO));
-        let first = [proof.next_first(timing.proof), useful]
+        let first = [proof.next_first(timing.proof()), useful]
             .into_iter()
             .flatten();
         let first = not_before(quiet, first.min());
@@ -302,7 +302,7 @@ impl Lease {
             .second()
             .filter(|touch| from < Some(*touch) && !is_in_the_way);
         // Not in a loop: servers may refuse the write.
-        let again = last_write.map(|last| last + timing.proof / 2);
+        let again = last_write.map(|last| last + timing.proof() / 2);
         let confirm = not_before(again, self.validity.confirmed_by(timing.confirm));
         let second = [not_before(quiet, second), confirm].into_iter().flatten();
         let first = first.filter(|_| !proving.is_first_queued);

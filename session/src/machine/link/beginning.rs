@@ -139,7 +139,6 @@ impl Link {
                 tracing::info!(%session, %server, ?timeout, ?outage, %lost, "reconnected");
             }
         }
-        self.scatter = self.servers.up_to(self.timing().owed_ping / 4);
         let identities = self.config.auth.len();
         self.stage = Stage::Open(Connection::new(server, now, identities));
         let at = now;

@@ -101,8 +101,6 @@ pub struct Link {
     alone_since: Instant,
     next_xid: i32,
     pace: Pace,
-    /// How much later than others this client reaches for another server.
-    scatter: Duration,
     /// From when it may.
     reach_from: Option<Instant>,
     changes: VecDeque<Change>,
@@ -120,7 +118,6 @@ impl Link {
             alone_since: now,
             next_xid: 1,
             pace: Pace::default(),
-            scatter: Duration::ZERO,
             reach_from: None,
             changes: VecDeque::new(),
             config,
@@ -331,7 +328,7 @@ impl Link {
             // may not know yet that the session is over. They prove nothing. Source:
             // `ClientCnxn.SendThread.run`, which looks at the clock first.
             Stage::Open(_) if self.silence().is_some_and(|until| until <= now) => {
-                self.give_up(now, Cause::Silent(self.timing().read));
+                self.give_up(now, Cause::Silent(self.timing().read()));
                 return None;
             }
             Stage::Open(_) => {
@@ -420,7 +417,7 @@ impl Link {
             Stage::Trying(attempt) => earlier(attempt.deadline(), self.session_end()),
             Stage::Open(open) => {
                 let due = match open.pinged() {
-                    Some(since) => earlier(since + self.timing().read, self.silence()),
+                    Some(since) => earlier(since + self.timing().read(), self.silence()),
                     // The server was heard behind the last ping, so its silence ends later.
                     None => open.ping_due(interval),
                 };
@@ -432,7 +429,7 @@ impl Link {
 
     /// When the server will have been silent for too long.
     pub(super) fn silence(&self) -> Option<Instant> {
-        Some(self.session.heard()? + self.timing().read)
+        Some(self.session.heard()? + self.timing().read())
     }
 
     /// When no server will have been heard of for so long that the session counts as expired.
@@ -480,7 +477,7 @@ impl Link {
     /// Does what is due otherwise: gives up a server that does not answer, pings, tries the next
     /// server. Returns whether a ping is to be sent.
     pub(crate) fn tick(&mut self, now: Instant, interval: Duration) -> bool {
-        let (silence, read) = (self.silence(), self.timing().read);
+        let (silence, read) = (self.silence(), self.timing().read());
         let mut pings = false;
         match &self.stage {
             Stage::Trying(attempt) if attempt.deadline() <= now => {

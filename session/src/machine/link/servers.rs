@@ -123,11 +123,6 @@ impl Servers {
         self.next = at.unwrap_or(self.next);
     }
 
-    /// A random duration up to this one.
-    pub(super) fn up_to(&mut self, most: Duration) -> Duration {
-        self.rng.up_to(most)
-    }
-
     /// A connection to this server has ended ahead of the answer to a write.
     pub(super) fn owes(&mut self, now: Instant, endpoint: &Arc<Endpoint>) {
         self.owes_nothing(endpoint);

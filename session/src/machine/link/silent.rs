@@ -13,6 +13,17 @@ use std::{sync::Arc, time::Instant};
 use super::{Change, Link, Stage, earlier, session::Connection};
 use crate::{Cause, Endpoint};
 
+/// How long the server may owe the answer to a ping before the client reaches for another server: this
+/// part of the session timeout. With a ping every twelfth, and a little for the next connection, a
+/// lease that is kept does not end.
+const OWED_PING: u32 = 8;
+/// The same for another request, which a slow disk may hold up.
+const OWED_REQUEST: u32 = 5;
+/// The same when the lease is nearly over.
+const OWED_SOON: u32 = 16;
+/// Clients of one server differ by up to this part, in 16 steps: a server numbers its sessions.
+const SCATTER: u32 = 32;
+
 /// Since when the oldest request could have been answered, and from when less is left of a lease that
 /// is kept than a grant needs.
 type Pending = (Option<Instant>, Option<Instant>);
@@ -20,19 +31,20 @@ type Pending = (Option<Instant>, Option<Instant>);
 impl Link {
     /// When the server owes an answer for too long. Pings behind a request wait for its answer.
     fn owed_too_long(&self, open: &Connection, pending: Pending) -> Option<Instant> {
-        let (timing, slow) = (self.timing(), self.slowest() * 4);
+        let (timeout, slow) = (self.timing().queue_wait, self.slowest() * 4);
         let (unanswered, scarce) = pending;
         let is_first = |ping: &Instant| unanswered.is_none_or(|request| *ping <= request);
         let ping = open.pinged().filter(is_first);
         let since = ping.or(unanswered)?;
-        let long = if ping.is_some() {
-            timing.owed_ping
+        let part = if ping.is_some() {
+            OWED_PING
         } else {
-            timing.owed_request
+            OWED_REQUEST
         };
-        let soon = scarce.map(|at| at.max(since + (timing.owed_ping / 2).max(slow)));
-        let at = earlier(since + long.max(slow), soon);
-        Some(at + self.scatter)
+        let owed = |part| since + (timeout / part).max(slow);
+        let at = earlier(owed(part), scarce.map(|at| at.max(owed(OWED_SOON))));
+        let step = u32::try_from(self.session_id().0 & 15).unwrap_or_default();
+        Some(at + timeout / SCATTER / 16 * step)
     }
 
     /// When the transport is to reach for another server.

@@ -78,7 +78,7 @@ pub(crate) struct Requests<R> {
     deadlines: VecDeque<(Instant, u64)>,
     last_number: u64,
     support: Support,
-    suspect: Option<Suspect>,
+    suspect: Option<Box<Suspect>>,
     /// See [`Config`].
     max_request: usize,
     max_outstanding: usize,
@@ -259,7 +259,7 @@ impl<R> Requests<R> {
         let times = former
             .filter(|it| it.is_like(request))
             .map_or(1, |it| it.times.saturating_add(1));
-        self.suspect = Some(Suspect { op, length, times });
+        self.suspect = Some(Box::new(Suspect { op, length, times }));
         let at = self.queue.find(number).filter(|_| times >= BLAMED)?;
         let blamed = self.queue.take(at)?;
         Some((self.fail(blamed), length))
