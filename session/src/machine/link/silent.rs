@@ -41,7 +41,7 @@ impl Link {
         } else {
             OWED_REQUEST
         };
-        let owed = |part| since + (timeout / part).max(slow);
+        let owed = |part: u32| since + (timeout / part).max(slow);
         let at = earlier(owed(part), scarce.map(|at| at.max(owed(OWED_SOON))));
         let step = u32::try_from(self.session_id().0 & 15).unwrap_or_default();
         Some(at + timeout / SCATTER / 16 * step)
