@@ -32,6 +32,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tests/lib/common.sh
+[ "$(uname -s)" = Linux ] || die "this script needs Linux, for the tests of \`lockkeeper run\` and for flock and nproc;" \
+    "elsewhere, \`cargo test --workspace --exclude lockkeeper-cli\` runs the tests that need no other program"
 . tests/lib/zookeeper.sh
 . tests/lib/clients.sh
 

@@ -18,7 +18,7 @@ use lockkeeper::{
     watch::AddWatchMode,
 };
 
-use crate::{exit::Failure, outage, paths, refusal::NO_NODE, text};
+use crate::{exit::Failure, outage, paths, refusal::NO_NODE, signals, text};
 
 /// How many events may share a listing.
 const AT_ONCE: usize = 1024;
@@ -65,7 +65,7 @@ pub(crate) async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failur
     tokio::select! {
         biased;
         done = outage::told(client, follow) => done,
-        closed = text::closed() => Err(closed),
+        closed = signals::closed() => Err(closed),
     }
 }
 
