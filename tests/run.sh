@@ -32,8 +32,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tests/lib/common.sh
-[ "$(uname -s)" = Linux ] || die "this script needs Linux, for the tests of \`lockkeeper run\` and for flock and nproc;" \
-    "elsewhere, \`cargo test --workspace --exclude lockkeeper-cli\` runs the tests that need no other program"
+[ "$(uname -s)" = Linux ] || die "this script needs Linux, as do the tests of the command, and flock and nproc;" \
+    "\`cargo test --workspace --exclude lockkeeper-cli --exclude lockkeeper-bench\` needs no other program"
 . tests/lib/zookeeper.sh
 . tests/lib/clients.sh
 
