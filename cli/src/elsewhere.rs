@@ -33,7 +33,7 @@ pub(crate) mod run {
     }
 
     pub(crate) fn run(_: RunArgs) -> impl Future<Output = Result<u8, Failure>> {
-        ready(Err(failure!(SYSTEM, "lockkeeper run {WHY}")))
+        ready(Err(failure!(SYSTEM, "run {WHY}")))
     }
 
     pub(crate) fn beside(
@@ -41,10 +41,7 @@ pub(crate) mod run {
         _: &str,
         _: &mut Signals,
     ) -> impl Future<Output = Result<u8, Failure>> {
-        ready(Err(failure!(
-            SYSTEM,
-            "lockkeeper serve with a COMMAND {WHY}"
-        )))
+        ready(Err(failure!(SYSTEM, "serve with a COMMAND {WHY}")))
     }
 }
 
