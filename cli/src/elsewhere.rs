@@ -53,6 +53,7 @@ pub(crate) mod signals {
         FutureExt as _,
         future::{BoxFuture, Shared},
     };
+    use terminal_size::{Width, terminal_size_of};
     use tokio::signal::ctrl_c;
 
     use crate::exit::Failure;
@@ -98,6 +99,11 @@ pub(crate) mod signals {
                 done = work => done,
             }
         }
+    }
+
+    pub(crate) fn width() -> Option<usize> {
+        let (Width(columns), _) = terminal_size_of(io::stdout())?;
+        Some(columns.into())
     }
 
     /// The next write to stdout shows it.

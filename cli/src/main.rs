@@ -9,7 +9,7 @@
 //! | `number` | parsing whole numbers |
 //! | `exit` | exit statuses, and the failures behind them |
 //! | `refusal` | the refusals of servers, in words for people |
-//! | `signals` | signals of the process, as a stream, and the end of whoever reads stdout |
+//! | `signals` | signals of the process, as a stream; the width of stdout, and the end of whoever reads it |
 //! | `outage` | outages, for a command that goes on over them |
 //! | `client` | one client for one command |
 //! | `text` | text that is safe on a terminal, and columns |

@@ -1,4 +1,4 @@
-//! Signals of this process, as a stream, and the end of whoever reads stdout.
+//! Signals of this process, as a stream; the width of stdout, and the end of whoever reads it.
 //!
 //! Invariant: a signal that was ignored when the process started stays ignored, here and in its children. With
 //! ignored signals, nohup(1) and scripts protect the jobs that they start. PIPE is the exception: the standard library ignores it
@@ -143,6 +143,12 @@ pub(crate) async fn closed() -> Failure {
         return Failure::output(&io::ErrorKind::BrokenPipe.into());
     }
     std::future::pending().await
+}
+
+/// The width of the terminal on stdout, if it is one.
+pub(crate) fn width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|width| *width > 0)
 }
 
 /// The set of ignored signals. Source: proc(5), `SigIgn`.

@@ -10,7 +10,6 @@ use std::{
 };
 
 use lockkeeper::{client::SessionId, locks::QueueEntry, node::Stat};
-use terminal_size::{Width, terminal_size_of};
 
 use crate::{duration::Human, exit::Failure};
 
@@ -21,12 +20,6 @@ pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
     written
         .and_then(|()| stdout.flush())
         .map_err(|error| Failure::output(&error))
-}
-
-/// The width of the terminal on stdout, if it is one.
-pub(crate) fn width() -> Option<usize> {
-    let (Width(columns), _) = terminal_size_of(io::stdout())?;
-    Some(usize::from(columns))
 }
 
 /// Cuts a line that is wider than this, and marks the cut.

@@ -113,7 +113,7 @@ async fn print(
     if !exists && client.exists("/").await?.is_none() {
         return Err(failure!(REFUSED, "{path}: {NO_NODE}"));
     }
-    let width = text::width().filter(|_| !args.long);
+    let width = signals::width().filter(|_| !args.long);
     text::print(if args.json {
         show::line(path, &now, exists)
     } else if let Some(seen) = seen {
