@@ -32,6 +32,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tests/lib/common.sh
+[ "$(uname -s)" = Linux ] || die "this script needs Linux, as do the tests of the command, and flock and nproc;" \
+    "\`cargo test --workspace --exclude lockkeeper-cli --exclude lockkeeper-bench\` needs no other program"
 . tests/lib/zookeeper.sh
 . tests/lib/clients.sh
 

@@ -20,7 +20,7 @@ use crate::{
     number::number,
     packaging::{CompletionsArgs, ManArgs},
     queue::QueueArgs,
-    run::RunArgs,
+    run::{self, RunArgs},
     servers::{ServerArgs, listen},
     wire::WireCommand,
 };
@@ -37,11 +37,13 @@ use crate::{
     ),
     arg_required_else_help = true,
     max_term_width = 80,
-    after_help = "Example:\n  \
-        lockkeeper run --connect zk1:2181,zk2:2181 /locks/backup -- ./backup.sh\n\n\
+    after_help = format!(
+        "Example:\n  {}\n\n\
         To see it work without a ZooKeeper: lockkeeper demo\n\n\
         Exit status: 0 success; 1 a server refused; 64 bad usage; 69 no server reached; \
-        for more see lockkeeper run --help"
+        for more see lockkeeper run --help",
+        run::EXAMPLE
+    )
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -126,7 +128,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
     pub(crate) log_format: String,
 
-    /// Run this command beside the server, with `$LOCKKEEPER_CONNECT` set to it, and end with the status of the command
+    /// Run this command beside the server (on Linux only), with `$LOCKKEEPER_CONNECT` set to it, and end with the status of the command
     #[arg(value_name = "COMMAND", last = true)]
     pub(crate) command: Vec<OsString>,
 }

@@ -15,7 +15,6 @@ use lockkeeper::{
     Error, LockError,
     error::{ErrorKind, Loss, Obstacle},
 };
-use rustix::process::Signal;
 
 use crate::refusal::{TOO_EARLY, plain, reason};
 
@@ -43,6 +42,9 @@ pub(crate) const CANNOT_EXECUTE: u8 = 126;
 pub(crate) const NOT_FOUND: u8 = 127;
 /// Added to the number of the signal that ended a command.
 const SIGNAL_BASE: u8 = 128;
+
+/// The number of the signal for a pipe that nobody reads. Windows has none, and shows the status of this one.
+const PIPE: i32 = 13;
 
 /// The exit status that reports a signal.
 pub(crate) fn of_signal(signal: i32) -> u8 {
@@ -144,8 +146,8 @@ impl Failure {
     }
 
     /// A signal has asked the process to end. Nobody needs to be told.
-    pub(crate) fn signal(signal: Signal) -> Self {
-        Self::new(of_signal(signal.as_raw()), "")
+    pub(crate) fn signal(signal: i32) -> Self {
+        Self::new(of_signal(signal), "")
     }
 
     /// The operating system refused to do this.
@@ -156,7 +158,7 @@ impl Failure {
     /// The output cannot be written. If its reader has closed the pipe, as in `lockkeeper ls | head`, nobody needs to know.
     pub(crate) fn output(error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::signal(Signal::PIPE),
+            io::ErrorKind::BrokenPipe => Self::signal(PIPE),
             _ => Self::new(SYSTEM, format_args!("cannot write to stdout: {error}")),
         }
     }

@@ -9,11 +9,12 @@
 //! | `number` | parsing whole numbers |
 //! | `exit` | exit statuses, and the failures behind them |
 //! | `refusal` | the refusals of servers, in words for people |
-//! | `signals` | signals of the process, as a stream |
+//! | `signals` | signals of the process, as a stream; the width of stdout, and the end of whoever reads it |
 //! | `outage` | outages, for a command that goes on over them |
 //! | `client` | one client for one command |
 //! | `text` | text that is safe on a terminal, and columns |
 //! | `run` | `lockkeeper run` |
+//! | `elsewhere` | what takes the place of `run` and `signals` on other systems than Linux |
 //! | `queue` | `lockkeeper queue` |
 //! | `nodes` | `lockkeeper ls`, `get`, `set`, .. |
 //! | `doctor` | `lockkeeper doctor` |
@@ -25,11 +26,10 @@
 //! Messages go to stderr, and each begins with `lockkeeper:`. Stdout carries only the output of the command that `run`
 //! starts, or the result that the user asked for. Not here: the locks themselves, which are in the library.
 
-#[cfg(not(target_os = "linux"))]
-compile_error!(
-    "the command lockkeeper needs Linux: it finds what a command has started in /proc. \
-     The library does not need it"
-);
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "some of it is for `run` alone")
+)]
 
 #[macro_use]
 mod exit;
@@ -38,6 +38,8 @@ mod client;
 mod demo;
 mod doctor;
 mod duration;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
 mod nodes;
 mod number;
 mod outage;
@@ -45,9 +47,11 @@ mod packaging;
 mod paths;
 mod queue;
 mod refusal;
+#[cfg(target_os = "linux")]
 mod run;
 mod serve;
 mod servers;
+#[cfg(target_os = "linux")]
 mod signals;
 mod text;
 mod wire;
@@ -58,6 +62,8 @@ use clap::CommandFactory as _;
 use tokio::runtime::Builder;
 
 use args::{Cli, Command};
+#[cfg(not(target_os = "linux"))]
+use elsewhere::{run, signals};
 use exit::Failure;
 
 fn main() -> ExitCode {
@@ -65,15 +71,8 @@ fn main() -> ExitCode {
     if let Err(error) = signals::unblock() {
         return end(Err(Failure::system("receive signals")(error)));
     }
-    // What `run` starts needs no command line, and should start fast.
-    match arguments.as_slice() {
-        [_, name, rest @ ..] if name == run::watchdog::NAME => {
-            return end(Ok(run::watchdog::watch(rest)));
-        }
-        [_, name, rest @ ..] if name == run::launcher::NAME => {
-            return end(Ok(run::launcher::launch(rest)));
-        }
-        _ => {}
+    if let Some(status) = run::helper(&arguments) {
+        return end(Ok(status));
     }
     let cli = match Cli::parse_line(&arguments) {
         Ok(cli) => cli,

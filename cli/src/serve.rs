@@ -5,7 +5,7 @@
 //!
 //! [`Builder`]: lockkeeper_server::Builder
 
-use std::{ffi::OsString, io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, time::Duration};
 
 use lockkeeper_server::Server;
 use tokio::{net::lookup_host, time::timeout};
@@ -14,8 +14,7 @@ use tracing::level_filters::LevelFilter;
 use crate::{
     args::ServeArgs,
     exit::{self, Failure, Level},
-    run::child::{Child, Children, Event},
-    servers,
+    run,
     signals::{PASSED_ON, Signals},
     text,
 };
@@ -87,32 +86,10 @@ async fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         signals.ending().await;
         exit::OK
     } else {
-        beside(&args.command, &server, &mut signals).await?
+        run::beside(&args.command, &server.connect_string(), &mut signals).await?
     };
     server.shutdown().await;
     Ok(status)
-}
-
-/// Runs the command, and passes signals on to it.
-async fn beside(
-    command: &[OsString],
-    server: &Server,
-    signals: &mut Signals,
-) -> Result<u8, Failure> {
-    let children = Children::receive().map_err(Failure::system("watch processes"))?;
-    let mut child = Child::start(command, children, |command| {
-        command.env(servers::VARIABLE, server.connect_string());
-    })?;
-    child.begin(None).await?;
-    loop {
-        tokio::select! {
-            biased;
-            event = child.next() => if let Event::Ended(status) = event {
-                return Ok(status);
-            },
-            signal = signals.next() => child.pass_on(signal),
-        }
-    }
 }
 
 /// The first address that `host:port` resolves to.

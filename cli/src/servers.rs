@@ -7,9 +7,8 @@
 
 use std::{
     env, fmt,
-    fs::File,
+    fs::{File, Metadata},
     io::Read as _,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -23,14 +22,11 @@ pub(crate) const VARIABLE: &str = "LOCKKEEPER_CONNECT";
 /// The environment variable with the identities, used when `--auth-file` is not given.
 pub(crate) const AUTH_VARIABLE: &str = "LOCKKEEPER_AUTH";
 
-/// Read and write permission for users who are neither the owner nor in the group of a file.
-const OTHERS: u32 = 0o006;
-
 const AUTH_HELP: &str =
     "The identities: lines such as digest:USER:PASSWORD [default: the lines of $LOCKKEEPER_AUTH]";
 
 const AUTH_DETAILS: &str = "\
-The identities, one per line. A file that every user may read is refused [default: the lines of $LOCKKEEPER_AUTH, \
+The identities, one per line. A file that every user may read is refused, except on Windows [default: the lines of $LOCKKEEPER_AUTH, \
 which the command of `lockkeeper run` does not get without --pass-auth]
 
 digest:USER:PASSWORD is for ACLs of the digest scheme. SCHEME:CREDENTIALS is for any other scheme that the servers know, \
@@ -131,7 +127,7 @@ fn secret(path: &Path) -> Result<String, Failure> {
     let unreadable = |error| failure!(USAGE, "{name}: {error}");
     let mut file = File::open(path).map_err(unreadable)?;
     let about = file.metadata().map_err(unreadable)?;
-    if about.is_file() && about.permissions().mode() & OTHERS != 0 {
+    if about.is_file() && is_open(&about) {
         return Err(failure!(
             USAGE,
             "{name}: every user may read or change it; run chmod o= {name}"
@@ -146,6 +142,20 @@ fn secret(path: &Path) -> Result<String, Failure> {
         ));
     }
     Ok(text)
+}
+
+/// Whether users may read or write who are neither the owner nor in the group of the file.
+#[cfg(unix)]
+fn is_open(file: &Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    file.permissions().mode() & 0o006 != 0
+}
+
+/// The standard library does not read the access list of a file.
+#[cfg(not(unix))]
+fn is_open(_: &Metadata) -> bool {
+    false
 }
 
 /// Settings for a client of these servers, with this encryption, and with identities.

@@ -1,4 +1,4 @@
-//! Signals of this process, as a stream.
+//! Signals of this process, as a stream; the width of stdout, and the end of whoever reads it.
 //!
 //! Invariant: a signal that was ignored when the process started stays ignored, here and in its children. With
 //! ignored signals, nohup(1) and scripts protect the jobs that they start. PIPE is the exception: the standard library ignores it
@@ -8,8 +8,14 @@
 use std::{fs, future::poll_fn, io, task::Poll, thread};
 
 use nix::sys::signal::{self, SigSet};
-use rustix::process::Signal;
-use tokio::signal::unix::{self, SignalKind};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    process::Signal,
+};
+use tokio::{
+    signal::unix::{self, SignalKind},
+    sync::oneshot,
+};
 
 use crate::exit::Failure;
 
@@ -115,10 +121,34 @@ impl Signals {
     ) -> Result<T, Failure> {
         tokio::select! {
             biased;
-            signal = self.ending() => Err(Failure::signal(signal)),
+            signal = self.ending() => Err(Failure::signal(signal.as_raw())),
             done = work => done,
         }
     }
+}
+
+/// Returns when nobody reads stdout any more, as behind `head -1`. A command that waits for events would not learn it before the
+/// next event. Call it once: a thread waits, and never ends if stdout is a file or a terminal.
+pub(crate) async fn closed() -> Failure {
+    let (tell, told) = oneshot::channel();
+    let wait = move || {
+        let stdout = io::stdout();
+        // The system reports errors whatever is asked for.
+        let mut stdout = [PollFd::new(&stdout, PollFlags::empty())];
+        while poll(&mut stdout, None).is_err() {}
+        let _ = tell.send(());
+    };
+    let waiting = thread::Builder::new().name("reader".to_owned()).spawn(wait);
+    if waiting.is_ok() && told.await.is_ok() {
+        return Failure::output(&io::ErrorKind::BrokenPipe.into());
+    }
+    std::future::pending().await
+}
+
+/// The width of the terminal on stdout, if it is one.
+pub(crate) fn width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|width| *width > 0)
 }
 
 /// The set of ignored signals. Source: proc(5), `SigIgn`.

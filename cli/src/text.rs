@@ -6,13 +6,10 @@
 use std::{
     fmt,
     io::{self, IsTerminal as _, Write as _},
-    thread,
     time::{Duration, SystemTime},
 };
 
 use lockkeeper::{client::SessionId, locks::QueueEntry, node::Stat};
-use rustix::event::{PollFd, PollFlags, poll};
-use tokio::sync::oneshot;
 
 use crate::{duration::Human, exit::Failure};
 
@@ -23,30 +20,6 @@ pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
     written
         .and_then(|()| stdout.flush())
         .map_err(|error| Failure::output(&error))
-}
-
-/// Returns when nobody reads stdout any more, as behind `head -1`. A command that waits for events would not learn it before the
-/// next event. Call it once: a thread waits, and never ends if stdout is a file or a terminal.
-pub(crate) async fn closed() -> Failure {
-    let (tell, told) = oneshot::channel();
-    let wait = move || {
-        let stdout = io::stdout();
-        // The system reports errors whatever is asked for.
-        let mut stdout = [PollFd::new(&stdout, PollFlags::empty())];
-        while poll(&mut stdout, None).is_err() {}
-        let _ = tell.send(());
-    };
-    let waiting = thread::Builder::new().name("reader".to_owned()).spawn(wait);
-    if waiting.is_ok() && told.await.is_ok() {
-        return Failure::output(&io::ErrorKind::BrokenPipe.into());
-    }
-    std::future::pending().await
-}
-
-/// The width of the terminal on stdout, if it is one.
-pub(crate) fn width() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-    Some(usize::from(size.ws_col)).filter(|width| *width > 0)
 }
 
 /// Cuts a line that is wider than this, and marks the cut.

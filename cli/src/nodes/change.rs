@@ -1,6 +1,6 @@
 //! `lockkeeper set`, `create` and `rm`.
 
-use std::{ffi::OsStr, future::ready, os::unix::ffi::OsStrExt as _};
+use std::{ffi::OsStr, future::ready};
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -149,7 +149,7 @@ async fn unused(client: &Client, found: &[String]) -> Result<(), Failure> {
 /// The data from the command line, or all of stdin for `-`. The session goes on meanwhile.
 async fn data(given: &OsStr) -> Result<Bytes, Failure> {
     if given != "-" {
-        return Ok(Bytes::copy_from_slice(given.as_bytes()));
+        return Ok(Bytes::copy_from_slice(given.as_encoded_bytes()));
     }
     let mut data = Vec::new();
     let read = tokio::io::stdin().read_to_end(&mut data).await;

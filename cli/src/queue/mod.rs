@@ -18,7 +18,7 @@ use lockkeeper::{
     watch::AddWatchMode,
 };
 
-use crate::{exit::Failure, outage, paths, refusal::NO_NODE, text};
+use crate::{exit::Failure, outage, paths, refusal::NO_NODE, signals, text};
 
 /// How many events may share a listing.
 const AT_ONCE: usize = 1024;
@@ -65,7 +65,7 @@ pub(crate) async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failur
     tokio::select! {
         biased;
         done = outage::told(client, follow) => done,
-        closed = text::closed() => Err(closed),
+        closed = signals::closed() => Err(closed),
     }
 }
 
@@ -113,7 +113,7 @@ async fn print(
     if !exists && client.exists("/").await?.is_none() {
         return Err(failure!(REFUSED, "{path}: {NO_NODE}"));
     }
-    let width = text::width().filter(|_| !args.long);
+    let width = signals::width().filter(|_| !args.long);
     text::print(if args.json {
         show::line(path, &now, exists)
     } else if let Some(seen) = seen {

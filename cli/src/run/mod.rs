@@ -10,16 +10,17 @@
 mod access;
 mod acquire;
 mod args;
-pub(crate) mod child;
-pub(crate) mod launcher;
+mod child;
+mod launcher;
 mod message;
 mod notify;
 mod once;
 mod tree;
-pub(crate) mod watchdog;
+mod watchdog;
 
 use std::{
     env,
+    ffi::OsString,
     path::Path,
     pin::pin,
     process::{self, Command, Stdio},
@@ -66,6 +67,41 @@ const LONGEST_SCRIPT: Duration = Duration::from_secs(10);
 /// The variables of the command. A run inside it reads them.
 const PATH: &str = "LOCKKEEPER_PATH";
 const NODE: &str = "LOCKKEEPER_NODE";
+
+/// An example for the help of the whole program.
+pub(crate) const EXAMPLE: &str =
+    "lockkeeper run --connect zk1:2181,zk2:2181 /locks/backup -- ./backup.sh";
+
+/// What a process does that `run` has started, and its exit status. It needs no command line, and should start fast.
+pub(crate) fn helper(arguments: &[OsString]) -> Option<u8> {
+    match arguments {
+        [_, name, rest @ ..] if name == watchdog::NAME => Some(watchdog::watch(rest)),
+        [_, name, rest @ ..] if name == launcher::NAME => Some(launcher::launch(rest)),
+        _ => None,
+    }
+}
+
+/// Runs a command beside the server of `serve`, without a lock, and passes signals on to it.
+pub(crate) async fn beside(
+    command: &[OsString],
+    server: &str,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let children = Children::receive().map_err(Failure::system("watch processes"))?;
+    let mut child = Child::start(command, children, |command| {
+        command.env(servers::VARIABLE, server);
+    })?;
+    child.begin(None).await?;
+    loop {
+        tokio::select! {
+            biased;
+            event = child.next() => if let Event::Ended(status) = event {
+                return Ok(status);
+            },
+            signal = signals.next() => child.pass_on(signal),
+        }
+    }
+}
 
 /// Runs the command under the lock, and returns the exit status.
 pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
