@@ -14,7 +14,7 @@ use std::{
 };
 
 use clap::Args;
-use lockkeeper::client::{Builder, ConnectString, tls::TlsConfig};
+use lockkeeper::client::{Builder, ConnectString, sasl::DigestMd5, tls::TlsConfig};
 
 use crate::exit::Failure;
 
@@ -33,8 +33,8 @@ const AUTH_DETAILS: &str = "\
 The identities, one per line. A file that every user may read is refused [default: the lines of $LOCKKEEPER_AUTH, \
 which the command of `lockkeeper run` does not get without --pass-auth]
 
-digest:USER:PASSWORD is for ACLs of the digest scheme. SCHEME:CREDENTIALS is for any other scheme that the servers know, \
-but not for SASL. Blanks around a line do not count, and a line that begins with # is a comment";
+digest:USER:PASSWORD is for ACLs of the digest scheme, and SCHEME:CREDENTIALS for any other scheme that the servers know. \
+sasl:USER:PASSWORD logs in by SASL DIGEST-MD5; give --tls-ca, too. Blanks around a line do not count, and a line that begins with # is a comment";
 
 const HEADING: &str = "Encryption and identities";
 
@@ -161,10 +161,21 @@ fn with_identities(
     text: &str,
     origin: &dyn fmt::Display,
 ) -> Result<Builder, Failure> {
+    let mut logs_in = false;
     for (number, line) in lines(text) {
-        let (scheme, credentials) =
-            identity(line).map_err(|problem| bad(origin, number, problem))?;
-        builder = builder.auth(scheme, credentials.to_owned());
+        let (scheme, credentials) = line.split_once(':').unwrap_or_default();
+        let bad = |problem| Err(bad(origin, number, problem));
+        builder = match (scheme, credentials.split_once(':')) {
+            ("sasl", Some(_)) if logs_in => return bad("a client has one login by SASL"),
+            ("sasl", Some((user, password))) => {
+                logs_in = true;
+                builder.sasl(DigestMd5::new(user, password))
+            }
+            ("", _) | ("digest" | "sasl", None) => {
+                return bad("an identity looks like digest:USER:PASSWORD");
+            }
+            _ => builder.auth(scheme, credentials.to_owned()),
+        };
     }
     Ok(builder)
 }
@@ -181,18 +192,6 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = (1..).zip(text.lines());
     let lines = lines.map(|(number, line)| (number, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-}
-
-/// The identity on a line: its scheme and its credentials.
-fn identity(line: &str) -> Result<(&str, &str), &'static str> {
-    let (scheme, credentials) = line.split_once(':').unwrap_or_default();
-    match (scheme, credentials.split_once(':')) {
-        ("sasl", _) => Err(
-            "this command has no SASL: give a line digest:USER:PASSWORD, or a client certificate (--tls-cert)",
-        ),
-        ("", _) | ("digest", None) => Err("an identity looks like digest:USER:PASSWORD"),
-        _ => Ok((scheme, credentials)),
-    }
 }
 
 /// Checks the form of `host:port`; the host may be a name.
