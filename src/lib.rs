@@ -57,6 +57,7 @@
 //! | feature | what |
 //! |---|---|
 //! | `tls` | encryption by rustls: `client::tls::TlsConfig` |
+//! | `digest-md5` | a login with a user and a password: `client::sasl::DigestMd5` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
 
 // On docs.rs, each item of an optional feature names it.
@@ -84,8 +85,17 @@ pub mod client {
     pub use lockkeeper_session::{
         Builder, Changes, Clock, ConnectString, Connector, DurationHistogram, Endpoint, Lease,
         LeasePolicy, Metrics, OpResult, Read, ReadResult, Snapshot, State, Transaction, Transport,
-        sasl,
     };
+
+    /// SASL: logs in on each new connection. A mechanism is an
+    /// [`Authenticator`](sasl::Authenticator).
+    pub mod sasl {
+        #[cfg(feature = "digest-md5")]
+        #[doc(inline)]
+        pub use lockkeeper_sasl::DigestMd5;
+        #[doc(inline)]
+        pub use lockkeeper_session::sasl::{Authenticator, Exchange, Step};
+    }
 
     /// TLS with rustls: encrypts the byte stream of a connector. Start with
     /// [`TlsConfig`](tls::TlsConfig).

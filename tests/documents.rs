@@ -472,12 +472,7 @@ fn every_example_is_short_and_listed_and_runs_as_a_test() {
             let program = lines.take_while(|line| !["#[test]", "#[cfg(test)]"].contains(line));
             let is_code = |line: &&str| !line.is_empty() && !line.starts_with("//");
             let count = program.filter(is_code).count();
-            // One is a whole mechanism of SASL, to be copied.
-            let most = if name == "digest_md5" { 190 } else { 60 };
-            assert!(
-                count <= most,
-                "{name}: {count} lines of code before its test"
-            );
+            assert!(count <= 60, "{name}: {count} lines of code before its test");
         }
     }
     assert_eq!(found, list.matches(".rs)").count());

@@ -11,8 +11,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # In the order of publishing: each crate needs only crates before it, for its tests, too.
-PUBLISHED=(lockkeeper-jute lockkeeper-proto lockkeeper-server lockkeeper-session lockkeeper-tls lockkeeper-recipes
-    lockkeeper lockkeeper-cli)
+PUBLISHED=(lockkeeper-jute lockkeeper-proto lockkeeper-server lockkeeper-session lockkeeper-tls lockkeeper-sasl
+    lockkeeper-recipes lockkeeper lockkeeper-cli)
 MOST=262144 # packed; the largest one, the session, has 178 KiB
 fast=${1:-}
 root=$PWD
@@ -69,7 +69,7 @@ grep '^cargo add ' "$root/README.md" | sed 's/ *#.*//' | while read -r cargo add
     esac
 done
 cargo run --quiet
-cargo add --quiet --path "$SCRATCH/lockkeeper-$version" --features digest,tls
+cargo add --quiet --path "$SCRATCH/lockkeeper-$version" --features digest,digest-md5,tls
 cargo run --quiet
 # The documentation includes the guide.
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps -p lockkeeper

@@ -14,8 +14,9 @@ document() {
 }
 for crate in jute proto recipes server tls; do document "lockkeeper-$crate"; done
 document lockkeeper-session --features digest
+document lockkeeper-sasl --all-features
 document lockkeeper --all-features
-python3 - "${CARGO_TARGET_DIR:-target}"/doc/lockkeeper{,_jute,_proto,_recipes,_server,_session,_tls}.json >"$names" <<'PYTHON'
+python3 - "${CARGO_TARGET_DIR:-target}"/doc/lockkeeper{,_jute,_proto,_recipes,_sasl,_server,_session,_tls}.json >"$names" <<'PYTHON'
 import json, sys
 
 def walk(item, path):

@@ -13,7 +13,7 @@ use std::{
 };
 
 use clap::Args;
-use lockkeeper::client::{Builder, ConnectString, tls::TlsConfig};
+use lockkeeper::client::{Builder, ConnectString, sasl::DigestMd5, tls::TlsConfig};
 
 use crate::exit::Failure;
 
@@ -29,8 +29,8 @@ const AUTH_DETAILS: &str = "\
 The identities, one per line. A file that every user may read is refused, except on Windows [default: the lines of $LOCKKEEPER_AUTH, \
 which the command of `lockkeeper run` does not get without --pass-auth]
 
-digest:USER:PASSWORD is for ACLs of the digest scheme. SCHEME:CREDENTIALS is for any other scheme that the servers know, \
-but not for SASL. Blanks around a line do not count, and a line that begins with # is a comment";
+digest:USER:PASSWORD is for ACLs of the digest scheme, and SCHEME:CREDENTIALS for any other scheme that the servers know. \
+sasl:USER:PASSWORD logs in by SASL DIGEST-MD5; give --tls-ca, too. Blanks around a line do not count, and a line that begins with # is a comment";
 
 const HEADING: &str = "Encryption and identities";
 
@@ -169,18 +169,34 @@ pub(crate) fn settings_for(
         builder = builder.connector(tls.connector());
     }
     for (scheme, credentials) in identities {
-        builder = builder.auth(scheme, credentials.clone());
+        builder = match credentials.split_once(':') {
+            Some((user, password)) if scheme == "sasl" => {
+                builder.sasl(DigestMd5::new(user, password))
+            }
+            _ => builder.auth(scheme, credentials.clone()),
+        };
     }
     builder
 }
 
 /// The identities in `text`, one per line.
 fn parsed(text: &str, origin: &dyn fmt::Display) -> Result<Vec<(String, String)>, Failure> {
-    let parse = |(number, line)| match identity(line) {
-        Ok((scheme, credentials)) => Ok((scheme.to_owned(), credentials.to_owned())),
-        Err(problem) => Err(bad(origin, number, problem)),
-    };
-    lines(text).map(parse).collect()
+    let mut identities: Vec<(String, String)> = Vec::new();
+    for (number, line) in lines(text) {
+        let (scheme, credentials) = line.split_once(':').unwrap_or_default();
+        let logs_in = identities.iter().any(|(it, _)| it == "sasl");
+        match (scheme, credentials.split_once(':')) {
+            ("sasl", Some(_)) if logs_in => {
+                return Err(bad(origin, number, "a client has one login by SASL"));
+            }
+            ("", _) | ("digest" | "sasl", None) => {
+                let problem = "an identity looks like digest:USER:PASSWORD";
+                return Err(bad(origin, number, problem));
+            }
+            _ => identities.push((scheme.to_owned(), credentials.to_owned())),
+        }
+    }
+    Ok(identities)
 }
 
 /// What is wrong with a line. It may be a secret, and is not told.
@@ -195,18 +211,6 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = (1..).zip(text.lines());
     let lines = lines.map(|(number, line)| (number, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-}
-
-/// The identity on a line: its scheme and its credentials.
-fn identity(line: &str) -> Result<(&str, &str), &'static str> {
-    let (scheme, credentials) = line.split_once(':').unwrap_or_default();
-    match (scheme, credentials.split_once(':')) {
-        ("sasl", _) => Err(
-            "this command has no SASL: give a line digest:USER:PASSWORD, or a client certificate (--tls-cert)",
-        ),
-        ("", _) | ("digest", None) => Err("an identity looks like digest:USER:PASSWORD"),
-        _ => Ok((scheme, credentials)),
-    }
 }
 
 /// Checks the form of `host:port`; the host may be a name.

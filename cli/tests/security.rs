@@ -18,6 +18,7 @@ use lockkeeper_server::Server;
 use lockkeeper_test_support::{
     certificates::Authority,
     gate::{Gate, server_tls},
+    secure_server::{self, Demands},
 };
 use support::{Arm, Files, LIMIT, ended, lockkeeper};
 use tokio::runtime::Runtime;
@@ -68,6 +69,41 @@ fn an_identity_that_is_refused_ends_the_run_immediately() {
     assert!(begin.elapsed() < LIMIT);
     assert!(!refused.stderr.contains(SECRET), "{}", refused.stderr);
     refused.says("the identity of scheme sesame was refused");
+}
+
+#[test]
+fn a_server_without_sasl_is_not_trusted() {
+    let (arm, files) = (Arm::embedded(), Files::new("no-sasl"));
+    let auth = files.write("auth", "sasl:alice:hunter2");
+    let refused = arm.ran(&["--auth-file", &*auth], "/a", &["true"]).ends(69);
+    assert!(!refused.stderr.contains(SECRET), "{}", refused.stderr);
+    refused.says("the server does not support SASL");
+}
+
+mod needs_java {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs Java and a ZooKeeper: tests/run.sh"]
+    fn a_login_by_sasl_opens_a_server_that_requires_one() {
+        let runtime = Runtime::new().unwrap();
+        let server = runtime.block_on(secure_server::Server::start(&Demands {
+            users: &[("alice", SECRET)],
+            ..Demands::default()
+        }));
+        let (servers, files) = (server.connect_string(), Files::new("sasl"));
+        let run = |auth: Option<&str>| {
+            let mut run = lockkeeper(&["run", "/a", "--connect", &*servers, "--wait", "60s"]);
+            if let Some(line) = auth {
+                run.args(["--auth-file", &*files.write("auth", line)]);
+            }
+            ended(run.args(["--", "true"]))
+        };
+        run(Some("sasl:alice:hunter2")).ends(0).silently();
+        let wrong = run(Some("sasl:alice:hunter3")).ends(69);
+        wrong.says("user alice was refused: wrong password, or no such user");
+        run(None).ends(69).says("authenticat");
+    }
 }
 
 #[test]

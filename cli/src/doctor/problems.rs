@@ -255,7 +255,7 @@ fn cure_of(error: &str) -> &'static str {
         ),
         (
             ENFORCED,
-            "give an identity that it demands (enforce.auth.schemes): for example a line digest:USER:PASSWORD in --auth-file; this command has no SASL",
+            "give an identity that it demands in --auth-file: a line sasl:USER:PASSWORD with sessionRequireClientSASLAuth, else by enforce.auth.schemes",
         ),
         ("authentication", "correct the identity in --auth-file"),
         (

@@ -160,7 +160,7 @@ impl Builder {
     /// Sets how the client authenticates with SASL, on every connection and before any request.
     /// Default: no SASL.
     ///
-    /// The program brings the mechanism. `examples/digest_md5.rs` of the facade is one, to be copied.
+    /// The mechanism is an object: `DigestMd5` of `lockkeeper-sasl`, or one of the program's own.
     pub fn sasl(mut self, authenticator: impl Authenticator + 'static) -> Self {
         self.config.sasl = Some(Arc::new(authenticator));
         self

@@ -2,15 +2,12 @@
 
 use lockkeeper::{
     CreateMode,
-    client::{State, digest},
+    client::{State, digest, sasl::DigestMd5},
     error::ErrorKind,
     node::{Acl, Perms},
 };
 
-use crate::{
-    digest_md5::DigestMd5,
-    server::{CONNECT_TIMEOUT, Demands, Server, refusal},
-};
+use crate::server::{CONNECT_TIMEOUT, Demands, Server, refusal};
 
 const USERS: &[(&str, &str)] = &[
     ("alice", "open sesame"),

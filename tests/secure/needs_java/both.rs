@@ -1,10 +1,13 @@
 //! A lock on a real server with TLS and SASL, through a restart of that server.
 
-use lockkeeper::{Client, Mutex, client::tls::TlsConfig, locks::LockState};
+use lockkeeper::{
+    Client, Mutex,
+    client::{sasl::DigestMd5, tls::TlsConfig},
+    locks::LockState,
+};
 
 use crate::{
     certificates::Authority,
-    digest_md5::DigestMd5,
     server::{CONNECT_TIMEOUT, Demands, Server},
 };
 

@@ -102,7 +102,12 @@ impl Server {
 
     /// A builder of clients for the plain port.
     pub fn plain(&self) -> Builder {
-        builder(&format!("localhost:{}", self.plain_port))
+        builder(&self.connect_string())
+    }
+
+    /// The plain port.
+    pub fn connect_string(&self) -> String {
+        format!("localhost:{}", self.plain_port)
     }
 
     /// A builder of clients for the encrypted port.

@@ -4,7 +4,7 @@
 //! requests. The machine carries the tokens and knows no mechanism. The session exists already, but
 //! the machine reports nothing before the exchange is done.
 //!
-//! Not here: what the machine sends (`attempt`), mechanisms (`examples/digest_md5.rs` is one).
+//! Not here: what the machine sends (`attempt`), mechanisms (`lockkeeper-sasl`).
 
 use std::fmt;
 

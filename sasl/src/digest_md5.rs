@@ -1,26 +1,21 @@
-//! How does a client log in with a SASL mechanism of its own? (here DIGEST-MD5, with a user and a password)
-//!
-//! The client carries the tokens of SASL and knows no mechanism. This file is one: copy it, add the
-//! crates `bytes` and `md-5`, and give it to the client:
-//! `Client::builder(servers)?.sasl(DigestMd5::new("alice", password))`.
-//!
-//! DIGEST-MD5 (RFC 2831) is historic (RFC 6331), but every ZooKeeper with JAAS's `DigestLoginModule`
-//! has it. The password is not sent, and the server must prove that it knows the password too. An
-//! attacker who reads the traffic can test passwords against it. An attacker who changes the traffic
-//! can change what comes after the login. So use it inside TLS.
+//! DIGEST-MD5 (RFC 2831): historic (RFC 6331), but every ZooKeeper with JAAS's `DigestLoginModule`
+//! has it.
 //!
 //! Not here: integrity and privacy layers (`auth-int`, `auth-conf`), which ZooKeeper does not use.
 
 use std::{
     fmt,
     hash::{BuildHasher, RandomState},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use bytes::Bytes;
-use lockkeeper::{
-    client::sasl::{Authenticator, Exchange, Step},
-    error::AuthFailure,
+use lockkeeper_session::{
+    AuthFailure,
+    sasl::{Authenticator, Exchange, Step},
 };
 use md5::{Digest as _, Md5};
 
@@ -33,20 +28,43 @@ const NONCE_COUNT: &str = "00000001";
 const SEPARATORS: [char; 5] = [',', ' ', '\t', '\r', '\n'];
 const ONLY_LATIN1: AuthFailure = AuthFailure::BadChallenge("it accepts only ISO 8859-1");
 
-/// A user and a password.
-pub(crate) struct DigestMd5 {
-    user: String,
-    password: String,
+/// Logs in with a user and a password, by DIGEST-MD5 with `qop=auth`.
+///
+/// The password is not sent, and the server must prove that it knows the password too. But an
+/// attacker who reads the traffic can test passwords against it, and one who changes the traffic
+/// can change what comes after the login. So use it inside TLS.
+///
+/// ```no_run
+/// # mod lockkeeper {
+/// #     pub use lockkeeper_session::Client;
+/// #     pub mod client { pub use lockkeeper_sasl as sasl; }
+/// # }
+/// use lockkeeper::{Client, client::sasl::DigestMd5};
+///
+/// # async fn run(password: &str) -> Result<(), Box<dyn std::error::Error>> {
+/// let builder = Client::builder("zk1:2181,zk2:2181")?;
+/// let client = builder.sasl(DigestMd5::new("alice", password)).connect().await?;
+/// # Ok(()) }
+/// ```
+pub struct DigestMd5 {
+    login: Arc<Login>,
     /// The system's randomness: no server can predict the nonces that are made with it.
     random: RandomState,
     exchanges: AtomicU64,
 }
 
+struct Login {
+    user: String,
+    password: String,
+}
+
 impl DigestMd5 {
-    pub(crate) fn new(user: &str, password: &str) -> Self {
+    /// A user that the servers' JAAS configuration names, and the password.
+    #[must_use]
+    pub fn new(user: &str, password: &str) -> Self {
+        let (user, password) = (user.to_owned(), password.to_owned());
         Self {
-            user: user.to_owned(),
-            password: password.to_owned(),
+            login: Arc::new(Login { user, password }),
             random: RandomState::new(),
             exchanges: AtomicU64::new(0),
         }
@@ -54,8 +72,7 @@ impl DigestMd5 {
 
     fn conversation(&self, uri: &'static str, cnonce: String) -> Conversation {
         Conversation {
-            user: self.user.clone(),
-            password: self.password.clone(),
+            login: self.login.clone(),
             uri,
             cnonce,
             proof: None,
@@ -67,13 +84,15 @@ impl DigestMd5 {
 impl fmt::Debug for DigestMd5 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("DigestMd5");
-        shown.field("user", &self.user).finish_non_exhaustive()
+        shown
+            .field("user", &self.login.user)
+            .finish_non_exhaustive()
     }
 }
 
 impl Authenticator for DigestMd5 {
     fn user(&self) -> &str {
-        &self.user
+        &self.login.user
     }
 
     fn begin(&self) -> Box<dyn Exchange> {
@@ -85,8 +104,7 @@ impl Authenticator for DigestMd5 {
 
 /// The exchange of one connection: an empty token, the challenge, the response, the server's proof.
 struct Conversation {
-    user: String,
-    password: String,
+    login: Arc<Login>,
     uri: &'static str,
     cnonce: String,
     /// What the server must send to prove itself; known once the response is made.
@@ -128,17 +146,18 @@ impl Conversation {
         // The first of several realms, like Java's client.
         let realm = all("realm").next();
 
-        let (user, uri, cnonce) = (&*self.user, self.uri, &*self.cnonce);
+        let Login { user, password } = &*self.login;
+        let (uri, cnonce) = (self.uri, &*self.cnonce);
         // Text that fits ISO 8859-1 is hashed in it, whatever charset is sent.
         let hashed = |text: &str| {
             let bytes = latin1(text).or_else(|| knows_utf8.then(|| text.into()));
             bytes.ok_or(ONLY_LATIN1)
         };
-        let secret = [user, realm.unwrap_or_default(), &self.password];
-        let secret = secret
-            .into_iter()
-            .map(hashed)
-            .collect::<Result<Vec<_>, _>>()?;
+        let secret = [
+            hashed(user)?,
+            hashed(realm.unwrap_or_default())?,
+            hashed(password)?,
+        ];
         let session_key = Md5::new()
             .chain_update(Md5::digest(secret.join(&b':')))
             .chain_update(format!(":{nonce}:{cnonce}"))
@@ -216,27 +235,6 @@ fn latin1(text: &str) -> Option<Vec<u8>> {
 
 fn bad(what: &'static str) -> AuthFailure {
     AuthFailure::BadChallenge(what)
-}
-
-/// The exchange of RFC 2831, section 4. The embedded server has no SASL, so both sides of it are here.
-fn main() -> Result<(), AuthFailure> {
-    let chris = DigestMd5::new("chris", "secret");
-    println!("{chris:?}");
-    let mut exchange = chris.conversation("imap/elwood.innosoft.com", "OA6MHXh6VqTrRk".to_owned());
-    let challenge = br#"realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",algorithm=md5-sess,charset=utf-8"#;
-    let Step::Send(response) = exchange.answer(challenge)? else {
-        unreachable!("a challenge has a response");
-    };
-    println!("{}", String::from_utf8_lossy(&response));
-    let proof = b"rspauth=ea40f60335c427b5527b84dbabcdfffd";
-    assert_eq!(exchange.answer(proof)?, Step::Done);
-    println!("the server has proved that it knows the password");
-    Ok(())
-}
-
-#[test]
-fn it_runs() {
-    main().unwrap();
 }
 
 #[cfg(test)]
@@ -330,7 +328,7 @@ mod tests {
         assert_eq!(outcome, Err(AuthFailure::BadChallenge("it is not UTF-8")));
     }
 
-    /// Values are quoted, the first realm is taken, and text is sent in the charset of the challenge.
+    /// Values are quoted, and the first realm is taken.
     #[test]
     fn names_are_quoted_and_sent_in_the_charset_of_the_challenge() {
         let answer = |user: &str, challenge: &str| {
