@@ -74,7 +74,8 @@ impl Link {
         };
         let at = self.owed_too_long(open, pending);
         let since = [pending.0, open.pinged()].into_iter().flatten().min();
-        let (Some(since), true) = (since, at.is_some_and(|at| at <= now)) else {
+        let is_due = at.is_some_and(|at| at <= now) && open.closing().is_none();
+        let (Some(since), true) = (since, is_due) else {
             return self.changes.push_back(Change::Reach(None));
         };
         let owed = now.saturating_duration_since(since);

@@ -112,6 +112,17 @@ fn a_server_that_has_answered_meanwhile_is_not_left() {
 }
 
 #[test]
+fn a_client_that_is_being_closed_goes_to_no_other_server() {
+    let (mut pair, _token) = kept("zk1,zk2");
+    let (other, _) = fall_silent(&mut pair);
+    pair.machine.close(pair.now);
+    pair.requests();
+    pair.handle(Input::Reached(other));
+    assert_eq!(reached_for(&mut pair), [None]);
+    assert!(pair.machine.link().is_connected());
+}
+
+#[test]
 fn a_server_is_not_left_without_another_one_that_owes_nothing() {
     let (mut pair, _token) = kept("zk1");
     let since = pair.now;
