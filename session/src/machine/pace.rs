@@ -7,20 +7,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The answers of one to two session timeouts, or the last ones. Each session has several of these.
+/// The answers of one to two periods, or the last ones. Each session has several of these.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// In microseconds: the slowest answer since `since`, and the slowest one in the session timeout
-    /// before that.
+    /// In microseconds: the slowest answer since `since`, and the slowest one in the period before.
     recent: u32,
     before: u32,
     since: Option<Instant>,
 }
 
 impl Pace {
-    /// Something that was sent at `sent` is answered, or is given up.
-    pub(crate) fn took(&mut self, now: Instant, sent: Instant, session_timeout: Duration) {
-        if (self.since).is_none_or(|since| since + session_timeout <= now) {
+    /// Something that was sent at `sent` is answered.
+    pub(crate) fn took(&mut self, now: Instant, sent: Instant, period: Duration) {
+        if (self.since).is_none_or(|since| since + period <= now) {
             self.before = mem::take(&mut self.recent);
             self.since = Some(now);
         }

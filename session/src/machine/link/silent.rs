@@ -79,7 +79,6 @@ impl Link {
             return self.changes.push_back(Change::Reach(None));
         };
         let owed = now.saturating_duration_since(since);
-        self.took(now, since);
         self.give_up(now, Cause::Silent(owed));
         self.servers.begin_with(other);
         self.try_next_server(now);
