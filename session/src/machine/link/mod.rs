@@ -377,7 +377,8 @@ impl Link {
 
     fn took(&mut self, now: Instant, sent: Instant) {
         // A lock is not to wait for long because of a pause that is over.
-        self.pace.took(now, sent, self.session.timing().queue_wait / 4);
+        self.pace
+            .took(now, sent, self.session.timing().queue_wait / 4);
     }
 
     /// The ping is answered. Returns when it was sent; `None` if there was none.
