@@ -53,8 +53,8 @@ pub(crate) struct Lease {
     /// a later one. By [`LeasePolicy::Assumed`], the newest ping or write that was answered had been
     /// sent then.
     validity: Validity,
-    /// How long a ping or a `sync` takes with no write of this session ahead of it: what makes it wait
-    /// then is what others write.
+    /// How long a ping or a `sync` takes with no write of this session ahead of it. Then it waits for
+    /// the writes of others only.
     alone: Pace,
     /// `None` without a connection.
     proving: Option<Proving>,

@@ -3,8 +3,9 @@
 //! The transport reaches for another server beside the present connection. Only when that server
 //! accepts a connection is the present one given up, so where there is no other server nothing is
 //! lost. A server is not left while it is only slow: it may owe four times as long as the slowest
-//! answer of late has taken. It is left sooner when a lease that somebody keeps is nearly over. Clients that lose the same server do so at different moments, and each
-//! reaches for another one once in a session timeout.
+//! answer of late has taken. It is left sooner when a lease that somebody keeps is nearly over.
+//! Clients that lose the same server do so at different moments, and each reaches for another one
+//! once in a session timeout.
 //!
 //! Not here: the silence that ends a connection without another server (`Link::tick`).
 
