@@ -191,10 +191,10 @@ impl LockError {
 
     /// The same error, about the lock at this path if it names none yet.
     pub(crate) fn at(mut self, of_lock: &str) -> Self {
-        if let Self::Lost { path, .. } | Self::TimedOut { path, .. } = &mut self
-            && path.is_empty()
-        {
-            of_lock.clone_into(path);
+        if let Self::Lost { path, .. } | Self::TimedOut { path, .. } = &mut self {
+            if path.is_empty() {
+                of_lock.clone_into(path);
+            }
         }
         self
     }

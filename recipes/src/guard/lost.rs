@@ -194,12 +194,11 @@ pub(crate) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
             return Loss::Elapsed;
         };
         let now = client.now();
-        if watches.is_none()
-            && watch_at <= now
-            && let Some(parent) = path::parent(&server_path)
-        {
-            let group = watches.insert(raw.watch_group());
-            group.watch(parent, vec![path::name(&server_path).into()]);
+        if watches.is_none() && watch_at <= now {
+            if let Some(parent) = path::parent(&server_path) {
+                let group = watches.insert(raw.watch_group());
+                group.watch(parent, vec![path::name(&server_path).into()]);
+            }
         }
         // Timers stand still while the computer sleeps; the lease does not.
         let left = until.saturating_duration_since(now);

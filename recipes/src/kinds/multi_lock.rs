@@ -128,11 +128,11 @@ impl MultiLock {
         let mut members: Vec<_> = members.into_iter().collect();
         members.sort_by_cached_key(Member::server_path);
         for pair in members.windows(2) {
-            if let [one, other] = pair
-                && one.server_path() == other.server_path()
-            {
-                let path = one.directory().path.to_string();
-                return Err(LockError::SelfDeadlock { path });
+            if let [one, other] = pair {
+                if one.server_path() == other.server_path() {
+                    let path = one.directory().path.to_string();
+                    return Err(LockError::SelfDeadlock { path });
+                }
             }
         }
         Ok(Self { members })

@@ -47,11 +47,10 @@ impl Look {
         let look = Self::next(client, Some(newest.clone()));
         // The connection of the create has ended, so it is an earlier one than that of the new
         // look.
-        if let Some(shared) = former.upgrade()
-            && shared.connection >= look.connection
-            && !shared.has_failed()
-        {
-            return shared;
+        if let Some(shared) = former.upgrade() {
+            if shared.connection >= look.connection && !shared.has_failed() {
+                return shared;
+            }
         }
         *former = Arc::downgrade(&look);
         drop(former);

@@ -240,16 +240,20 @@ impl<T> Router<'_, T> {
             error.kind(),
             ErrorKind::ConnectionLost(Cause::ClosedByServer | Cause::Io { .. })
         );
-        if is_by_server
-            && let Some(sent) = self.requests.oldest_sent()
-            && let ReplyTo::Watches(ask @ (Ask::Set { .. } | Ask::Restore { .. })) = sent.reply_to
-        {
-            self.watches_not_set(sent.request.op(), ask, error);
+        if is_by_server {
+            if let Some(sent) = self.requests.oldest_sent() {
+                if let ReplyTo::Watches(ask @ (Ask::Set { .. } | Ask::Restore { .. })) =
+                    sent.reply_to
+                {
+                    self.watches_not_set(sent.request.op(), ask, error);
+                }
+            }
         }
         self.lease.disconnected();
         let (watches, mut voice) = self.watches();
         watches.disconnected(&mut voice);
-        if is_by_server && let Some(((op, reply_to), length)) = self.requests.take_blamed() {
+        let blamed = is_by_server.then(|| self.requests.take_blamed());
+        if let Some(((op, reply_to), length)) = blamed.flatten() {
             let kind = ErrorKind::ConnectionLost(Cause::ClosedAtRequest { op, length });
             let error = Error::new(kind, error.peer().clone(), Effect::Unknown);
             tracing::warn!(%error, "connections end at a request");
@@ -265,10 +269,10 @@ impl<T> Router<'_, T> {
     /// A whole message has arrived.
     pub(super) fn frame(&mut self, now: Instant, frame: Bytes) {
         self.out.metrics.bytes_received += metrics::bytes(PREFIX_LEN + frame.len());
-        if let Some(frame) = self.link.frame(now, frame)
-            && let Err(cause) = self.reply(now, frame)
-        {
-            self.link.give_up(now, cause);
+        if let Some(frame) = self.link.frame(now, frame) {
+            if let Err(cause) = self.reply(now, frame) {
+                self.link.give_up(now, cause);
+            }
         }
     }
 
@@ -387,10 +391,10 @@ impl<T> Router<'_, T> {
         let response = Response::decode(op, body).map_err(malformed)?;
         let asked = request.asked.check(header.zxid, &response);
         asked.map_err(malformed)?;
-        if let Response::Multi(response) = &response
-            && let Some((index, code)) = response.failure()
-        {
-            return not_applied(ErrorKind::TransactionRefused { index, code });
+        if let Response::Multi(response) = &response {
+            if let Some((index, code)) = response.failure() {
+                return not_applied(ErrorKind::TransactionRefused { index, code });
+            }
         }
         Ok(response)
     }
@@ -535,9 +539,10 @@ impl<T> Router<'_, T> {
         self.link.tick_session(now);
         self.hear();
         self.fail_overdue(now);
-        while let Some(since) = self.requests.waits_since()
-            && is_due(self.link.unsent_deadline(since))
-        {
+        while let Some(since) = self.requests.waits_since() {
+            if !is_due(self.link.unsent_deadline(since)) {
+                break;
+            }
             let error = self.link.unreachable(now, now.duration_since(since));
             if let Some((op, reply_to)) = self.requests.take_first() {
                 self.fail(op, reply_to, error);

@@ -106,11 +106,11 @@ impl NodeTask {
                         return Ok(());
                     }
                     Next::Send(ask) => {
-                        if matches!(ask, Ask::Create { .. })
-                            && let Some(error) = self.gave_up()
-                        {
-                            self.life.settle(End::NeverCreated);
-                            return Err(error);
+                        if matches!(ask, Ask::Create { .. }) {
+                            if let Some(error) = self.gave_up() {
+                                self.life.settle(End::NeverCreated);
+                                return Err(error);
+                            }
                         }
                         if let Some(trouble) = &mut self.trouble {
                             trouble.backoff.pause().await;
@@ -236,10 +236,10 @@ impl NodeTask {
         };
         self.pending = Pending::Nothing;
         // Without a number, the name is the same next time.
-        if let Answer::Found(Ok(None) | Err(Failure::NoNode)) = answer
-            && !self.identity.is_fixed()
-        {
-            LateCreates::note(&self.identity);
+        if let Answer::Found(Ok(None) | Err(Failure::NoNode)) = answer {
+            if !self.identity.is_fixed() {
+                LateCreates::note(&self.identity);
+            }
         }
         self.life
             .answered(answer)

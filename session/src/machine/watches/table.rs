@@ -362,10 +362,10 @@ impl Watches {
     /// # Errors
     /// There are more events than a correct server may send.
     pub(crate) fn event(&mut self, event: Event, out: &mut dyn Tell) -> Result<(), usize> {
-        if let Some(arrivals) = &mut self.arrivals
-            && let Some(event) = arrivals.event(event)?
-        {
-            self.fire(event, out);
+        if let Some(arrivals) = &mut self.arrivals {
+            if let Some(event) = arrivals.event(event)? {
+                self.fire(event, out);
+            }
         }
         Ok(())
     }
