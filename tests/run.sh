@@ -148,7 +148,7 @@ else
     # Tests that kill servers mostly wait, one after the other. So they run beside all others.
     if ! without zookeeper && ! without ensemble; then
         set -m # makes the process group
-        tests_of "${ALL[@]}" -- --include-ignored needs_ensemble >"$SCRATCH/ensembles.log" 2>&1 </dev/null &
+        RUST_TEST_THREADS=1 tests_of "${ALL[@]}" -- --include-ignored needs_ensemble >"$SCRATCH/ensembles.log" 2>&1 </dev/null &
         set +m
         ENSEMBLES=$!
         filters+=(--skip needs_ensemble)

@@ -1,6 +1,6 @@
 //! Requests to the servers themselves: `sync`, `get_config`, `reconfig`.
 //!
-//! Not here: reconfiguration of a real ensemble (`tests/reconfiguration`).
+//! Not here: reconfiguration of a real ensemble (`tests/real/reconfiguration`).
 
 use lockkeeper::{Client, error::ErrorCode};
 
