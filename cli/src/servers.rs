@@ -100,14 +100,12 @@ impl ServerArgs {
         tls: Option<&TlsConfig>,
         name: Option<&str>,
     ) -> Result<Option<TlsConfig>, Failure> {
-        match (tls, name) {
-            (Some(tls), Some(name)) if self.tls_server_name.is_none() => tls
-                .clone()
-                .server_name(name)
-                .map(Some)
-                .map_err(Failure::usage),
-            _ => Ok(tls.cloned()),
-        }
+        let name = name.filter(|_| self.tls_server_name.is_none());
+        let named = tls.cloned().map(|tls| match name {
+            Some(name) => tls.server_name(name),
+            None => Ok(tls),
+        });
+        named.transpose().map_err(Failure::usage)
     }
 
     pub(crate) fn servers(&self) -> Result<&ConnectString, Failure> {

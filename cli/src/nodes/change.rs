@@ -53,10 +53,9 @@ async fn explained<T>(
     if error.code() == Some(ErrorCode::BAD_VERSION)
         && let Ok(Some(Stat { version, .. })) = client.exists(path).await
     {
-        let what = "the data have version";
         let why = failure!(
             REFUSED,
-            "{path}: {what} {version}, not {expected}; nothing was changed"
+            "{path}: the data have version {version}, not {expected}; nothing was changed"
         );
         return Err(why.because(error));
     }

@@ -1,8 +1,8 @@
 //! `lockkeeper completions`, `man` and `--version`.
 
-use std::{env, fs, path::Path, process::Command};
+use std::{collections::BTreeSet, env, fs, path::Path, process::Command};
 
-use crate::support::{Files, ended, lockkeeper, root};
+use crate::support::{Arm, Files, ended, lockkeeper, root};
 
 fn said(arguments: &[&str]) -> String {
     ended(&mut lockkeeper(arguments)).ends(0).silently().stdout
@@ -23,7 +23,7 @@ fn every_command_has_a_manual_page_with_its_sections() {
     assert_eq!(pages.by_ref().count(), 17);
     for file in fs::read_dir(files.path("")).unwrap() {
         let page = fs::read_to_string(file.unwrap().path()).unwrap();
-        for section in ["NAME", "SYNOPSIS", "OPTIONS", "EXAMPLES"] {
+        for section in ["NAME", "SYNOPSIS", "OPTIONS", "EXIT STATUS", "EXAMPLES"] {
             let heads = page.matches(&format!("\n.SH \"{section}\"\n")).count();
             let heads = heads + page.matches(&format!("\n.SH {section}\n")).count();
             assert_eq!(heads, 1, "{section}\n{page}");
@@ -51,6 +51,72 @@ fn every_command_has_a_manual_page_with_its_sections() {
             .text("lockkeeper-wire-spy.1")
             .contains("\\-\\-connect")
     );
+}
+
+/// 13 of 17 pages had no statuses. Each kind of end is tried, and the page has its status, and none that the command cannot have.
+#[test]
+fn the_page_of_a_command_lists_the_statuses_with_which_it_ends() {
+    let (arm, files) = (Arm::embedded(), Files::new("statuses"));
+    said(&["man", &files.path("")]);
+    let missing = format!("{}/missing", arm.connect);
+    let nowhere = ["--listen", "192.0.2.1:1"];
+    let mut tried = 0;
+    let mut of_page = |command: &str, ends: &[(&[&str], i32)], untried: &[i32]| {
+        let words = command.split_whitespace();
+        let words: Vec<_> = words.collect();
+        let mut statuses = BTreeSet::from([64, 71]);
+        statuses.extend((command != "run").then_some(0));
+        statuses.extend(untried);
+        let wrong: (&[&str], i32) = (&["--no-such-option"], 64);
+        for (arguments, status) in ends.iter().copied().chain([wrong]) {
+            ended(&mut lockkeeper(&[&words[..], arguments].concat())).ends(status);
+            statuses.insert(status);
+            tried += 1;
+        }
+        let file = [&["lockkeeper"], &words[..]].concat().join("-") + ".1";
+        let page = files.text(&file);
+        let (_, section) = page.split_once("\n.SH \"EXIT STATUS\"\n").unwrap();
+        let section = section.split("\n.SH ").next().unwrap();
+        let words: Vec<_> = section.split_whitespace().collect();
+        assert!(words.contains(&"128+n"), "{file}: {section}");
+        let numbers = words.iter().filter_map(|it| it.parse().ok());
+        assert_eq!(numbers.collect::<BTreeSet<_>>(), statuses, "{file}");
+    };
+    for (command, arguments) in [
+        ("ls", &["/a"][..]),
+        ("get", &["/a"]),
+        ("stat", &["/a"]),
+        ("set", &["/a", "b"]),
+        ("create", &["/a"]),
+        ("rm", &["/a"]),
+        ("queue", &["/a"]),
+        ("doctor", &[]),
+        ("demo", &[]),
+    ] {
+        let to = |servers| [&["--connect", servers], arguments].concat();
+        let (refused, closed) = (to(&missing), to("127.0.0.1:1"));
+        let ends = [(&refused[..], 1), (&closed, 69)];
+        // The demo ends with 1 when a lock has broken a promise.
+        let (ends, untried) = match command {
+            "demo" => (&ends[1..], &[1][..]),
+            _ => (&ends[..], &[][..]),
+        };
+        of_page(command, ends, untried);
+    }
+    let no_command = [(&["--", "/missing"][..], 127), (&["--", "/dev/null"], 126)];
+    let no_listener = (&nowhere[..], 71);
+    of_page("serve", &[no_command[0], no_command[1], no_listener], &[]);
+    of_page("wire", &[], &[]);
+    of_page("wire decode", &[(&["/missing"], 71)], &[]);
+    let spy = [&nowhere[..], &["--connect", "127.0.0.1:1"]].concat();
+    of_page("wire spy", &[(&spy, 71)], &[]);
+    of_page("completions", &[], &[]);
+    of_page("man", &[(&["/missing"], 71)], &[]);
+    of_page("", &[], &[1, 69]);
+    let run = ["--connect", "127.0.0.1:1", "--try", "/l", "--", "true"];
+    // Those of the command and of the lock: `run` and `run_options`.
+    of_page("run", &[(&run, 69)], &[74, 75, 80, 126, 127]);
+    assert!(tried > 40, "{tried}");
 }
 
 /// The words that complete a command line in real shells. `tests/run.sh` demands zsh and fish, and says so if there are none.

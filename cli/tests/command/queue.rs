@@ -1,6 +1,8 @@
 //! `lockkeeper queue`: shows who holds a lock, and who waits for it.
 
-use crate::support::{Arm, Running, ended, in_a_terminal, is_ignored, lockkeeper, objects};
+use crate::support::{
+    Arm, Running, ended, in_a_terminal, is_ignored, lockkeeper, objects, state_of, wait_for,
+};
 use lockkeeper::{
     CreateMode,
     node::{Acl, Perms},
@@ -127,6 +129,28 @@ fn follow_prints_each_change_of_the_queue(arm: &Arm) {
         follow.signal(Signal::INT);
         follow.end().ends(130);
     }
+}
+
+/// The documents said that each change is shown. What happens between two looks is not.
+#[test]
+fn who_comes_and_leaves_between_two_looks_is_not_shown() {
+    let arm = Arm::embedded();
+    let path = arm.path();
+    arm.create(&path);
+    let mut follow = Running::start(&mut arm.on(&["queue", "--follow", &path]));
+    assert_eq!(follow.line(), format!("{path}: free, and nobody waits"));
+    follow.signal(Signal::STOP);
+    wait_for("the stop", || state_of(follow.pid()) == Some('T'));
+    arm.release(arm.hold(&path));
+    let late = in_queue(&arm, &["--data", "late"], &path);
+    follow.signal(Signal::CONT);
+    let next = follow.line();
+    assert!(
+        next.contains("  granted ") && next.ends_with(" late"),
+        "{next}"
+    );
+    late.signal(Signal::TERM);
+    assert!(follow.line().contains("  released "));
 }
 
 /// The names and the data are those that these programs write: `tests/real/interop/` has the programs themselves.

@@ -1,6 +1,8 @@
 //! Error messages for bad usage, and help texts. No test here needs a server.
 
-use crate::support::{ended, lockkeeper};
+use std::fs;
+
+use crate::support::{ended, lockkeeper, root};
 
 #[test]
 fn help_and_version_go_to_stdout_and_fit_a_terminal() {
@@ -52,5 +54,30 @@ fn help_is_broken_into_lines_once_at_any_width() {
             let is_broken = is_paragraph && is_full && is_short && has_room;
             assert!(!is_broken, "{command} at {columns}:\n{}", three.join("\n"));
         }
+    }
+}
+
+/// The lines of shells, units and Kubernetes. What stands before `--` must be what the command takes.
+#[test]
+fn the_command_takes_the_options_of_the_runbook() {
+    let runbook = fs::read_to_string(root().join("docs/guide/runbook.md")).unwrap();
+    let blocks = runbook.split("\n```").skip(1).step_by(2);
+    let mut lines = Vec::new();
+    let all = blocks.flat_map(str::lines);
+    for line in all.filter(|it| !it.starts_with("bench/")) {
+        if let Some((_, list)) = line.split_once("command: ") {
+            lines.push(serde_json::from_str::<Vec<String>>(list).unwrap());
+        } else if let Some((_, line)) = line.split_once("lockkeeper ") {
+            let line = line.split([';', '&', '|']).next().unwrap();
+            let words = ["lockkeeper"].into_iter().chain(line.split_whitespace());
+            lines.push(words.map(str::to_owned).collect());
+        }
+    }
+    assert!(lines.len() >= 9, "{lines:?}");
+    for line in lines {
+        assert_eq!(line[0], "lockkeeper");
+        let words = line[1..].iter().take_while(|it| *it != "--");
+        let words: Vec<_> = words.map(String::as_str).chain(["--help"]).collect();
+        ended(&mut lockkeeper(&words)).ends(0).silently();
     }
 }
