@@ -33,6 +33,7 @@ pub enum LockState {
     Held,
     /// The connection is lost. No other client can get the lock before `until`, on the clock of
     /// [`Instant::now`].
+    #[non_exhaustive]
     Suspended {
         /// The end of the lease.
         until: Instant,

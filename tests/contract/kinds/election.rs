@@ -38,7 +38,7 @@ impl Kind for Leading {
     }
 
     async fn enter(&self, how: How) -> Entered<Work> {
-        within(self.0.path(), how, self.elected()).await
+        within(&self.0, how, self.elected()).await
     }
 }
 
@@ -107,7 +107,7 @@ impl Kind for Latching {
     }
 
     async fn enter(&self, how: How) -> Entered<Elected> {
-        within(self.0.path(), how, self.elected()).await
+        within(&self.0, how, self.elected()).await
     }
 }
 
@@ -155,19 +155,16 @@ impl Held for Elected {
 
 /// Adds the deadline to a method that has none. An election has no try.
 async fn within<T>(
-    path: &str,
+    election: &Election,
     how: How,
     elected: impl Future<Output = Result<T, LockError>> + Send,
 ) -> Entered<T> {
     let How::Within(wait) = how else {
         return elected.await.map(Some);
     };
-    let late = || LockError::TimedOut {
-        path: path.to_owned(),
-        waited: wait,
-        ahead: None,
-        obstacle: None,
-    };
-    let elected = timeout(wait, elected).await;
-    elected.map_err(|_| late())?.map(Some)
+    match timeout(wait, elected).await {
+        Ok(elected) => elected.map(Some),
+        // The error of a method that has one.
+        Err(_) => election.elect_timeout(wait).await.map(|_| None),
+    }
 }
