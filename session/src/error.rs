@@ -276,13 +276,13 @@ impl Error {
     }
 
     /// Whether the request was sent, and the client has no usable reply to it. Asked before
-    /// [`of`](Self::of) tells reads apart.
+    /// [`note_operation`](Self::note_operation) tells reads apart.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.effect() == Effect::Unknown
     }
 
-    /// It is that of a request with this operation. A read has changed nothing.
-    pub(crate) fn is_of(&mut self, op: OpCode) {
+    /// Notes that the request had this operation. A read has changed nothing.
+    pub(crate) fn note_operation(&mut self, op: OpCode) {
         if op.class() == Some(Class::Read) {
             Arc::make_mut(&mut self.0).effect = Effect::NotApplied;
         }

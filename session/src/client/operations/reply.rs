@@ -73,7 +73,7 @@ pub(crate) fn unexpected(op: OpCode) -> Error {
     };
     let kind = ErrorKind::Malformed { op, error };
     let mut error = Error::new(kind, Peer::default(), Effect::Unknown);
-    error.is_of(op);
+    error.note_operation(op);
     error
 }
 
