@@ -188,8 +188,6 @@ pub enum Loss {
     /// The lock was held for longer than the limit of its holder: see
     /// [`Guard::limit_hold`](crate::Guard::limit_hold).
     Overdue,
-    /// No loss: this program has released the lock, or made its writer a reader.
-    Released,
 }
 
 impl LockError {
@@ -385,7 +383,6 @@ impl fmt::Display for Loss {
             Self::Deleted => "the lock node was deleted",
             Self::Closed => "the client was closed",
             Self::Overdue => "it was held for longer than its limit",
-            Self::Released => "this program has released it",
         })
     }
 }
@@ -455,10 +452,6 @@ mod tests {
             (
                 LockError::lost(Loss::Overdue).at("/l"),
                 "lock /l lost: it was held for longer than its limit",
-            ),
-            (
-                LockError::lost(Loss::Released),
-                "lock lost: this program has released it",
             ),
             (
                 LockError::SequenceExhausted { path: path() },

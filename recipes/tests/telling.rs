@@ -260,7 +260,7 @@ async fn a_close_tells_first() {
     let mut closing = pin!(client.clone().close());
     assert!(poll_once(closing.as_mut()).is_none());
     assert!(!guard.is_valid() && !latch.is_leader() && !client.lease().is_valid);
-    assert_eq!(soon(guard.lost()).await, Loss::Closed);
+    assert_eq!(soon(guard.lost()).await, Some(Loss::Closed));
     // The server answers nothing any more: they do not wait for that.
     assert_eq!(soon(leading).await, Loss::Closed);
     let follows = soon(changes.wait_for(Option::is_none)).await;
@@ -399,7 +399,8 @@ async fn a_holder_whose_replies_are_late_is_told_before_another_one_holds() {
             }
         };
         let (why, (), ()) = soon(async { tokio::join!(lost, next, give_up) }).await;
-        assert_eq!(why, if closes { Loss::Closed } else { Loss::Overdue });
+        let expected = if closes { Loss::Closed } else { Loss::Overdue };
+        assert_eq!(why, Some(expected));
         assert_eq!(*told.lock().unwrap(), ["told", "granted"]);
         server.faults().clear();
     }

@@ -59,7 +59,7 @@ on_both_arms! {
         guard.transaction().set_data(&data, "1", Version::ANY).commit().await.unwrap();
         let lost = tokio::spawn(guard.lost());
         ensemble.client().await.delete(&guard.path(), Version::ANY).await.unwrap();
-        assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+        assert_eq!(soon(lost).await.unwrap(), Some(Loss::Deleted));
         assert_eq!(guard.state(), LockState::Lost(Loss::Deleted));
         assert!(!guard.is_valid());
         let refused = guard.transaction().set_data(&data, "2", Version::ANY).commit().await;

@@ -99,7 +99,7 @@ impl<'a> GuardedTransaction<'a> {
         let (Some(inner), Some(first)) = (self.inner, self.guards.first()) else {
             return Err(LockError::SeveralSessions);
         };
-        let ended = |guard: &Guard| Err(guard.lost_by(guard.hold.why()));
+        let ended = |guard: &Guard| Err(guard.lost_by(guard.hold.loss()));
         // After a loss, a node with the same fixed name may belong to another contender.
         if let Some(guard) = self.guards.iter().find(|it| it.known_loss().is_some()) {
             return ended(guard);

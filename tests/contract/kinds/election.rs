@@ -26,7 +26,7 @@ pub(crate) struct Work {
     node: String,
     token: FencingToken,
     /// Resolves when the lead is lost. Taken from the guard while the work had it.
-    lost: std::sync::Mutex<Option<Boxed<Loss>>>,
+    lost: std::sync::Mutex<Option<Boxed<Option<Loss>>>>,
 }
 
 impl Kind for Leading {
@@ -49,7 +49,7 @@ impl Leading {
         let election = self.0.clone();
         let mut term: Boxed<_> = Box::pin(async move {
             let work = async move |guard: &Guard| {
-                let lost: Boxed<Loss> = Box::pin(guard.lost());
+                let lost: Boxed<Option<Loss>> = Box::pin(guard.lost());
                 let _ = tell.send((guard.path(), guard.fencing_token(), lost));
                 let _ = finished.await;
             };
@@ -77,8 +77,7 @@ impl Held for Work {
     }
 
     fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
-        let lost = self.lost.lock().unwrap().take().expect("asked once");
-        async move { Some(lost.await) }
+        self.lost.lock().unwrap().take().expect("asked once")
     }
 
     async fn release(self) -> Result<(), LockError> {
