@@ -24,7 +24,7 @@ use lockkeeper_recipes::{
     Election, Guard, Latch, LockState, Loss, Mutex, PlainMutex, RwLock, inspect,
 };
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::{Client, Connector, Transport};
+use lockkeeper_session::{Client, Connector};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -116,9 +116,8 @@ async fn watched_client(server: &Server) -> (Client, Witness) {
         let seen = seen.clone();
         async move {
             let stream = TcpStream::connect((&*endpoint.host, endpoint.port)).await?;
-            Ok(Box::new(Watched(stream, seen)) as Box<dyn Transport>)
+            Ok(Watched(stream, seen))
         }
-        .boxed()
     });
     let builder = Client::builder(&server.connect_string()).unwrap();
     let client = builder.connector(connector).connect().await.unwrap();
