@@ -13,6 +13,7 @@ use lockkeeper_proto::ErrorCode;
 pub enum AuthFailure {
     /// The server refused an identity of `Builder::auth`: it does not know the scheme, or the
     /// credentials are wrong.
+    #[non_exhaustive]
     Refused {
         /// The scheme of the identity.
         scheme: String,
@@ -24,6 +25,7 @@ pub enum AuthFailure {
     Required,
     /// The server refused the user: the password is wrong, or the user does not exist. Servers do
     /// not say which.
+    #[non_exhaustive]
     Sasl {
         /// The name of the user.
         user: Arc<str>,

@@ -109,17 +109,22 @@ async fn a_node_of_the_same_session_may_belong_to_another_task(ensemble: &Ensemb
         // On a busy machine the server may not have answered in time.
         let mut wait = Duration::from_millis(20);
         loop {
-            let late = |ahead| LockError::TimedOut {
-                path: mutex.path().to_owned(),
-                waited: wait,
+            let error = mutex.lock_timeout(wait).await.unwrap_err();
+            assert_eq!(error.path(), Some(mutex.path()));
+            let LockError::TimedOut {
+                waited,
                 ahead,
                 obstacle: None,
+                ..
+            } = error
+            else {
+                panic!("{error}");
             };
-            let error = mutex.lock_timeout(wait).await.unwrap_err();
-            if error == late(Some(1)) {
+            assert_eq!(waited, wait);
+            if ahead == Some(1) {
                 break;
             }
-            assert_eq!(error, late(None));
+            assert_eq!(ahead, None);
             wait *= 2;
         }
         held.fetch_sub(1, Ordering::SeqCst);

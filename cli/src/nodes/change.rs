@@ -44,7 +44,7 @@ async fn explained<T>(
         Ok(done) => return Ok(done),
         Err(error) => error,
     };
-    if let ErrorKind::TooLarge { length, limit } = error.kind() {
+    if let ErrorKind::TooLarge { length, limit, .. } = error.kind() {
         return Err(failure!(
             USAGE,
             "{path}: the request has {length} bytes, and servers take at most {limit} (jute.maxbuffer)"

@@ -75,7 +75,7 @@ fn a_lock_is_taken_and_lost_without_a_runtime() {
     let mut lost = pin!(guard.lost());
     assert!(lost.as_mut().now_or_never().is_none());
     block_on(client.delete(&guard.path(), Version::ANY)).unwrap();
-    assert_eq!(block_on(lost), Loss::Deleted);
+    assert_eq!(block_on(lost), Some(Loss::Deleted));
     assert!(block_on(guard.release()).unwrap_err().loss().is_some());
     assert!(!ensemble.has_lock_nodes());
 

@@ -42,7 +42,7 @@ async fn a_lock_held_for_too_long_is_released_and_its_holder_is_told() {
     stuck.limit_hold(Duration::from_millis(50));
     let lost = tokio::spawn(stuck.lost());
     let next = soon(mutex.lock()).await.unwrap();
-    assert_eq!(soon(lost).await.unwrap(), Loss::Overdue);
+    assert_eq!(soon(lost).await.unwrap(), Some(Loss::Overdue));
     assert_eq!(stuck.state(), LockState::Lost(Loss::Overdue));
     let refused = stuck.transaction().commit().await;
     assert_eq!(refused.unwrap_err().loss(), Some(Loss::Overdue));
@@ -61,7 +61,7 @@ async fn an_overdue_holder_does_not_delete_the_node_of_the_next_holder() {
         let stuck = PlainMutex::new(&client, "/p").unwrap();
         let stuck = stuck.lock().await.unwrap();
         stuck.limit_hold(Duration::ZERO);
-        assert_eq!(soon(stuck.lost()).await, Loss::Overdue);
+        assert_eq!(soon(stuck.lost()).await, Some(Loss::Overdue));
         // The next holder may be of the same session: tasks of one session exclude each other, too.
         let next = if way % 2 == 0 { &client } else { &other };
         let next = PlainMutex::new(next, "/p").unwrap();
@@ -97,7 +97,7 @@ async fn the_hold_limit_of_a_writer_still_applies_after_a_downgrade() {
     let writer = lock.write().await.unwrap();
     writer.limit_hold(Duration::from_secs(1));
     let reader = writer.downgrade().await.unwrap();
-    assert_eq!(soon(reader.lost()).await, Loss::Overdue);
+    assert_eq!(soon(reader.lost()).await, Some(Loss::Overdue));
     soon(lock.write()).await.unwrap().release().await.unwrap();
     assert_eq!(server.report().nodes, 1, "only the directory is left");
 }
@@ -133,7 +133,10 @@ async fn the_metrics_count_attempts_holds_and_requests() {
     let second = soon(ticket.wait()).await.unwrap();
     server.faults().expire_early(client.snapshot().session_id);
     let loss = soon(second.lost()).await;
-    assert!(matches!(loss, Loss::Expired | Loss::Deleted), "{loss:?}");
+    assert!(
+        matches!(loss, Some(Loss::Expired | Loss::Deleted)),
+        "{loss:?}"
+    );
     drop(second);
     let metrics = meter.metrics();
     assert_eq!((metrics.acquired, metrics.contended), (2, 2));
@@ -146,7 +149,7 @@ async fn the_metrics_count_attempts_holds_and_requests() {
     let (first, tried) = (5 + 1, 1);
     // Create, listing, watches, delete. The delete of the lost lock is counted if the holder was
     // not told that the node is gone, but it is not sent.
-    let (timed_out, second) = (4, 3 + u64::from(loss == Loss::Expired));
+    let (timed_out, second) = (4, 3 + u64::from(loss == Some(Loss::Expired)));
     assert_eq!(metrics.requests, first + tried + timed_out + second);
     assert_eq!(metrics.listings, 5);
     assert_eq!(metrics.cleaned_up, 0);
@@ -174,7 +177,10 @@ async fn a_holder_whose_computer_has_slept_is_told_of_the_end_of_its_lease() {
     ahead.store(3600, Ordering::Relaxed);
     // Longer than it may take, and shorter than the lease.
     let how = soon(lost).await.unwrap();
-    assert!(matches!(how, Loss::Elapsed | Loss::Expired), "{how:?}");
+    assert!(
+        matches!(how, Some(Loss::Elapsed | Loss::Expired)),
+        "{how:?}"
+    );
 }
 
 /// The watch of `lost` ends with the first event, whatever it is.
@@ -192,7 +198,7 @@ async fn a_holder_is_told_of_the_deletion_of_its_node_after_a_change_of_its_data
     until_watched(&server).await;
     operator.delete(&guard.path(), Version::ANY).await.unwrap();
     // Without the watch it would be told when its session ends.
-    assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+    assert_eq!(soon(lost).await.unwrap(), Some(Loss::Deleted));
 }
 
 #[tokio::test]
@@ -204,7 +210,7 @@ async fn a_released_lock_is_not_counted_as_lost() {
     let lost = tokio::spawn(guard.lost());
     until_watched(&server).await;
     drop(guard);
-    assert_eq!(soon(lost).await.unwrap(), Loss::Released);
+    assert_eq!(soon(lost).await.unwrap(), None);
     assert_eq!(meter.metrics().lost, 0);
 }
 
@@ -223,19 +229,23 @@ async fn work_under_a_lock_ends_with_its_output_or_with_the_loss() {
     assert_eq!(soon(ended).await.unwrap(), Ok(true));
     assert_eq!(below(&server, "/m"), 0, "it is released");
 
-    let (loss, path) = (Loss::Overdue, "/m".to_owned());
-    let overdue = LockError::Lost { loss, path };
+    let overdue = |error: &LockError| {
+        assert_eq!(
+            (error.loss(), error.path()),
+            (Some(Loss::Overdue), Some("/m"))
+        );
+    };
     let ended = mutex.with(async |guard| {
         guard.limit_hold(Duration::ZERO);
         std::future::pending::<()>().await;
     });
-    assert_eq!(soon(ended).await, Err(overdue.clone()));
+    overdue(&soon(ended).await.unwrap_err());
     let guard = mutex.lock().await.unwrap();
     assert_eq!(guard.during(async { 7 }).await, Ok(7));
     assert_eq!(guard.lock_path(), "/m");
     guard.limit_hold(Duration::ZERO);
     soon(guard.lost()).await;
-    assert_eq!(guard.check(), Err(overdue));
+    overdue(&guard.check().unwrap_err());
     // The lock is not held until the end of the work.
     let ended = mutex.with(async |guard| {
         client.delete(&guard.path(), Version::ANY).await.unwrap();
@@ -310,7 +320,7 @@ async fn a_holder_without_a_watch_does_not_spin_and_learns_of_the_loss_later() {
         client.sync("/").await.unwrap();
     }
     client.delete(&guard.path(), Version::ANY).await.unwrap();
-    assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+    assert_eq!(soon(lost).await.unwrap(), Some(Loss::Deleted));
 }
 
 /// Other code of the program ends all watches of the node. The holder was then told of nothing
@@ -324,7 +334,7 @@ async fn a_holder_whose_watch_was_removed_watches_again() {
     let removed = client.remove_watches(&guard.path(), WatcherType::ANY);
     assert!(removed.unwrap() > 0);
     client.delete(&guard.path(), Version::ANY).await.unwrap();
-    assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+    assert_eq!(soon(lost).await.unwrap(), Some(Loss::Deleted));
 }
 
 /// The transaction deletes the writer's node, which the future watches. An earlier version took
@@ -338,7 +348,7 @@ async fn a_downgrade_is_no_loss_for_who_watches_the_writer() {
     let lost = tokio::spawn(writer.lost());
     until_watched(&server).await;
     let reader = writer.downgrade().await.unwrap();
-    assert_eq!(soon(lost).await.unwrap(), Loss::Released);
+    assert_eq!(soon(lost).await.unwrap(), None);
     assert_eq!(reader.state(), LockState::Held);
     reader.release().await.unwrap();
     assert_eq!(meter.metrics().lost, 0);
@@ -356,7 +366,7 @@ async fn a_hold_limit_that_passes_during_a_downgrade_applies() {
     let late = Duration::from_millis(200);
     server.faults().delay_reply(When::op(OpCode::MULTI), late);
     let loss = match writer.downgrade().await {
-        Ok(reader) => Some(soon(reader.lost()).await),
+        Ok(reader) => soon(reader.lost()).await,
         // On a slow machine it passes before.
         Err(error) => error.loss(),
     };

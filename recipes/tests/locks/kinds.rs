@@ -1,7 +1,7 @@
 //! What each kind of lock promises in addition to the common contract: counting, re-entry, several
 //! locks at once.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use futures::future::FutureExt;
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
@@ -10,7 +10,7 @@ use lockkeeper_recipes::{
     Semaphore, inspect,
 };
 use lockkeeper_server::When;
-use lockkeeper_session::{Client, Effect, Error as SessionError, ErrorKind, Peer};
+use lockkeeper_session::{Client, Effect};
 use tokio::time::Instant;
 
 use crate::support::{
@@ -95,7 +95,8 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
     until!(below(&server, "/sem/leases") + below(&server, "/sem/locks") == 0);
     let requests = server.counters().all_requests();
     let error = semaphore(&one).acquire_many(4).await.unwrap_err();
-    assert_eq!(error, LockError::OverLimit { asked: 4, limit: 3 });
+    let over = "4 leases requested, but the limit is 3";
+    assert_eq!(error.to_string(), over);
     let sent = server.counters().all_requests() - requests;
     assert_eq!(sent, 0, "an attempt over the limit sends nothing");
 }
@@ -175,12 +176,8 @@ async fn a_multi_lock_takes_all_or_none_and_in_one_order() {
         Member::from(&Mutex::new(&one, "/a").unwrap()),
         Member::from(&Mutex::new(&one, "/a").unwrap()),
     ];
-    assert_eq!(
-        MultiLock::new(twice).unwrap_err(),
-        LockError::SelfDeadlock {
-            path: "/a".to_owned()
-        }
-    );
+    let refused = MultiLock::new(twice).unwrap_err();
+    assert!(matches!(refused, LockError::SelfDeadlock { path, .. } if path == "/a"));
 }
 
 /// An earlier version granted such a ticket: the queue was empty when it entered. Its node was
@@ -209,13 +206,9 @@ async fn another_limit_is_refused_while_others_hold_leases() {
     let of = |client: &Client, limit| Semaphore::new(client, "/s", limit).unwrap();
     let (two_of_two, three) = (of(&one, 2), of(&two, 3));
     let held = two_of_two.acquire_many(2).await.unwrap();
-    let (path, limit, theirs) = ("/s".to_owned(), 3, 2);
-    let other = LockError::OtherLimit {
-        path,
-        limit,
-        theirs,
-    };
-    assert_eq!(soon(three.acquire()).await.unwrap_err(), other);
+    let late = soon(three.acquire()).await.unwrap_err();
+    let other = "/s has the limit 2 while others hold leases, not 3";
+    assert!(late.to_string().starts_with(other), "{late}");
     until!(below(&server, "/s/locks") + below(&server, "/s/leases") == 2);
     drop(held);
     until!(below(&server, "/s/leases") == 0);
@@ -274,23 +267,16 @@ async fn several_leases_are_granted_together_or_not_at_all() {
     assert!(semaphore(&two).try_acquire_many(2).await.unwrap().is_none());
     let wait = Duration::from_millis(50);
     let late = semaphore(&two).acquire_many_timeout(2, wait).await;
-    let timed_out = LockError::TimedOut {
-        path: "/s".to_owned(),
-        waited: wait,
-        ahead: None,
-        obstacle: None,
-    };
-    assert_eq!(late.unwrap_err(), timed_out);
-    let (asked, limit) = (4, 3);
-    let never = LockError::OverLimit { asked, limit };
+    let timed_out = "lock /s not acquired in 50 ms";
+    assert_eq!(late.unwrap_err().to_string(), timed_out);
     let refused = semaphore(&two).try_acquire_many(4).await.unwrap_err();
-    assert_eq!(refused, never);
+    let never = "4 leases requested, but the limit is 3";
+    assert_eq!(refused.to_string(), never);
     assert!(semaphore(&two).acquire_many(0).await.unwrap().is_empty());
     let none = semaphore(&two).try_acquire_many(0).await.unwrap();
     assert!(none.unwrap().is_empty());
-    let path = semaphore(&two).path().to_owned();
     let fixed = semaphore(&two).set_limit(4).await.unwrap_err();
-    assert_eq!(fixed, LockError::FixedLimit { path });
+    assert!(matches!(fixed, LockError::FixedLimit { path, .. } if path == "/s"));
     drop(two_of_three);
     let all = semaphore(&two).acquire_many_timeout(3, LONG).await.unwrap();
     assert_eq!(all.len(), 3);
@@ -323,14 +309,13 @@ async fn a_transaction_under_several_locks_checks_each_of_them() {
         .transaction()
         .set_data("/data", "1", Version::ANY)
         .create("/data", "", CreateMode::Persistent);
-    let (index, code) = (1, ErrorCode::NODE_EXISTS);
-    let peer = Peer {
-        server: Some(Arc::new(server.local_addr().into())),
-        session: one.snapshot().session_id,
-    };
-    let refused = ErrorKind::TransactionRefused { index, code };
-    let refused = SessionError::new(refused, peer, Effect::NotApplied);
-    assert_eq!(bad.commit().await, Err(LockError::Session(refused)));
+    let (address, session) = (server.local_addr(), one.snapshot().session_id);
+    let refused = bad.commit().await.unwrap_err();
+    let text = format!(
+        "transaction refused: operation 1: node exists (-110) ({address}, session {session})"
+    );
+    assert_eq!(refused.to_string(), text);
+    assert_eq!(refused.effect(), Effect::NotApplied);
     let good = held.transaction().set_data("/data", "1", Version::ANY);
     assert_eq!(good.commit().await.unwrap().len(), 1);
     let results = held
@@ -415,8 +400,8 @@ async fn a_multi_lock_orders_its_locks_by_what_the_servers_call_them() {
     let inside = Client::connect(&format!("{at}/b")).await.unwrap();
     let of = |client, path| Member::from(&Mutex::new(client, path).unwrap());
     let twice = MultiLock::new([of(&plain, "/b/m"), of(&inside, "/m")]);
-    let path = "/b/m".to_owned();
-    assert_eq!(twice.unwrap_err(), LockError::SelfDeadlock { path });
+    let refused = twice.unwrap_err();
+    assert!(matches!(refused, LockError::SelfDeadlock { path, .. } if path == "/b/m"));
     let both = MultiLock::new([of(&inside, "/a"), of(&plain, "/b"), of(&plain, "/a")]);
     let held = both.unwrap().lock().await.unwrap();
     let paths = held.guards().iter().map(Guard::path);

@@ -31,7 +31,7 @@ async fn a_holder_that_knows_of_its_loss_deletes_nothing() {
             let lost = tokio::spawn(former.lost());
             one.exists("/").await.unwrap();
             other.delete(NODE, Version::ANY).await.unwrap();
-            assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+            assert_eq!(soon(lost).await.unwrap(), Some(Loss::Deleted));
         } else {
             other.delete(NODE, Version::ANY).await.unwrap();
             let told = match told_by {

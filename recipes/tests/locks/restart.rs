@@ -45,7 +45,10 @@ fn ended_as_throttled<T>(began: Instant, tried: Result<T, LockError>) {
     let Some(LockError::TimedOut { obstacle, .. }) = tried.err() else {
         panic!("it has not ended as throttled");
     };
-    let Some(Obstacle::Throttled { server: Some(_) }) = obstacle.as_deref() else {
+    let Some(Obstacle::Throttled {
+        server: Some(_), ..
+    }) = obstacle.as_deref()
+    else {
         panic!("another obstacle: {obstacle:?}");
     };
 }

@@ -16,7 +16,7 @@ use super::{
 impl<T> Router<'_, T> {
     pub(super) fn lease_renewed(&mut self, now: Instant) {
         let (answer, timing) = (self.link.slowest(), self.link.timing());
-        if self.lease.is_renewed(now, answer, timing) {
+        if self.lease.take_renewed(now, answer, timing) {
             self.out.push(Output::LeaseRenewed);
         }
     }

@@ -66,7 +66,7 @@ impl<T> Outbox<T> {
     pub(crate) fn complete(&mut self, op: OpCode, token: T, mut result: Result<Response, Error>) {
         self.metrics.settled(result.as_ref().err());
         if let Err(error) = &mut result {
-            error.is_of(op);
+            error.note_operation(op);
             if error.code().is_none() {
                 tracing::trace!(%op, %error, "request failed");
             }
@@ -453,7 +453,7 @@ impl<T> Router<'_, T> {
             }
             ReplyTo::Close => self.link.end(State::Closed, Cause::ByClient),
             reply_to => {
-                self.is_unknown(op, &peer);
+                self.note_unknown(op, &peer);
                 self.fail(op, reply_to, Error::unsupported(op, peer));
             }
         }
@@ -461,9 +461,9 @@ impl<T> Router<'_, T> {
     }
 
     /// Requests with this operation fail from now on.
-    fn is_unknown(&mut self, op: OpCode, peer: &Peer) {
+    fn note_unknown(&mut self, op: OpCode, peer: &Peer) {
         let connection = self.link.connections();
-        for (op, reply_to) in self.requests.is_unknown(op, connection, peer) {
+        for (op, reply_to) in self.requests.take_unknown(op, connection, peer) {
             self.fail(op, reply_to, Error::unsupported(op, peer.clone()));
         }
     }
@@ -522,11 +522,11 @@ impl<T> Router<'_, T> {
 
     /// Ends the watches that servers without this operation cannot restore.
     fn end_unsupported(&mut self, mut op: OpCode, peer: Peer) {
-        self.is_unknown(op, &peer);
+        self.note_unknown(op, &peer);
         let mut kinds = Kinds::ONE_SHOT;
         if op == OpCode::SET_WATCHES2 {
             (op, kinds) = (OpCode::ADD_WATCH, Kinds::LASTING);
-            self.is_unknown(op, &peer);
+            self.note_unknown(op, &peer);
         }
         self.end_watches(kinds, &Error::unsupported(op, peer));
     }

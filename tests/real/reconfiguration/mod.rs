@@ -13,7 +13,7 @@ use lockkeeper::{
     client::digest,
     error::ErrorCode,
     locks::LockState,
-    proto::records::GetDataResponse,
+    node::NodeData,
     watch::{EventType, Watcher},
 };
 
@@ -75,7 +75,7 @@ struct Config {
 }
 
 /// The configuration in a reply. Its length must match the reply's metadata.
-fn config(found: &GetDataResponse) -> Config {
+fn config(found: &NodeData) -> Config {
     let data = found.data.as_deref().expect("an ensemble");
     assert_eq!(usize::try_from(found.stat.data_length), Ok(data.len()));
     let text = std::str::from_utf8(data).expect("text");
@@ -106,7 +106,7 @@ async fn is_told(watcher: Watcher) {
     assert_eq!(told, (EventType::NODE_DATA_CHANGED, NODE));
 }
 
-fn refusal(result: Result<GetDataResponse, Error>) -> Option<ErrorCode> {
+fn refusal(result: Result<NodeData, Error>) -> Option<ErrorCode> {
     result.expect_err("a refusal").code()
 }
 

@@ -368,7 +368,7 @@ fn bound_to(identity: &NodeIdentity, session: Option<SessionId>) -> Raw<'_> {
 mod tests {
     use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version, records::Create2Response};
     use lockkeeper_server::{Server, When};
-    use lockkeeper_session::Client;
+    use lockkeeper_session::{Client, Created};
 
     use super::*;
     use crate::{node::identity::OwnNode, order::name::Kind};
@@ -401,7 +401,9 @@ mod tests {
         fresh(client)
     }
 
-    fn node_of(created: Create2Response) -> Option<OwnNode> {
+    fn node_of(created: Created) -> Option<OwnNode> {
+        let (path, stat) = (created.path, created.stat);
+        let created = Create2Response { path, stat };
         created_node("/lock", &Response::Create2(created))
     }
 

@@ -292,13 +292,13 @@ impl<R> Requests<R> {
 
     /// A server does not know this operation, on the connection of this number. Takes out the
     /// requests with it that wait.
-    pub(crate) fn is_unknown(
+    pub(crate) fn take_unknown(
         &mut self,
         op: OpCode,
         connection: u64,
         peer: &Peer,
     ) -> Vec<Failed<R>> {
-        self.support.is_unknown(op, connection, peer);
+        self.support.note_unknown(op, connection, peer);
         self.take(&|waiting| waiting.request.op() == op)
     }
 
