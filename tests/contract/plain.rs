@@ -48,7 +48,8 @@ on_both_arms! {
         let holder = holder_at(&other, &path).await.unwrap();
         assert_eq!(holder.data.as_deref(), Some(&b"host 7"[..]));
         assert_eq!(holder.stat.ephemeral_owner, client.snapshot().session_id);
-        assert_eq!(holder.stat.czxid.0.cast_unsigned(), guard.fencing_token().get());
+        let czxid = u64::try_from(holder.stat.czxid.0).unwrap();
+        assert_eq!(czxid, guard.fencing_token().get());
         guard.release().await.unwrap();
         assert_eq!(holder_at(&other, &path).await, None);
 
