@@ -42,8 +42,8 @@
 //! | [`watch`] | watches |
 //! | [`node`] | access control, statistics |
 //! | [`error`] | all errors, and what they consist of |
-//! | [`raw`] | the layer below, for recipes of your own |
-//! | [`proto`] | every record, operation and error code of the protocol |
+//! | `raw` | the layer below, for recipes of your own; with the feature `unstable` |
+//! | `proto` | every record, operation and error code of the protocol; with the feature `unstable` |
 //!
 //! The futures of clients and locks may be polled on any executor, and code without async waits for
 //! them by `futures::executor::block_on`. Without a tokio runtime the client's own task gets a
@@ -59,10 +59,15 @@
 //! | `tls` | encryption by rustls: `client::tls::TlsConfig` |
 //! | `digest-md5` | a login with a user and a password: `client::sasl::DigestMd5` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
+//! | `unstable` | `raw` and `proto`, which any release may change |
+//!
+//! What is promised is this crate without `unstable`. The crates `lockkeeper-*` of the library are
+//! parts of it, which any release may change: depend on this one.
 
 // On docs.rs, each item of an optional feature names it.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "unstable")]
 #[doc(inline)]
 pub use lockkeeper_proto as proto;
 #[doc(inline)]
@@ -83,8 +88,9 @@ pub mod client {
     pub use lockkeeper_session::digest;
     #[doc(inline)]
     pub use lockkeeper_session::{
-        Builder, Changes, Clock, ConnectString, Connector, DurationHistogram, Endpoint, Lease,
-        LeasePolicy, Metrics, OpResult, Read, ReadResult, Snapshot, State, Transaction, Transport,
+        Builder, Changes, Clock, ConnectString, Connector, DurationHistogram, Endpoint, Identity,
+        Lease, LeasePolicy, Metrics, OpResult, Read, ReadResult, Snapshot, State, Transaction,
+        Transport,
     };
 
     /// SASL: logs in on each new connection. A mechanism is an
@@ -142,6 +148,8 @@ pub mod node {
     #[doc(no_inline)]
     pub use crate::{CreateMode, Version};
     #[doc(inline)]
+    pub use lockkeeper_proto::jute::Names;
+    #[doc(inline)]
     pub use lockkeeper_proto::{Acl, Acls, Id, Perms, Stat};
     #[doc(inline)]
     pub use lockkeeper_session::{Children, Created, NodeAcl, NodeData};
@@ -164,14 +172,17 @@ pub mod error {
 #[cfg(any(doc, doctest))]
 pub mod guide;
 
-/// The layers below the methods of a client: [`Client::raw`] for programs that write a recipe of
-/// their own, and the [state machine](raw::machine) of a session for programs that have an I/O
-/// layer of their own.
+/// The layers below the methods of a client: [`AsRaw::raw`](raw::AsRaw::raw) for programs that write
+/// a recipe of their own, and the [state machine](raw::machine) of a session for programs that have
+/// an I/O layer of their own.
+#[cfg(feature = "unstable")]
 pub mod raw {
     #[doc(inline)]
     pub use lockkeeper_session::machine;
     #[doc(inline)]
-    pub use lockkeeper_session::{GroupEvent, LeaseKeeper, PendingReply, Raw, Sleep, WatchGroup};
+    pub use lockkeeper_session::{
+        AsRaw, GroupEvent, LeaseKeeper, PendingReply, Raw, Sleep, WatchGroup,
+    };
 }
 
 /// The examples of the README run with the documentation tests.

@@ -9,6 +9,7 @@ use lockkeeper::{
     Client, CreateMode, Error,
     client::{Builder, Snapshot},
     error::{Cause, ErrorKind, Lost},
+    raw::AsRaw,
 };
 use tokio::time::{Instant, timeout};
 

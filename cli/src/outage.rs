@@ -7,6 +7,7 @@ use std::{convert::Infallible, fmt, future::pending, time::Duration};
 use lockkeeper::{
     Client,
     client::{SessionId, Snapshot},
+    raw::AsRaw,
 };
 use tokio::time::{Instant, sleep, timeout};
 

@@ -13,7 +13,7 @@ use std::{
 
 use lockkeeper_proto::ErrorCode;
 use lockkeeper_session::{
-    Client, Endpoint, Error as SessionError, Sleep,
+    AsRaw, Client, Endpoint, Error as SessionError, Sleep,
     sync::{
         BoxFuture, os,
         select::{Either, select},

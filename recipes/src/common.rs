@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-use lockkeeper_session::{Client, sync::os::lock};
+use lockkeeper_session::{AsRaw, Client, sync::os::lock};
 
 type Shared = dyn Any + Send + Sync;
 

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{ErrorCode, OpCode, Response, SessionId, Stat, jute::Names, path};
-use lockkeeper_session::{Client, machine::Encoded};
+use lockkeeper_session::{AsRaw, Client, machine::Encoded};
 
 use crate::{
     error::LockError,

@@ -10,7 +10,7 @@
 //! [`Loss::Deleted`]: crate::Loss::Deleted
 
 use lockkeeper_proto::{ErrorCode, Version};
-use lockkeeper_session::Client;
+use lockkeeper_session::{AsRaw, Client};
 
 use crate::{
     backoff::{Backoff, Rounds},

@@ -10,7 +10,7 @@ use std::{
 use futures::executor::block_on;
 use lockkeeper_recipes::Mutex;
 use lockkeeper_server::Server;
-use lockkeeper_session::Client;
+use lockkeeper_session::{AsRaw, Client};
 
 /// How many threads of this process hold a client.
 fn threads() -> usize {

@@ -34,8 +34,8 @@
 //!
 //! [`Server::faults`] makes the server misbehave on demand, and [`Server::advance`] moves its
 //! clock. [`Server::counters`] says what clients did, and [`Server::report`] and
-//! [`Server::assert_no_leaks`] what they left behind. [`engine::Engine`] is the whole server
-//! without sockets and clocks.
+//! [`Server::assert_no_leaks`] what they left behind. With the feature `unstable`,
+//! `engine::Engine` is the whole server without sockets and clocks.
 //!
 //! The server limits what one client can do to it:
 //!
@@ -74,12 +74,20 @@
 mod builder;
 mod clock;
 mod cluster;
+#[cfg(feature = "unstable")]
 #[allow(
     clippy::exhaustive_enums,
     clippy::exhaustive_structs,
     reason = "callers must handle every output, and make the inputs"
 )]
 pub mod engine;
+#[cfg(not(feature = "unstable"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "only who has the feature uses all of it"
+)]
+mod engine;
 mod faults;
 mod net;
 mod outgoing;
@@ -90,5 +98,5 @@ pub use builder::Builder;
 pub use cluster::Cluster;
 pub use engine::{Counters, Report, ServerId, SessionReport, When};
 pub use faults::Faults;
-pub use lockkeeper_proto as proto;
+pub use lockkeeper_proto::{ErrorCode, OpCode, SessionId, Zxid};
 pub use server::Server;

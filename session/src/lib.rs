@@ -53,16 +53,15 @@ mod slow;
 
 pub use auth_failure::AuthFailure;
 #[cfg(feature = "tokio")]
-#[doc(hidden)]
 pub use client::sync;
 #[cfg(feature = "tokio")]
 #[doc(inline)]
 pub use client::sync::changes::Changes;
 #[cfg(feature = "tokio")]
 pub use client::{
-    Builder, Children, Client, Clock, Connector, Created, GroupEvent, Lease, LeaseKeeper, Missed,
-    NodeAcl, NodeData, OpResult, PendingReply, PersistentWatcher, Raw, Read, ReadResult, Sleep,
-    Transaction, Transport, WatchGroup, WatchNotice, Watcher,
+    AsRaw, Builder, Children, Client, Clock, Connector, Created, GroupEvent, Identity, Lease,
+    LeaseKeeper, Missed, NodeAcl, NodeData, OpResult, PendingReply, PersistentWatcher, Raw, Read,
+    ReadResult, Sleep, Transaction, Transport, WatchGroup, WatchNotice, Watcher,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 #[doc(hidden)]

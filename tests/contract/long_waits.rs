@@ -12,6 +12,7 @@ use lockkeeper::{
     error::Obstacle,
     locks::inspect,
     node::{Acl, Perms},
+    raw::AsRaw,
 };
 use lockkeeper_server::{Cluster, Server};
 use tokio::time::{Instant, sleep, timeout};

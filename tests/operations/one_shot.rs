@@ -3,7 +3,7 @@
 //! Not here: after a lost connection (`reconnect`), and all events of watches on the existence or the
 //! children of a node (`stories`).
 
-use lockkeeper::{Version, error::ErrorKind, watch::WatcherType};
+use lockkeeper::{Version, error::ErrorKind, raw::AsRaw, watch::WatcherType};
 
 use crate::{
     rig::{CHANGED, CHILDREN, DELETED, create, delete, fired, set, two_and_a_node},

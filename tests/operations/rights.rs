@@ -78,9 +78,9 @@ on_both_arms! {
         let client = ensemble.client().await;
         let me = client.who_am_i().await.unwrap();
         let [address] = me.as_slice() else { panic!("{me:?}") };
-        assert_eq!((&*address.auth_scheme, &*address.user), ("ip", "127.0.0.1"));
+        assert_eq!((&*address.scheme, &*address.user), ("ip", "127.0.0.1"));
         client.add_auth("digest", "ann:secret").await.unwrap();
         let me = client.who_am_i().await.unwrap();
-        assert!(me.iter().any(|id| (&*id.auth_scheme, &*id.user) == ("digest", "ann")), "{me:?}");
+        assert!(me.iter().any(|id| (&*id.scheme, &*id.user) == ("digest", "ann")), "{me:?}");
     }
 }

@@ -17,6 +17,7 @@ use lockkeeper::{
     Client,
     error::ErrorKind,
     proto::path,
+    raw::AsRaw,
     raw::WatchGroup,
     watch::{EventType, PersistentWatcher, WatchNotice, Watcher, WatcherType},
 };

@@ -272,7 +272,7 @@ async fn examine(
     let identities = client.who_am_i().await.unwrap_or_default();
     let identities = identities.iter();
     answer.identities = identities
-        .map(|id| format!("{}:{}", id.auth_scheme, id.user))
+        .map(|id| format!("{}:{}", id.scheme, id.user))
         .collect();
     let watch = client.add_watch("/", AddWatchMode::PERSISTENT).await;
     answer.persistent_watches = Some(watch.is_ok());

@@ -104,9 +104,7 @@ impl Run {
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported(_)) => return Ok(()),
             known => known?,
         };
-        let known = known
-            .iter()
-            .map(|it| format!("{}:{}", it.auth_scheme, it.user));
+        let known = known.iter().map(|it| format!("{}:{}", it.scheme, it.user));
         let known: Vec<_> = known.collect();
         if known.contains(who) {
             return Ok(());

@@ -14,6 +14,7 @@ use lockkeeper::{
     locks::inspect,
     node::{Acl, Perms},
     proto::{ErrorCode, path},
+    raw::AsRaw,
 };
 use tokio::time::{sleep, timeout};
 

@@ -28,7 +28,7 @@ use std::{
 };
 
 use futures::FutureExt as _;
-use lockkeeper::{Client, Guard, LockError, Version, error::Loss, locks::LockState};
+use lockkeeper::{Client, Guard, LockError, Version, error::Loss, locks::LockState, raw::AsRaw};
 use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at};
 

@@ -16,7 +16,7 @@ use std::{
 
 use lockkeeper_proto::SessionId;
 use lockkeeper_session::{
-    Client,
+    AsRaw, Client,
     sync::{
         Notify,
         select::{Either, select},

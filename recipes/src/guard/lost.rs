@@ -11,7 +11,7 @@ use std::{
 
 use lockkeeper_proto::{EventType, SessionId, path};
 use lockkeeper_session::{
-    Client,
+    AsRaw, Client,
     sync::select::{Either, select},
 };
 

@@ -8,7 +8,7 @@ use std::slice;
 
 use bytes::Bytes;
 use lockkeeper_proto::{CreateMode, ErrorCode, Version};
-use lockkeeper_session::{Effect, ErrorKind, OpResult, Transaction};
+use lockkeeper_session::{AsRaw, Effect, ErrorKind, OpResult, Transaction};
 
 use crate::{
     error::{LockError, Loss},

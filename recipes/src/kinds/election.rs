@@ -6,7 +6,7 @@ use std::{fmt, future::Future, pin::pin, time::Duration};
 
 use lockkeeper_proto::path::PathError;
 use lockkeeper_session::{
-    Changes, Client,
+    AsRaw, Changes, Client,
     sync::{
         changes::Teller,
         oneshot,

@@ -10,7 +10,7 @@ use std::{
 };
 
 use lockkeeper_session::{
-    OpResult,
+    AsRaw, OpResult,
     sync::{
         BoxFuture,
         select::{Either, select},

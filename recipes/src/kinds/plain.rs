@@ -6,7 +6,7 @@ use std::{mem, sync::Arc, time::Duration};
 
 use lockkeeper_proto::path::PathError;
 use lockkeeper_session::{
-    Client,
+    AsRaw, Client,
     sync::select::{Either, select},
 };
 

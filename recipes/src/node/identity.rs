@@ -20,7 +20,8 @@ use lockkeeper_proto::{
     records::{CreateRequest, DeleteRequest, GetDataResponse, SetDataRequest},
 };
 use lockkeeper_session::{
-    Client, Clock, Effect, Error as SessionError, ErrorKind, machine::Encoded, sync::BoxFuture,
+    AsRaw, Client, Clock, Effect, Error as SessionError, ErrorKind, machine::Encoded,
+    sync::BoxFuture,
 };
 
 use super::{

@@ -24,7 +24,7 @@ use std::{
 
 use lockkeeper_proto::SessionId;
 use lockkeeper_session::{
-    Client,
+    AsRaw, Client,
     sync::{
         BoxFuture,
         os::lock,

@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use lockkeeper_proto::{EventType, SessionId};
 use lockkeeper_session::{
-    Client, Error as SessionError, GroupEvent, LeaseKeeper, WatchGroup, sync::BoxFuture,
+    AsRaw, Client, Error as SessionError, GroupEvent, LeaseKeeper, WatchGroup, sync::BoxFuture,
 };
 
 use super::{identity::Directory, life::Facts, task::NodeTask};

@@ -13,7 +13,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use lockkeeper_proto::SessionId;
-use lockkeeper_session::{Client, Error as SessionError, ErrorKind, sync::Notify};
+use lockkeeper_session::{AsRaw, Client, Error as SessionError, ErrorKind, sync::Notify};
 
 use super::{identity::NodeIdentity, late::LateCreates};
 use crate::{common::Common, order::listing::Listed};

@@ -11,7 +11,7 @@ use std::{fmt, str};
 
 use bytes::Bytes;
 use lockkeeper_proto::path::SEQUENCE_DIGITS;
-use lockkeeper_session::Client;
+use lockkeeper_session::{AsRaw, Client};
 
 /// The prefix of protected nodes in Curator. Source: `ProtectedUtils.PROTECTED_PREFIX`.
 const PROTECTED_PREFIX: &str = "_c_";

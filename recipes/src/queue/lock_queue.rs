@@ -4,7 +4,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use lockkeeper_proto::path::PathError;
-use lockkeeper_session::{Client, sync::BoxFuture};
+use lockkeeper_session::{AsRaw, Client, sync::BoxFuture};
 
 use super::waiter::Waiter;
 use crate::{

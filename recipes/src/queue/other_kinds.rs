@@ -11,7 +11,7 @@
 //! Not here: a plain lock that is not free creates its node without a listing (`kinds::plain`).
 
 use lockkeeper_proto::{OpCode, Response, SessionId, path};
-use lockkeeper_session::{machine::Encoded, sync::BoxFuture};
+use lockkeeper_session::{AsRaw, machine::Encoded, sync::BoxFuture};
 
 use crate::{
     backoff::Backoff,

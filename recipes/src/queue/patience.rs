@@ -18,7 +18,7 @@
 use std::sync::{Arc, Mutex};
 
 use lockkeeper_proto::{ErrorCode, path};
-use lockkeeper_session::{Client, Sleep, sync::os::lock};
+use lockkeeper_session::{AsRaw, Client, Sleep, sync::os::lock};
 
 use crate::{
     common::Common,

@@ -22,7 +22,7 @@ use lockkeeper_recipes::{
     Election, Guard, Latch, LockState, Loss, Mutex, PlainMutex, RwLock, inspect,
 };
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::{Client, Connector};
+use lockkeeper_session::{AsRaw, Client, Connector};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,

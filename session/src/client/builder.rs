@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     ConnectString, Error, LeasePolicy, Snapshot,
+    client::raw::AsRaw,
     machine::{Auth, Config, sasl::Authenticator},
 };
 

@@ -3,6 +3,7 @@
 //! Not here: the order of the waiting callers (`capacity_queue`), and how much capacity there is
 //! (`Machine::has_capacity`).
 
+use crate::client::raw::AsRaw;
 use std::{
     future::{Future, Ready, ready},
     pin::Pin,

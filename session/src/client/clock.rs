@@ -318,7 +318,7 @@ mod tests {
     use lockkeeper_server::Server;
 
     use super::*;
-    use crate::{Client, State};
+    use crate::{Client, State, client::raw::AsRaw};
 
     const HOUR: Duration = Duration::from_secs(3600);
     const SECOND: Duration = Duration::from_secs(1);

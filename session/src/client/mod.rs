@@ -55,10 +55,10 @@ pub use clock::Clock;
 pub use net::transport::{Connector, Transport};
 pub use operations::{
     multi_read::{Read, ReadResult},
-    reply::{Children, Created, NodeAcl, NodeData},
+    reply::{Children, Created, Identity, NodeAcl, NodeData},
     transaction::{OpResult, Transaction},
 };
-pub use raw::{LeaseKeeper, Raw};
+pub use raw::{AsRaw, LeaseKeeper, Raw};
 pub use shared::PendingReply;
 pub use sleep::Sleep;
 pub use watches::{
@@ -68,7 +68,10 @@ pub use watches::{
     persistent::PersistentWatcher,
 };
 
-use crate::{ConnectStringError, Error, Lost, Metrics, Peer, Snapshot, State, machine::Encoded};
+use crate::{
+    ConnectStringError, Error, Lost, Metrics, Peer, Snapshot, State, client::raw::AsRaw,
+    machine::Encoded,
+};
 use own_thread::OwnThread;
 use shared::Shared;
 

@@ -24,7 +24,7 @@ use crate::{
     machine::{Encoded, LeaseToken, RequestOptions},
 };
 
-/// The layer below the methods of a [`Client`]. Made by [`Client::raw`].
+/// The layer below the methods of a [`Client`]. Made by [`AsRaw::raw`].
 ///
 /// The caller keeps these rules:
 ///
@@ -38,10 +38,15 @@ pub struct Raw<'a> {
     within: Option<SessionId>,
 }
 
-impl Client {
+/// Gives the layer below the methods of a client.
+pub trait AsRaw {
     /// The layer below the methods of this client, for recipes.
     #[must_use]
-    pub fn raw(&self) -> Raw<'_> {
+    fn raw(&self) -> Raw<'_>;
+}
+
+impl AsRaw for Client {
+    fn raw(&self) -> Raw<'_> {
         Raw {
             client: self,
             within: None,

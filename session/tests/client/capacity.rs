@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper_proto::{Acl, Acls, CreateMode, OpCode, Request, Response, records::CreateRequest};
 use lockkeeper_server::Server;
-use lockkeeper_session::{Client, Effect, Error, ErrorKind, machine::Encoded};
+use lockkeeper_session::{AsRaw, Client, Effect, Error, ErrorKind, machine::Encoded};
 use lockkeeper_test_support::peer::sync;
 use tokio::task::JoinHandle;
 

@@ -8,7 +8,7 @@ use std::{
 
 use futures::future::{FutureExt, join, join_all};
 use lockkeeper_server::Server;
-use lockkeeper_session::Client;
+use lockkeeper_session::{AsRaw, Client};
 use tokio::time::Instant;
 
 use super::waiting::{clock_ahead, soon};

@@ -15,7 +15,7 @@ use std::{
 
 use lockkeeper_proto::{AddWatchMode, CreateMode, EventType, OpCode, Version};
 use lockkeeper_server::{Server, When};
-use lockkeeper_session::{Client, Connector, Effect, Error, ErrorKind, State, WatchNotice};
+use lockkeeper_session::{AsRaw, Client, Connector, Effect, Error, ErrorKind, State, WatchNotice};
 use lockkeeper_test_support::scripted::{Peer, event, sound};
 use tokio::runtime::Runtime;
 

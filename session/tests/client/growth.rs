@@ -6,7 +6,7 @@ use std::{future::Future, pin::pin, thread, time::Duration};
 
 use lockkeeper_proto::{AddWatchMode, CreateMode, Version};
 use lockkeeper_server::{Faults, Server};
-use lockkeeper_session::{Client, ErrorKind};
+use lockkeeper_session::{AsRaw, Client, ErrorKind};
 use tokio::runtime::Runtime;
 
 use super::{

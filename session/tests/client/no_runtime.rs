@@ -10,7 +10,7 @@ use futures::{StreamExt, executor::block_on};
 use lockkeeper_proto::{
     Acl, AddWatchMode, CreateMode, Request, Version, WatcherType, records::SyncRequest,
 };
-use lockkeeper_session::{Client, Connector, Error, ErrorKind, Read};
+use lockkeeper_session::{AsRaw, Client, Connector, Error, ErrorKind, Read};
 use tokio::runtime::{Builder, Runtime};
 
 use super::servers::{builder, server};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_proto::{CreateMode, OpCode, Version};
 use lockkeeper_server::When;
-use lockkeeper_session::State;
+use lockkeeper_session::{AsRaw, State};
 use lockkeeper_test_support::log::Log;
 use tracing::Level;
 

@@ -5,7 +5,7 @@
 use std::sync::mpsc;
 
 use lockkeeper_proto::CreateMode;
-use lockkeeper_session::Client;
+use lockkeeper_session::{AsRaw, Client};
 
 use super::{
     servers::{client, follow, server},

@@ -9,7 +9,7 @@ use std::{
 };
 
 use lockkeeper_proto::{ErrorCode, Request, records::SyncRequest};
-use lockkeeper_session::{Client, Connector, Effect, State, machine::Encoded};
+use lockkeeper_session::{AsRaw, Client, Connector, Effect, State, machine::Encoded};
 use lockkeeper_test_support::scripted::{ID, Peer, greeting};
 use tokio::{
     io::{BufWriter, DuplexStream},

@@ -2,7 +2,7 @@
 
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode};
 use lockkeeper_server::When;
-use lockkeeper_session::Client;
+use lockkeeper_session::{AsRaw, Client};
 use lockkeeper_test_support::peer::sync;
 
 use super::{

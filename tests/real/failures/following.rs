@@ -15,6 +15,7 @@ use std::{
 
 use lockkeeper::{
     Client, CreateMode, Version,
+    raw::AsRaw,
     watch::{EventType, Watcher},
 };
 use lockkeeper_sim::{

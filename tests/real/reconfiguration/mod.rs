@@ -14,6 +14,7 @@ use lockkeeper::{
     error::ErrorCode,
     locks::LockState,
     node::NodeData,
+    raw::AsRaw,
     watch::{EventType, Watcher},
 };
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use lockkeeper_session::{Client, Clock};
+use lockkeeper_session::{AsRaw, Client, Clock};
 use tokio::{
     runtime,
     task::{JoinError, JoinHandle},

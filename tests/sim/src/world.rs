@@ -37,7 +37,7 @@ use bytes::Bytes;
 use futures::future::select;
 use lockkeeper_proto::SessionId;
 use lockkeeper_server::engine::{Config, Engine, Now, ServerId};
-use lockkeeper_session::Client;
+use lockkeeper_session::{AsRaw, Client};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{

@@ -22,6 +22,7 @@ use lockkeeper::{
     Client, CreateMode, Guard, LockError, Mutex, RwLock,
     error::{Effect, Loss},
     locks::WriteGuard,
+    raw::AsRaw,
 };
 use lockkeeper_sim::{
     check::{Bounds, check},

@@ -10,7 +10,7 @@ use std::{mem, sync::Arc};
 
 use lockkeeper_proto::{Response, SessionId, path};
 use lockkeeper_session::{
-    Cause, Error as SessionError, ErrorKind, PendingReply, Raw, sync::BoxFuture,
+    AsRaw, Cause, Error as SessionError, ErrorKind, PendingReply, Raw, sync::BoxFuture,
 };
 
 use super::{

@@ -6,7 +6,7 @@ use std::{future::Future, mem, sync::Arc};
 
 use bytes::Bytes;
 use lockkeeper_proto::{ErrorCode, Response, SessionId, Stat, Version, path};
-use lockkeeper_session::{Client, PendingReply};
+use lockkeeper_session::{AsRaw, Client, PendingReply};
 
 use super::{NodeTask, Pending, bound_to};
 use crate::{

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use lockkeeper_proto::{OpCode, Response};
-use lockkeeper_session::machine::Encoded;
+use lockkeeper_session::{AsRaw, machine::Encoded};
 
 use super::Waiter;
 

@@ -9,7 +9,7 @@ use std::{pin::pin, sync::Arc, time::Instant};
 
 use lockkeeper_proto::{EventType, jute::Names};
 use lockkeeper_session::{
-    Client, Error as SessionError, ErrorKind, GroupEvent, Snapshot,
+    AsRaw, Client, Error as SessionError, ErrorKind, GroupEvent, Snapshot,
     sync::{
         BoxFuture,
         select::{Either, select},

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use lockkeeper_proto::{
     Acls, OpCode, Request, Stat, Version,
-    records::{ClientInfo, Empty, GetAclRequest, SetAclRequest},
+    records::{Empty, GetAclRequest, SetAclRequest},
 };
 
 use crate::client::{Client, PendingReply, operations::reply::record_of};
-use crate::{Error, NodeAcl, machine::Auth};
+use crate::{Error, Identity, NodeAcl, machine::Auth};
 
 impl Client {
     /// Reads a node's access control list and metadata.
@@ -157,11 +157,17 @@ impl Client {
     /// # use lockkeeper_session::Client;
     /// let client = Client::builder(&server.connect_string())?.auth("digest", "ann:secret").connect().await?;
     /// let me = client.who_am_i().await?;
-    /// assert!(me.iter().any(|id| id.auth_scheme == "digest" && id.user == "ann"));
+    /// assert!(me.iter().any(|id| id.scheme == "digest" && id.user == "ann"));
     /// # Ok(()) }
     /// ```
-    pub async fn who_am_i(&self) -> Result<Vec<ClientInfo>, Error> {
+    pub async fn who_am_i(&self) -> Result<Vec<Identity>, Error> {
         let reply = self.ask("", Request::WhoAmI(Empty {})).await?;
-        record_of!(reply, WhoAmI).map(|me| me.client_info)
+        let me = record_of!(reply, WhoAmI)?.client_info.into_iter();
+        Ok(me
+            .map(|it| Identity {
+                scheme: it.auth_scheme,
+                user: it.user,
+            })
+            .collect())
     }
 }

@@ -11,7 +11,7 @@ use lockkeeper_proto::{
 
 use crate::client::{Client, PendingReply, Raw, operations::reply::record_of};
 use crate::machine::Encoded;
-use crate::{Children, Error};
+use crate::{Children, Error, client::raw::AsRaw};
 
 impl Raw<'_> {
     /// As [`Client::get_children`], with a path of this client. The names stay in the memory of the

@@ -7,6 +7,7 @@ use lockkeeper_proto::{CreateMode, Request, Response, path};
 
 use crate::{
     Created, Error,
+    client::raw::AsRaw,
     client::{Client, operations::nodes::create_request, operations::reply::record_of},
 };
 

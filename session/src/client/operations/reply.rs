@@ -52,6 +52,16 @@ pub struct NodeAcl {
     pub stat: Stat,
 }
 
+/// One identity of a client, as the servers know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Identity {
+    /// `ip`, `digest`, `sasl`, `x509`, ..
+    pub scheme: String,
+    /// The user, without any secret. For `digest` that is not the id of an access control list.
+    pub user: String,
+}
+
 /// Takes the record out of a reply.
 macro_rules! record_of {
     ($reply:expr, $($variant:ident)|+) => {

@@ -1,5 +1,6 @@
 //! Several operations in one request: the server applies all of them, or none.
 
+use crate::client::raw::AsRaw;
 use bytes::Bytes;
 use lockkeeper_proto::{
     Acls, CreateMode, OpCode, Request, Response, SessionId, Stat, Version,

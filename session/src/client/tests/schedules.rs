@@ -26,6 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{
     Client, Clock, Connector,
+    client::raw::AsRaw,
     client::{
         driver::{Driver, Run},
         random::Random,

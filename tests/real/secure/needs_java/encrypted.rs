@@ -1,6 +1,9 @@
 //! A real server with a secure port that requires a certificate of every client.
 
-use lockkeeper::{Client, CreateMode, client::tls::TlsConfig, proto::records::ClientInfo};
+use lockkeeper::{
+    Client, CreateMode,
+    client::{Identity, tls::TlsConfig},
+};
 
 use crate::secure::{
     certificates::{Authority, Identity},
@@ -44,7 +47,7 @@ async fn both_sides_check_certificates(more: &str) {
     let client = with(right()).connect().await.unwrap();
     assert_works(&client).await;
     let identities = client.who_am_i().await.unwrap();
-    let certified = |identity: &&ClientInfo| identity.auth_scheme == "x509";
+    let certified = |identity: &&Identity| identity.scheme == "x509";
     let certified = identities.iter().find(certified).expect("an identity");
     assert!(certified.user.contains("CN=client"), "{certified:?}");
 
