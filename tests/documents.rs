@@ -441,7 +441,7 @@ fn the_documents_say_what_a_program_weighs() {
     let recorded = read("bench/weight/weight.txt");
     let recorded: f64 = recorded.lines().nth(1).unwrap().parse().unwrap();
     for (file, ahead) in [
-        ("README.md", "| lockkeeper | "),
+        ("docs/compared.md", "| lockkeeper | "),
         ("docs/guide/five_minutes.md", "program with one lock takes "),
     ] {
         let text = read(file);
