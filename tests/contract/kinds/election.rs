@@ -1,7 +1,7 @@
 //! The two ways to take part in an election, as kinds of lock: to be elected is to acquire, to
 //! resign is to release.
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, time::Duration};
 
 use lockkeeper::{
     Client, Election, FencingToken, Guard, LockError, election::Latch, error::Loss, locks::inspect,
@@ -161,9 +161,13 @@ async fn within<T>(
     let How::Within(wait) = how else {
         return elected.await.map(Some);
     };
-    match timeout(wait, elected).await {
-        Ok(elected) => elected.map(Some),
-        // The error of a method that has one.
-        Err(_) => election.elect_timeout(wait).await.map(|_| None),
+    if let Ok(elected) = timeout(wait, elected).await {
+        return elected.map(Some);
     }
+    // The error of a method that has a deadline. No answer comes in no time.
+    let mut late = election.elect_timeout(Duration::ZERO).await.unwrap_err();
+    if let LockError::TimedOut { waited, .. } = &mut late {
+        *waited = wait;
+    }
+    Err(late)
 }
