@@ -17,9 +17,10 @@
 #                       as root
 #   kazoo               a private venv under target/ (or LOCKKEEPER_TEST_PYTHON)
 #   Go and go-zk        Go and the library in /usr/share/gocode (or LOCKKEEPER_TEST_GOPATH); else Debian's packages, as root
+#   a KDC, and what the command needs for --kerberos    Debian's packages, as root
 #   zsh and fish        on the PATH; else Debian's packages, as root; else the script says that they are left out
-# A missing program is a failure, unless LOCKKEEPER_TEST_WITHOUT names it: zookeeper, ensemble, java, kazoo, go, or several
-# of them separated by spaces.
+# A missing program is a failure, unless LOCKKEEPER_TEST_WITHOUT names it: zookeeper, ensemble, java, kazoo, go, kerberos, or
+# several of them separated by spaces.
 #
 # A Rust test that needs one of these programs is `#[ignore = "needs ...: tests/run.sh"]`. It finds them in these variables:
 #   LOCKKEEPER_TEST_ZOOKEEPER           host:port
@@ -28,7 +29,7 @@
 #   LOCKKEEPER_TEST_PYTHON              the Python that has kazoo
 #   LOCKKEEPER_TEST_GOPATH              for go build
 # A test that needs servers to kill, Java, kazoo or Go has `needs_ensemble`, `needs_java`, `needs_kazoo` or `needs_go` in its
-# full name. The script leaves tests out by these names.
+# full name. The script leaves tests out by these names. Tests of Kerberos are a program of their own.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tests/lib/common.sh
@@ -48,8 +49,8 @@ trap 'exit 143' TERM
 
 for name in ${LOCKKEEPER_TEST_WITHOUT:-}; do
     case $name in
-        zookeeper | ensemble | java | kazoo | go) ;;
-        *) die "LOCKKEEPER_TEST_WITHOUT contains \"$name\"; it may contain only: zookeeper ensemble java kazoo go" ;;
+        zookeeper | ensemble | java | kazoo | go | kerberos) ;;
+        *) die "LOCKKEEPER_TEST_WITHOUT contains \"$name\"; it may contain only: zookeeper ensemble java kazoo go kerberos" ;;
     esac
 done
 have cargo || die "cargo is not on the PATH: install Rust first (rustup.rs)"
@@ -102,6 +103,15 @@ else
     fi
 fi
 
+kerberos=()
+if without zookeeper || without java || without kerberos; then
+    left_out "kerberos: the command logs in with a ticket"
+else
+    kerberos_up
+    own_servers_up
+    kerberos=(-p lockkeeper-sasl -p lockkeeper-cli --features lockkeeper-sasl/gssapi,lockkeeper-cli/kerberos --lib --test kerberos)
+fi
+
 # The completions are tried in real shells. A test that finds this variable demands them.
 if have zsh fish || install zsh fish; then
     export LOCKKEEPER_TEST_SHELLS=1
@@ -136,6 +146,7 @@ beside() {
 failed=()
 if [ "$*" = --build ]; then
     tests_of "${ALL[@]}" --no-run
+    [ "${#kerberos[@]}" -eq 0 ] || cargo test --locked "${kerberos[@]}" --no-run
     exit
 elif [ $# -gt 0 ]; then
     heading "cargo test $*"
@@ -152,6 +163,10 @@ else
         filters+=(--skip needs_ensemble)
     fi
     beside ${filters[@]+"${filters[@]}"} || failed+=("tests")
+    if [ "${#kerberos[@]}" -gt 0 ]; then
+        heading "Kerberos"
+        cargo test --locked "${kerberos[@]}" -- --include-ignored || failed+=("tests of Kerberos")
+    fi
     heading "Doc tests"
     cargo test --locked --workspace --no-fail-fast --doc || failed+=("doc tests")
     if [ -n "$ENSEMBLES" ]; then

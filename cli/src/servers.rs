@@ -14,7 +14,9 @@ use std::{
 };
 
 use clap::Args;
-use lockkeeper::client::{Builder, ConnectString, sasl::DigestMd5, tls::TlsConfig};
+#[cfg(feature = "kerberos")]
+use lockkeeper::client::sasl::Kerberos;
+use lockkeeper::client::{Builder, ConnectString, Connector, sasl::DigestMd5, tls::TlsConfig};
 
 use crate::exit::Failure;
 
@@ -62,23 +64,36 @@ pub(crate) struct ServerArgs {
 
     #[arg(long, env = "LOCKKEEPER_AUTH_FILE", requires = "connect", help_heading = HEADING, value_name = "FILE", help = AUTH_HELP, long_help = AUTH_DETAILS)]
     auth_file: Option<PathBuf>,
+
+    /// Log in with Kerberos, as this principal or the default one; the ticket is that of kinit, or of the keytab KRB5_CLIENT_KTNAME
+    #[cfg(feature = "kerberos")]
+    #[arg(long, requires = "connect", help_heading = HEADING, value_name = "PRINCIPAL", num_args = 0..=1, require_equals = true)]
+    kerberos: Option<Option<String>>,
 }
 
 impl ServerArgs {
     /// Settings for a client of the servers.
     pub(crate) fn settings(&self) -> Result<Builder, Failure> {
-        self.settings_for(self.servers()?, self.tls()?)
+        self.settings_for(self.servers()?, self.tls()?, None)
     }
 
-    /// Settings for a client of these servers, with this encryption, and with identities.
+    /// Settings for a client of these servers, with this encryption, and with identities. The name is that of a server by address.
+    #[cfg_attr(not(feature = "kerberos"), expect(unused_variables))]
     pub(crate) fn settings_for(
         &self,
         servers: &ConnectString,
         tls: Option<TlsConfig>,
+        name: Option<&str>,
     ) -> Result<Builder, Failure> {
-        let mut builder = Builder::new(servers);
-        if let Some(tls) = tls {
-            builder = builder.connector(tls.connector());
+        let connector = tls.map_or_else(Connector::tcp, TlsConfig::connector);
+        let mut builder = Builder::new(servers).connector(connector.clone());
+        #[cfg(feature = "kerberos")]
+        if let Some(principal) = &self.kerberos {
+            let kerberos = principal
+                .iter()
+                .fold(Kerberos::new(), |it, principal| it.principal(principal));
+            let kerberos = name.into_iter().fold(kerberos, Kerberos::host);
+            builder = kerberos.log_in_over(builder, connector);
         }
         if let Some(path) = &self.auth_file {
             return with_identities(builder, &secret(path)?, &path.display());

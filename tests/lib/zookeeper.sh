@@ -126,6 +126,17 @@ own_servers_up() {
   ZooKeeper's server and netty. LOCKKEEPER_TEST_WITHOUT=\"java ensemble\" leaves those tests out."
 }
 
+# kerberos_up: a KDC, and what libgssapi needs to be built.
+kerberos_up() {
+    have_kerberos || install krb5-kdc krb5-admin-server libkrb5-dev libclang-dev || true
+    have_kerberos || die "tests of Kerberos need Debian's packages krb5-kdc krb5-admin-server libkrb5-dev libclang-dev.
+  LOCKKEEPER_TEST_WITHOUT=kerberos leaves those tests out."
+}
+
+have_kerberos() {
+    PATH=$PATH:/usr/sbin have krb5kdc kadmin.local && [ -r /usr/include/gssapi/gssapi_krb5.h ]
+}
+
 own_server_jars() {
     local part list
     server_jars || return 1

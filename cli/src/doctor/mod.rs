@@ -113,7 +113,7 @@ async fn examine(
         let servers = one.parse().map_err(Failure::usage)?;
         let name = target.name.as_ref().map(|it| it.host.as_str());
         let tls = args.servers.tls_to(tls, name)?;
-        let settings = args.servers.settings_for(&servers, tls.clone())?;
+        let settings = args.servers.settings_for(&servers, tls.clone(), name)?;
         asked.push(ask::server(number, target, settings, tls, args));
     }
     let (mut answers, clients): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().unzip();

@@ -255,7 +255,11 @@ fn cure_of(error: &str) -> &'static str {
         ),
         (
             ENFORCED,
-            "give an identity that it demands in --auth-file: a line sasl:USER:PASSWORD with sessionRequireClientSASLAuth, else by enforce.auth.schemes",
+            "give an identity that it demands in --auth-file: a line sasl:USER:PASSWORD, or --kerberos, with sessionRequireClientSASLAuth, else by enforce.auth.schemes",
+        ),
+        (
+            "no ticket for ",
+            "run kinit, or set KRB5_CLIENT_KTNAME; the KDC must know the host",
         ),
         ("authentication", "correct the identity in --auth-file"),
         (
