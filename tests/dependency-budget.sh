@@ -73,6 +73,7 @@ while read -r feature expected; do
     echo "   $feature adds: ${added:-nothing}"
     [ "$added" = "$expected" ] || { echo "FAILED: the list for $feature is: $expected" && failed=1; }
 done <<'FEATURES'
+gssapi bitflags libgssapi libgssapi-sys
 digest-md5 block-buffer cfg-if crypto-common digest generic-array md-5 typenum
 digest base64 block-buffer cfg-if cpufeatures crypto-common digest generic-array sha1 typenum
 tls cfg-if getrandom ring rustls rustls-pki-types rustls-webpki subtle tokio-rustls untrusted zeroize

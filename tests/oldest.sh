@@ -3,6 +3,7 @@
 # each crate that a published crate names. Needs rustup. The tree is copied, so Cargo.lock stays as it is.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. tests/lib/common.sh
 
 rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 rustup toolchain list | grep -q "^$rust" || rustup toolchain install "$rust" --profile minimal
@@ -16,9 +17,9 @@ cd "$copy"
 # The tests, benchmarks and private crates may need newer crates than users have.
 crates=(--package=lockkeeper --package=lockkeeper-cli)
 echo "Rust $rust with Cargo.lock"
-cargo "+$rust" check --locked --quiet "${crates[@]}" --all-features
+cargo "+$rust" check --locked --quiet "${crates[@]}" $(features)
 echo "Rust $rust with the oldest crates"
 # The option is unstable. With this variable a stable cargo takes it, too.
 RUSTC_BOOTSTRAP=1 cargo update --quiet -Z direct-minimal-versions
-cargo "+$rust" check --locked --quiet "${crates[@]}" --all-features
+cargo "+$rust" check --locked --quiet "${crates[@]}" $(features)
 echo "Rust $rust and the oldest crates are enough."

@@ -15,7 +15,7 @@ use lockkeeper::{
 };
 
 use super::{Run, RunArgs};
-use crate::{exit::Failure, servers::settings_for};
+use crate::exit::Failure;
 
 /// Who may use the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl RunArgs {
     /// Settings for the client. What it creates is for the one identity of `--acl`, if there is one.
     pub(super) fn settings(&self) -> Result<Builder, Failure> {
         let (servers, identities) = (&self.servers, self.servers.identities()?);
-        let settings = settings_for(servers.servers()?, servers.tls()?, &identities);
+        let settings = servers.settings_for(servers.servers()?, servers.tls()?, &identities, None);
         let Access::Only(who) = &self.acl else {
             return Ok(settings);
         };
