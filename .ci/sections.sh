@@ -5,7 +5,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tests/lib/common.sh
 
 SCRATCH=$(mktemp -d)
-trap 'rm -rf "$SCRATCH"' EXIT
+ASIDE= # the process group of the sections that run beside
+trap '[ -z "$ASIDE" ] || kill -- "-$ASIDE" 2>/dev/null; rm -rf "$SCRATCH"' EXIT
 # One folder for all, however the scripts change their own.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
 CARGO_TARGET_DIR=$(realpath -m "$CARGO_TARGET_DIR")
@@ -27,6 +28,33 @@ section() {
         TABLE+=("$(printf '%-9s %5ds  %s (status %d)' FAILED $((SECONDS - begin)) "$name" "$status")")
         printf '==== %s: FAILED\n' "$name"
     fi
+}
+
+# aside FUNCTION: runs the sections of the function beside those that follow, until `rejoin`. They get the time of the processors
+# that the others leave over.
+aside() {
+    set -m # makes the process group
+    (
+        set +m
+        TABLE=() FAILURES=0
+        renice -n 19 "$BASHPID" >/dev/null
+        "$1"
+        printf '%s\n' "${TABLE[@]}" >"$SCRATCH/aside.table"
+        exit "$FAILURES"
+    ) >"$SCRATCH/aside.log" 2>&1 </dev/null &
+    ASIDE=$!
+    set +m
+}
+
+# rejoin: waits for the sections beside, and prints what they have printed.
+rejoin() {
+    local failures=0 rows
+    wait "$ASIDE" || failures=$?
+    ASIDE=
+    cat "$SCRATCH/aside.log"
+    mapfile -t rows <"$SCRATCH/aside.table"
+    TABLE+=("${rows[@]}")
+    FAILURES=$((FAILURES + failures))
 }
 
 # not_run NAME WHY

@@ -88,7 +88,7 @@ mod tests {
 
         server.faults().expire(client.snapshot().session_id);
         assert!(charge(&guard, "request-3", -30).await.is_err());
-        assert_eq!(guard.lost().await, Loss::Expired);
+        assert_eq!(guard.lost().await, Some(Loss::Expired));
         assert_eq!(balance(&client).await.unwrap(), "40");
     }
 }

@@ -147,6 +147,8 @@ pub mod node {
     pub use crate::{CreateMode, Version};
     #[doc(inline)]
     pub use lockkeeper_proto::{Acl, Acls, Id, Perms, Stat};
+    #[doc(inline)]
+    pub use lockkeeper_session::{Children, Created, NodeAcl, NodeData};
 }
 
 /// All errors, and what they consist of.

@@ -116,6 +116,38 @@ fn every_link_of_a_document_leads_to_a_file() {
     assert!(followed > 50, "{followed} links followed");
 }
 
+/// The name that GitHub and rustdoc give to a heading.
+fn anchor(heading: &str) -> String {
+    let words = heading.trim_matches(['#', ' ']).to_lowercase();
+    let letters = words.chars().map(|it| if it == ' ' { '-' } else { it });
+    letters
+        .filter(|it| it.is_alphanumeric() || "-_".contains(*it))
+        .collect()
+}
+
+#[test]
+fn every_link_to_a_heading_leads_to_one() {
+    let mut followed = 0;
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        for link in links(&text).filter(|link| !link.starts_with("http")) {
+            if let Some((file, heading)) = link.split_once('#') {
+                followed += 1;
+                let other = || fs::read_to_string(document.parent().unwrap().join(file)).unwrap();
+                let target = if file.is_empty() {
+                    text.clone()
+                } else {
+                    other()
+                };
+                let mut headings = target.lines().filter(|line| line.starts_with('#'));
+                let there = headings.any(|it| anchor(it) == heading);
+                assert!(there, "{}: no {link}", document.display());
+            }
+        }
+    }
+    assert!(followed > 10, "{followed} links followed");
+}
+
 /// The documentation of the crate has the chapters, and no file besides them. A link to a file must
 /// be defined in `links.txt`, too, which stands in front of each chapter there.
 #[test]

@@ -5,8 +5,16 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tests/lib/common.sh
 
-rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-rustup toolchain list | grep -q "^$rust" || rustup toolchain install "$rust" --profile minimal
+# oldest MANIFEST: its oldest Rust, which is installed if it is missing.
+oldest() {
+    local rust
+    rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$1")
+    rustup toolchain list | grep "^$rust-" >/dev/null || rustup toolchain install "$rust" --profile minimal >&2
+    echo "$rust"
+}
+library=$(oldest Cargo.toml)
+command=$(oldest cli/Cargo.toml)
+
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 git ls-files -z | xargs -0 cp --parents -P -t "$copy"
@@ -14,12 +22,14 @@ CARGO_TARGET_DIR=$(realpath -m "${CARGO_TARGET_DIR:-target}")/oldest
 export CARGO_TARGET_DIR
 cd "$copy"
 
-# The tests, benchmarks and private crates may need newer crates than users have.
-crates=(--package=lockkeeper --package=lockkeeper-cli)
-echo "Rust $rust with Cargo.lock"
-cargo "+$rust" check --locked --quiet "${crates[@]}" $(features)
-echo "Rust $rust with the oldest crates"
+# The tests, benchmarks and private crates may need newer crates, and a newer Rust, than users have.
+check() {
+    echo "Rust $library for the library and $command for the command, with $1"
+    cargo "+$library" check --locked --quiet --package=lockkeeper --package=lockkeeper-server $(features)
+    cargo "+$command" check --locked --quiet --package=lockkeeper-cli $(features)
+}
+check Cargo.lock
 # The option is unstable. With this variable a stable cargo takes it, too.
 RUSTC_BOOTSTRAP=1 cargo update --quiet -Z direct-minimal-versions
-cargo "+$rust" check --locked --quiet "${crates[@]}" $(features)
-echo "Rust $rust and the oldest crates are enough."
+check "the oldest crates"
+echo "They are enough."

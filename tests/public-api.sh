@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compares the names of the public API with tests/public-api.txt. Usage: tests/public-api.sh [--bless]
 #
-# A line is an item with its path and kind, the names of a function's arguments, and the traits that a type implements. Types of
-# arguments are not recorded. Run it with --bless after a change that is meant, and tell users in CHANGELOG.md.
+# A line is an item with its path and kind, the names of a function's arguments, the traits that a type implements, and whether a variant
+# may get fields. Types of arguments are not recorded. Run it with --bless after a change that is meant, and tell users in CHANGELOG.md.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -36,6 +36,8 @@ def walk(item, path):
         own = [block for block in impls if block["trait"] and not block["is_synthetic"] and not block["blanket_impl"]]
         extra = "".join(sorted({" " + block["trait"]["path"].split("::")[-1] for block in own} - {" StructuralPartialEq"}))
         children = [child for block in impls if not block["trait"] for child in block["items"]]
+    elif kind == "variant" and "non_exhaustive" in str(item["attrs"]):
+        extra = " non_exhaustive"
     lines.add(f"{path}: {kind}{extra}")
     if kind in ("struct", "variant") and isinstance(inner["kind"], dict):  # one that has fields
         fields = next(iter(inner["kind"].values()))

@@ -129,16 +129,16 @@ export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
 tests_of() { cargo test --locked --workspace --no-fail-fast ${KERBEROS:+"$KERBEROS"} "$@"; }
 readonly ALL=(--lib --bins --tests --examples)
 
-# beside FILTERS...: runs the test programs, as many side by side as there are cores, because most of them wait. The longest come
-# first. What a program prints appears when it has ended.
+# beside FILTERS...: runs the test programs, one more side by side than there are cores, because most of them wait. The longest
+# come first. What a program prints appears when it has ended.
 beside() {
     local programs
     programs=$(tests_of "${ALL[@]}" --no-run 2>&1) || { printf '%s\n' "$programs"; return 1; }
     programs=$(sed -nE 's|.*Executable tests/.*/deps/(.*)-[0-9a-f]{16}.*|--test=\1|p' <<<"$programs")
     export -f tests_of
     export SCRATCH
-    { printf -- '--test=%s\n' contract conformance explored operations; printf '%s\n' "--lib --bins --examples" "$programs"; } |
-        awk '!seen[$0]++' | tr '\n' '\0' | xargs -0 -I{} -P "$(nproc)" bash -c '
+    { printf -- '--test=%s\n' contract conformance explored command real; printf '%s\n' "--lib --bins --examples" "$programs"; } |
+        awk '!seen[$0]++' | tr '\n' '\0' | xargs -0 -I{} -P "$(($(nproc) + 1))" bash -c '
             log=$(mktemp -p "$SCRATCH") status=0
             tests_of {} -- "$@" >"$log" 2>&1 </dev/null || status=1
             flock "$SCRATCH" cat "$log"
@@ -159,7 +159,7 @@ else
     # Tests that kill servers mostly wait, one after the other. So they run beside all others.
     if ! without zookeeper && ! without ensemble; then
         set -m # makes the process group
-        tests_of "${ALL[@]}" -- --include-ignored needs_ensemble >"$SCRATCH/ensembles.log" 2>&1 </dev/null &
+        RUST_TEST_THREADS=1 tests_of "${ALL[@]}" -- --include-ignored needs_ensemble >"$SCRATCH/ensembles.log" 2>&1 </dev/null &
         set +m
         ENSEMBLES=$!
         filters+=(--skip needs_ensemble)

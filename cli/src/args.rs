@@ -40,8 +40,8 @@ use crate::{
     after_help = format!(
         "Example:\n  {}\n\n\
         To see it work without a ZooKeeper: lockkeeper demo\n\n\
-        Exit status: 0 success; 1 a server refused; 64 bad usage; 69 no server reached; \
-        for more see lockkeeper run --help",
+        Exit status: 0 success; 1 a server refused; 64 bad usage; 69 no server reached; 71 the \
+        operating system refused; 128+n signal n ended it; for more see lockkeeper run --help",
         run::EXAMPLE
     )
 )]
@@ -101,6 +101,9 @@ pub(crate) enum Command {
         node for the time of --max-session-timeout after its start: clients that lock wait. \
         If the former server had a longer one, give that. --fresh starts without the wait, \
         and so does a server on a port that the system chose.\n\n\
+        Exit status: that of the COMMAND, 126 or 127 if it cannot begin; without a COMMAND 0 \
+        after a signal that ends the server; 64 bad usage; 71 the operating system refused \
+        something; 128+n signal n ended it.\n\n\
         Example:\n  lockkeeper serve --listen 127.0.0.1:2181\n  lockkeeper serve -- ./integration-tests.sh"
 )]
 pub(crate) struct ServeArgs {
@@ -144,7 +147,8 @@ const LEVELS: [&str; 5] = ["off", "error", "warn", "info", "debug"];
     after_help = "The demo creates nodes below one whose name begins with /lockkeeper-demo, and \
         deletes them at the end.\n\n\
         Exit status: 0 if the lock kept its promises; 1 if two clients held the lock at \
-        once, or if the lock broke another promise.\n\n\
+        once, or if the lock broke another promise; 64 bad usage; 69 no server was \
+        reached; 71 the operating system refused something; 128+n signal n ended it.\n\n\
         Example:\n  lockkeeper demo --clients 8 --seconds 10"
 )]
 pub(crate) struct DemoArgs {

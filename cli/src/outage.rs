@@ -89,14 +89,15 @@ mod tests {
     use std::io::{Error, ErrorKind};
 
     use lockkeeper::client::{Clock, Connector};
+    use tokio::io::DuplexStream;
 
     use super::*;
 
     /// A wait of a night must not fill the log.
     #[tokio::test(start_paused = true)]
     async fn an_outage_is_told_after_a_second_a_minute_and_then_ever_more_rarely() {
-        let refused = || Err(Error::from(ErrorKind::ConnectionRefused));
-        let connector = Connector::new(move |_| Box::pin(async move { refused() }));
+        let refused = || Err::<DuplexStream, _>(Error::from(ErrorKind::ConnectionRefused));
+        let connector = Connector::new(move |_| async move { refused() });
         let client = Client::builder("localhost:1").unwrap().connector(connector);
         let client = client.clock(Clock::new(|| Instant::now().into_std()));
         let client = client.connect_lazy();

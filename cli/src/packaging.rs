@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use clap::{Args, Command};
+use clap::{Arg, Args, Command};
 use clap_complete::Shell;
 use clap_mangen::{
     Man,
@@ -47,16 +47,26 @@ pub(crate) fn man(args: &ManArgs, all: Command) -> Result<u8, Failure> {
     commands[0].build();
     while let Some(mut command) = commands.pop() {
         commands.extend(command.get_subcommands().cloned());
+        // The option of `wire spy` with this name is another one.
+        let is_connect = |it: &Arg| it.get_id() == "connect" && !it.is_required_set();
+        let of_servers = usize::from(command.get_arguments().any(is_connect));
+        let refused = ["", " 1 a server refused; 69 no server was reached;"][of_servers];
+        let connect = ["", "[--connect <HOSTS>] "][of_servers];
         let help = command.get_after_long_help().or(command.get_after_help());
-        let sections = sections(&help.map(ToString::to_string).unwrap_or_default());
-        let usage = usage(&mut command);
+        let mut help = help.map(ToString::to_string).unwrap_or_default();
+        if !help.contains("Exit status") {
+            help = format!("Exit status: 0 success;{refused} {USUAL}\n\n{help}");
+        }
+        // As in the help, with the servers, which almost every use names.
+        let usage = command.render_usage().to_string().replace("Usage: ", "");
+        let usage = usage.replacen("[OPTIONS]", &format!("{connect}[OPTIONS]"), 1);
         let command = command.override_usage(usage);
         let command = command.after_help(None).after_long_help(None);
         let man = Man::new(command).source(concat!("lockkeeper ", env!("CARGO_PKG_VERSION")));
         // Writing to memory does not fail.
         let mut page = Vec::new();
         man.render(&mut page)?;
-        sections.to_writer(&mut page)?;
+        sections(&help).to_writer(&mut page)?;
         let file = args.directory.join(man.get_filename());
         let what = format!("write {}", file.display());
         fs::write(&file, page).map_err(Failure::system(what))?;
@@ -64,16 +74,9 @@ pub(crate) fn man(args: &ManArgs, all: Command) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// The line of the synopsis: as in the help, with the servers, which almost every use names.
-fn usage(command: &mut Command) -> String {
-    let usage = command.render_usage().to_string();
-    let usage = usage.trim_start_matches("Usage: ");
-    let connect = command.get_arguments().find(|it| it.get_id() == "connect");
-    match connect.filter(|it| !it.is_required_set()) {
-        Some(_) => usage.replacen("[OPTIONS]", "[--connect <HOSTS>] [OPTIONS]", 1),
-        None => usage.to_owned(),
-    }
-}
+/// The exit statuses that every command may have.
+const USUAL: &str =
+    "64 bad usage; 71 the operating system refused something; 128+n signal n ended it.";
 
 /// The first words of a paragraph, and the section to which it belongs.
 const SECTIONS: [(&str, &str); 3] = [

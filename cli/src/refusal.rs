@@ -17,7 +17,7 @@ pub(crate) const TOO_EARLY: &str = "the server grants no lock yet: after a resta
 
 /// An error of the client, in words for people.
 pub(crate) fn plain(error: &Error) -> String {
-    let ErrorKind::Refused { op, path, code } = error.kind() else {
+    let ErrorKind::Refused { op, path, code, .. } = error.kind() else {
         return error.to_string();
     };
     let reason = reason(*op, *code);

@@ -61,7 +61,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "LOCKKEEPER_AUTH_FILE", requires = "connect", help_heading = HEADING, value_name = "FILE", help = AUTH_HELP, long_help = AUTH_DETAILS)]
     auth_file: Option<PathBuf>,
 
-    /// Log in with Kerberos, as this principal or the default one; the ticket is that of kinit, or of the keytab KRB5_CLIENT_KTNAME
+    /// Log in with Kerberos, as this principal or the default one, by the ticket of kinit or of a client keytab
     #[arg(long, requires = "connect", help_heading = HEADING, value_name = "PRINCIPAL", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = principal)]
     kerberos: Option<String>,
 }
@@ -139,14 +139,12 @@ impl ServerArgs {
         tls: Option<&TlsConfig>,
         name: Option<&str>,
     ) -> Result<Option<TlsConfig>, Failure> {
-        match (tls, name) {
-            (Some(tls), Some(name)) if self.tls_server_name.is_none() => tls
-                .clone()
-                .server_name(name)
-                .map(Some)
-                .map_err(Failure::usage),
-            _ => Ok(tls.cloned()),
-        }
+        let name = name.filter(|_| self.tls_server_name.is_none());
+        let named = tls.cloned().map(|tls| match name {
+            Some(name) => tls.server_name(name),
+            None => Ok(tls),
+        });
+        named.transpose().map_err(Failure::usage)
     }
 
     pub(crate) fn servers(&self) -> Result<&ConnectString, Failure> {

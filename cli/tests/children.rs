@@ -2,6 +2,7 @@
 //!
 //! The only test of its program: the system gives that program the processes that others leave behind.
 
+#[path = "command/support/mod.rs"]
 mod support;
 
 use rustix::{

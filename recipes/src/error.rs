@@ -10,11 +10,12 @@ use lockkeeper_session::{self as session, ConnectStringError, Effect, Endpoint, 
 use crate::order::name::Kind;
 
 /// Why a lock was not acquired, or an operation under it failed.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
     /// The lock was not acquired before the deadline. The client is deleting the node of the
     /// attempt.
+    #[non_exhaustive]
     TimedOut {
         /// The path of the lock; of a multi-lock, the path of the member that it was waiting for.
         path: String,
@@ -30,6 +31,7 @@ pub enum LockError {
         obstacle: Option<Box<Obstacle>>,
     },
     /// The lock, or the place in the queue, is lost.
+    #[non_exhaustive]
     Lost {
         /// How it was lost.
         loss: Loss,
@@ -40,6 +42,7 @@ pub enum LockError {
     ///
     /// Stop using the path until the directory is empty. The server then removes it, and a new one
     /// starts at 0. Or use another path.
+    #[non_exhaustive]
     SequenceExhausted {
         /// The lock's path.
         path: String,
@@ -47,12 +50,14 @@ pub enum LockError {
     /// The limit of this semaphore cannot be set, because it is fixed.
     ///
     /// See [`Semaphore::with_shared_limit`](crate::Semaphore::with_shared_limit).
+    #[non_exhaustive]
     FixedLimit {
         /// The semaphore's path.
         path: String,
     },
     /// More leases were requested than the limit of the semaphore, or a higher limit than a
     /// semaphore can have.
+    #[non_exhaustive]
     OverLimit {
         /// The requested number.
         asked: usize,
@@ -63,6 +68,7 @@ pub enum LockError {
     ///
     /// All users of a semaphore must have the same limit. A limit that is to change while leases are
     /// held must be [shared](crate::Semaphore::with_shared_limit).
+    #[non_exhaustive]
     OtherLimit {
         /// The semaphore's path.
         path: String,
@@ -78,6 +84,7 @@ pub enum LockError {
     /// [`ReentrantMutex`](crate::ReentrantMutex), [`MultiLock`](crate::MultiLock) and
     /// [`RwLock`](crate::RwLock) share a queue and may be mixed. A semaphore that is not used any
     /// more leaves its directory `leases`, until the server removes it.
+    #[non_exhaustive]
     OtherKind {
         /// The lock's path.
         path: String,
@@ -87,6 +94,7 @@ pub enum LockError {
         found: Kind,
     },
     /// A multi-lock has two members with the same path. The second one would wait for the first.
+    #[non_exhaustive]
     SelfDeadlock {
         /// The path.
         path: String,
@@ -105,12 +113,14 @@ pub enum Obstacle {
     /// The node ahead may not be read by this client, so servers withhold its events. The client
     /// asks once a session timeout whether it is there. Contenders need the permission READ on each
     /// other's nodes.
+    #[non_exhaustive]
     Unreadable {
         /// The path of the node.
         node: String,
     },
     /// A server shows a node ahead that its leader does not have. The client has left that server,
     /// if it knows another one.
+    #[non_exhaustive]
     Stale {
         /// The path of the node.
         node: String,
@@ -124,6 +134,7 @@ pub enum Obstacle {
     Servers(session::Error),
     /// A server throttles: it has too much to do, or it is an embedded one that was started again,
     /// and makes no locks until the clients of the former server have lost theirs.
+    #[non_exhaustive]
     Throttled {
         /// The server.
         server: Option<Arc<Endpoint>>,
@@ -177,8 +188,6 @@ pub enum Loss {
     /// The lock was held for longer than the limit of its holder: see
     /// [`Guard::limit_hold`](crate::Guard::limit_hold).
     Overdue,
-    /// No loss: this program has released the lock, or made its writer a reader.
-    Released,
 }
 
 impl LockError {
@@ -191,10 +200,10 @@ impl LockError {
 
     /// The same error, about the lock at this path if it names none yet.
     pub(crate) fn at(mut self, of_lock: &str) -> Self {
-        if let Self::Lost { path, .. } | Self::TimedOut { path, .. } = &mut self
-            && path.is_empty()
-        {
-            of_lock.clone_into(path);
+        if let Self::Lost { path, .. } | Self::TimedOut { path, .. } = &mut self {
+            if path.is_empty() {
+                of_lock.clone_into(path);
+            }
         }
         self
     }
@@ -355,16 +364,6 @@ impl fmt::Display for LockError {
     }
 }
 
-/// The text of the error, as `main` prints an error that it returns.
-impl fmt::Debug for LockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Session(error) => fmt::Debug::fmt(error, f),
-            _ => fmt::Display::fmt(self, f),
-        }
-    }
-}
-
 impl std::error::Error for LockError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -384,7 +383,6 @@ impl fmt::Display for Loss {
             Self::Deleted => "the lock node was deleted",
             Self::Closed => "the client was closed",
             Self::Overdue => "it was held for longer than its limit",
-            Self::Released => "this program has released it",
         })
     }
 }
@@ -397,6 +395,8 @@ const _: () = {
 #[cfg(test)]
 mod tests {
     use std::error::Error as _;
+
+    use lockkeeper_session::Cause;
 
     use super::*;
 
@@ -418,12 +418,8 @@ mod tests {
         let closed = LockError::lost(Loss::Closed);
         assert!(closed.loss().is_some() && !closed.is_timeout());
         assert_eq!(closed.effect(), Effect::Unknown);
-        let unreachable = ErrorKind::Unreachable {
-            waited: Duration::ZERO,
-            tried: Arc::default(),
-            servers: 1,
-        };
-        assert!(LockError::Session(unreachable.into()).is_transient());
+        let cut = ErrorKind::ConnectionLost(Cause::ClosedByServer);
+        assert!(LockError::Session(cut.into()).is_transient());
         let path = "/s".to_owned();
         assert_eq!(LockError::FixedLimit { path }.path(), Some("/s"));
         assert_eq!(closed.path(), None);
@@ -456,10 +452,6 @@ mod tests {
             (
                 LockError::lost(Loss::Overdue).at("/l"),
                 "lock /l lost: it was held for longer than its limit",
-            ),
-            (
-                LockError::lost(Loss::Released),
-                "lock lost: this program has released it",
             ),
             (
                 LockError::SequenceExhausted { path: path() },
@@ -508,7 +500,6 @@ mod tests {
             ),
         ] {
             assert_eq!(error.to_string(), text);
-            assert_eq!(format!("{error:?}"), text);
             assert!(error.source().is_none());
         }
     }

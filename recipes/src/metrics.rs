@@ -49,8 +49,7 @@ pub struct LockMetrics {
 
 impl LockMetrics {
     /// The numbers that only grow, each with its name for an exporter.
-    #[must_use]
-    pub fn counters(&self) -> [(&'static str, u64); 10] {
+    pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         [
             ("lockkeeper_lock_acquired_total", self.acquired),
             ("lockkeeper_lock_contended_total", self.contended),
@@ -63,25 +62,26 @@ impl LockMetrics {
             ("lockkeeper_lock_not_deleted_total", self.not_deleted),
             ("lockkeeper_lock_renewals_total", self.renewals),
         ]
+        .into_iter()
     }
 
     /// The numbers of the present moment, each with its name for an exporter.
-    #[must_use]
-    pub fn gauges(&self) -> [(&'static str, u64); 2] {
+    pub fn gauges(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         [
             ("lockkeeper_lock_waiting", self.waiting),
             ("lockkeeper_lock_held", self.held),
         ]
+        .into_iter()
     }
 
     /// The durations, each with its name for an exporter that shows seconds.
-    #[must_use]
-    pub fn durations(&self) -> [(&'static str, &DurationHistogram); 3] {
+    pub fn durations(&self) -> impl Iterator<Item = (&'static str, &DurationHistogram)> {
         [
             ("lockkeeper_lock_wait_seconds", &self.wait),
             ("lockkeeper_lock_hold_seconds", &self.hold),
             ("lockkeeper_lock_hand_over_seconds", &self.hand_over),
         ]
+        .into_iter()
     }
 }
 

@@ -136,7 +136,7 @@ async fn a_hold_is_logged_as_a_span_with_its_grant_and_its_end() {
     let lost = guard.lost();
     one.delete(&guard.path(), Version::ANY).await.unwrap();
     let lost = tokio::time::timeout(SOON, lost).await.unwrap();
-    assert_eq!(lost, Loss::Deleted);
+    assert_eq!(lost, Some(Loss::Deleted));
     let line = log.only("lock lost");
     let token = format!("token={} ", guard.fencing_token());
     assert!(

@@ -2,6 +2,7 @@
 //! this program counts by thread. The servers are on other threads, so only the clients of the tests
 //! are counted.
 
+#[path = "locks/support/mod.rs"]
 mod support;
 
 use std::time::Duration;

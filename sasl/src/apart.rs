@@ -90,7 +90,7 @@ mod tests {
             .0
             .blocking_lock()
             .as_ref()
-            .is_some_and(|it| it.is_empty())
+            .is_some_and(oneshot::Receiver::is_empty)
         {
             thread::yield_now();
         }

@@ -47,12 +47,16 @@ pub enum Effect {
 /// assert_eq!(error.peer().server, client.snapshot().server);
 /// # Ok(()) }
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+// Errors are values: all who wait for one connection get clones of its error, a message names
+// servers with equal causes together, and tests compare errors whole. So a source that cannot be
+// compared, as an `io::Error`, is kept as its kind and its text.
+//
 // One word, as results are moved several times on their way to the caller. Shared, as the code that
 // drops it is then small wherever a result is dropped.
 pub struct Error(Arc<Inner>);
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Inner {
     kind: ErrorKind,
     peer: Peer,
@@ -62,8 +66,10 @@ struct Inner {
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+// A variant with named fields may get more. One that holds a single value keeps to that.
 pub enum ErrorKind {
     /// The server refused the request.
+    #[non_exhaustive]
     Refused {
         /// The operation.
         op: OpCode,
@@ -82,6 +88,7 @@ pub enum ErrorKind {
     /// that sets them.
     Unsupported(OpCode),
     /// The server refused a transaction because of one of its operations. It applied none of them.
+    #[non_exhaustive]
     TransactionRefused {
         /// The index of the operation, counted from 0.
         index: usize,
@@ -95,6 +102,7 @@ pub enum ErrorKind {
     /// the one that was tried last.
     ///
     /// The error comes earlier when no server can be reached until somebody changes a setting.
+    #[non_exhaustive]
     Unreachable {
         /// How long the request waited.
         waited: Duration,
@@ -127,6 +135,7 @@ pub enum ErrorKind {
     /// The list of servers is invalid. There is no client.
     BadConnectString(ConnectStringError),
     /// The request is longer than servers accept. It was not sent.
+    #[non_exhaustive]
     TooLarge {
         /// The length of the request in bytes.
         length: usize,
@@ -137,6 +146,7 @@ pub enum ErrorKind {
     /// ([`Builder::frame_limit`](crate::Builder::frame_limit)). The client did not read it.
     ///
     /// The request has succeeded on the server. If you repeat a read, its reply is as long again.
+    #[non_exhaustive]
     ReplyTooLarge {
         /// The operation.
         op: OpCode,
@@ -147,6 +157,7 @@ pub enum ErrorKind {
     },
     /// Too many requests are pending, and the reserve for requests that cannot wait is used up,
     /// too. The request was not sent.
+    #[non_exhaustive]
     TooManyRequests {
         /// The number of pending requests.
         requests: usize,
@@ -155,6 +166,7 @@ pub enum ErrorKind {
     },
     /// The deadline that the caller has set has passed. The error has a server if there was a
     /// connection.
+    #[non_exhaustive]
     DeadlineExceeded {
         /// The operation.
         op: OpCode,
@@ -162,6 +174,7 @@ pub enum ErrorKind {
         waited: Duration,
     },
     /// The reply could not be decoded. The client closes the connection.
+    #[non_exhaustive]
     Malformed {
         /// The operation.
         op: OpCode,
@@ -176,8 +189,7 @@ pub enum ErrorKind {
 
 impl Error {
     /// An error of this kind, with this server and session.
-    #[must_use]
-    pub fn new(kind: ErrorKind, peer: Peer, effect: Effect) -> Self {
+    pub(crate) fn new(kind: ErrorKind, peer: Peer, effect: Effect) -> Self {
         Self(Arc::new(Inner { kind, peer, effect }))
     }
 
@@ -264,23 +276,36 @@ impl Error {
     }
 
     /// Whether the request was sent, and the client has no usable reply to it. Asked before
-    /// [`of`](Self::of) tells reads apart.
+    /// [`note_operation`](Self::note_operation) tells reads apart.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.effect() == Effect::Unknown
     }
 
-    /// It is that of a request with this operation. A read has changed nothing.
-    pub(crate) fn is_of(&mut self, op: OpCode) {
+    /// Notes that the request had this operation. A read has changed nothing.
+    pub(crate) fn note_operation(&mut self, op: OpCode) {
         if op.class() == Some(Class::Read) {
             Arc::make_mut(&mut self.0).effect = Effect::NotApplied;
         }
     }
 
     /// The same error with the path of the node. For errors made where the path was not known.
+    #[doc(hidden)] // also for the recipes, whose requests have no path either
     #[must_use]
     pub fn on(mut self, node: &str) -> Self {
         if let ErrorKind::Refused { path, .. } = &mut Arc::make_mut(&mut self.0).kind {
             node.clone_into(path);
+        }
+        self
+    }
+
+    /// The same error of a transaction, counted from the operation behind so many `checks`, which
+    /// the caller of a recipe has not added.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn behind(mut self, checks: usize) -> Self {
+        let kind = &mut Arc::make_mut(&mut self.0).kind;
+        if let ErrorKind::TransactionRefused { index, .. } = kind {
+            *index = index.saturating_sub(checks);
         }
         self
     }
@@ -404,17 +429,6 @@ fn list(f: &mut fmt::Formatter<'_>, tried: &[Lost], servers: usize) -> fmt::Resu
     match servers.saturating_sub(tried.len()) {
         0 => Ok(()),
         others => write!(f, "; and {others} other servers"),
-    }
-}
-
-/// The text of the error, and what is behind it, as `main` prints an error that it returns.
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)?;
-        match std::error::Error::source(self) {
-            Some(source) => write!(f, ": {source}"),
-            None => Ok(()),
-        }
     }
 }
 

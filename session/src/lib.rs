@@ -60,9 +60,9 @@ pub use client::sync;
 pub use client::sync::changes::Changes;
 #[cfg(feature = "tokio")]
 pub use client::{
-    Builder, Client, Clock, Connector, GroupEvent, Lease, LeaseKeeper, Missed, OpResult,
-    PendingReply, PersistentWatcher, Raw, Read, ReadResult, Sleep, Transaction, Transport,
-    WatchGroup, WatchNotice, Watcher,
+    Builder, Children, Client, Clock, Connector, Created, GroupEvent, Lease, LeaseKeeper, Missed,
+    NodeAcl, NodeData, OpResult, PendingReply, PersistentWatcher, Raw, Read, ReadResult, Sleep,
+    Transaction, Transport, WatchGroup, WatchNotice, Watcher,
 };
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Endpoint};
 #[doc(hidden)]

@@ -1,5 +1,5 @@
 //! Tests of the semaphore beyond the rules, while its limit changes and in outages.
-//! Not here: sessions that end (`recipes/tests/head.rs`).
+//! Not here: sessions that end (`recipes/tests/locks/head.rs`).
 //!
 //! The tests that need faults run on the embedded server (`on_the_embedded_arm`), the others on
 //! both arms.

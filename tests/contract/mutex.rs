@@ -29,13 +29,19 @@ on_both_arms! {
         }
         // Without the reply to its listing, it does not know how many are ahead.
         let mut wait = Duration::from_millis(100);
-        let late = |waited, ahead| LockError::TimedOut { path: path.clone(), waited, ahead, obstacle: None };
-        let mut error = mutex.lock_timeout(wait).await.unwrap_err();
-        while error == late(wait, None) {
+        let late = async |wait| match mutex.lock_timeout(wait).await.unwrap_err() {
+            LockError::TimedOut { path: of, waited, ahead, obstacle: None, .. } if of == path => {
+                assert_eq!(waited, wait);
+                ahead
+            }
+            error => panic!("{error}"),
+        };
+        let mut ahead = late(wait).await;
+        while ahead.is_none() {
             wait *= 2;
-            error = mutex.lock_timeout(wait).await.unwrap_err();
+            ahead = late(wait).await;
         }
-        assert_eq!(error, late(wait, Some(4)));
+        assert_eq!(ahead, Some(4));
         let nodes: Vec<_> = inspect(&client, &path).await.unwrap().into_iter().map(|it| it.path).collect();
         assert_eq!(nodes[0], holder.path());
         assert_eq!(nodes[1..4], tickets.iter().map(lockkeeper::locks::Ticket::path).collect::<Vec<_>>());
@@ -53,7 +59,7 @@ on_both_arms! {
         guard.transaction().set_data(&data, "1", Version::ANY).commit().await.unwrap();
         let lost = tokio::spawn(guard.lost());
         ensemble.client().await.delete(&guard.path(), Version::ANY).await.unwrap();
-        assert_eq!(soon(lost).await.unwrap(), Loss::Deleted);
+        assert_eq!(soon(lost).await.unwrap(), Some(Loss::Deleted));
         assert_eq!(guard.state(), LockState::Lost(Loss::Deleted));
         assert!(!guard.is_valid());
         let refused = guard.transaction().set_data(&data, "2", Version::ANY).commit().await;

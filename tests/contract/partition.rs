@@ -1,7 +1,7 @@
 //! A holder whose server is cut off from the others. It learns that it has lost the lock before
 //! another contender has it.
 //!
-//! Not here: the same with real servers (`tests/partitions`), and servers that are silent to one
+//! Not here: the same with real servers (`tests/real/partitions`), and servers that are silent to one
 //! client (`loss`).
 
 use std::time::Duration;

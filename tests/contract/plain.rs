@@ -48,7 +48,8 @@ on_both_arms! {
         let holder = holder_at(&other, &path).await.unwrap();
         assert_eq!(holder.data.as_deref(), Some(&b"host 7"[..]));
         assert_eq!(holder.stat.ephemeral_owner, client.snapshot().session_id);
-        assert_eq!(holder.stat.czxid.0.cast_unsigned(), guard.fencing_token().get());
+        let czxid = u64::try_from(holder.stat.czxid.0).unwrap();
+        assert_eq!(czxid, guard.fencing_token().get());
         guard.release().await.unwrap();
         assert_eq!(holder_at(&other, &path).await, None);
 
@@ -109,17 +110,22 @@ async fn a_node_of_the_same_session_may_belong_to_another_task(ensemble: &Ensemb
         // On a busy machine the server may not have answered in time.
         let mut wait = Duration::from_millis(20);
         loop {
-            let late = |ahead| LockError::TimedOut {
-                path: mutex.path().to_owned(),
-                waited: wait,
+            let error = mutex.lock_timeout(wait).await.unwrap_err();
+            assert_eq!(error.path(), Some(mutex.path()));
+            let LockError::TimedOut {
+                waited,
                 ahead,
                 obstacle: None,
+                ..
+            } = error
+            else {
+                panic!("{error}");
             };
-            let error = mutex.lock_timeout(wait).await.unwrap_err();
-            if error == late(Some(1)) {
+            assert_eq!(waited, wait);
+            if ahead == Some(1) {
                 break;
             }
-            assert_eq!(error, late(None));
+            assert_eq!(ahead, None);
             wait *= 2;
         }
         held.fetch_sub(1, Ordering::SeqCst);

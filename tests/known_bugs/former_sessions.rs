@@ -64,7 +64,7 @@ async fn row_05_a_short_outage_suspends_the_holder_and_loses_nothing() {
     let client = client(&server).await;
     let guard = mutex(&client).lock().await.unwrap();
     cut_off(&server, &client).await;
-    let LockState::Suspended { until: end } = guard.state() else {
+    let LockState::Suspended { until: end, .. } = guard.state() else {
         panic!("{:?}", guard.state());
     };
     assert!(guard.is_valid() && end > Instant::now());

@@ -15,7 +15,7 @@
 //! | 3 | CURATOR-498 | a node of a closing session was adopted after a lost reply | `orphans`, `recipes/src/node/task/mod.rs::a_node_with_our_name_in_another_session_is_not_ours` |
 //! | 4 | CURATOR-652, -653 | the resets and reconnects of two contenders overlapped | `elections` |
 //! | 5 | CURATOR-206, kazoo #2, libkv PR 156 | a holder was not told that its session had expired | `former_sessions`, `contract/loss.rs::the_holder_is_told_before_another_contender_holds_it` |
-//! | 6 | CURATOR-621, -276 | a queued writer overtook a writer that had become a reader | `recipes/tests/crowd.rs::a_writer_that_becomes_a_reader_is_still_ahead`, `recipes/src/order/rank.rs::a_writer_that_became_a_reader_keeps_its_place` |
+//! | 6 | CURATOR-621, -276 | a queued writer overtook a writer that had become a reader | `recipes/tests/locks/crowd.rs::a_writer_that_becomes_a_reader_is_still_ahead`, `recipes/src/order/rank.rs::a_writer_that_became_a_reader_keeps_its_place` |
 //! | 7 | Curator | a re-entry succeeded after the lock was lost | `former_sessions` |
 //! | 8 | go-zk | a waiter whose own node was deleted was granted the lock | `two_holders`, `contract/loss.rs::a_waiter_whose_node_is_deleted_is_told` |
 //! | 9 | Curator and kazoo | contenders of two implementations ignored each other's nodes | `contract/mutex.rs::a_contender_waits_for_nodes_of_other_implementations`; we cannot change that kazoo ignores our nodes by default; this is documented |
@@ -25,7 +25,7 @@
 //! | 13 | kazoo #213 | tries took leases without the semaphore's mutex | `contract/stress.rs::nothing_is_left_after_many_random_acquisitions` |
 //! | 14 | kezhuw | each clone of a guard released the lock | `contract/types.rs::types_that_release_on_drop_cannot_be_cloned` |
 //! | 15 | ZooKeeper's `WriteLock` | two contenders of one session adopted one node | `contract/exclusion.rs::tasks_of_one_session_take_turns` |
-//! | 16 | etcd #11456, #10811 | a waiter was granted the lock after its lease had run out | `two_holders`, `recipes/tests/losses.rs::a_multi_lock_is_not_granted_without_its_first_lock` |
+//! | 16 | etcd #11456, #10811 | a waiter was granted the lock after its lease had run out | `two_holders`, `recipes/tests/locks/losses.rs::a_multi_lock_is_not_granted_without_its_first_lock` |
 //! | 17 | etcd #11457 | a paused holder wrote while another held the lock | `contract/mutex.rs::every_method_of_a_guard_reports_that_its_node_was_deleted`, `contract/plain.rs::a_guard_of_an_expired_session_deletes_nothing` |
 //! | 18 | Curator GH-1290 | any wake-up was taken for a grant | `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time`; barriers are not offered |
 //! | 19 | Curator, kazoo, kezhuw, go-zk | a node was looked for without a barrier after a lost reply, and a second one was created | `orphans` |
@@ -47,10 +47,10 @@
 //! | 35 | zk-ruby #49, #54, aiozk PR 34 | a timeout left the node; a lost connection led to a second node | `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time`, `contract/giving_up.rs::a_timeout_leaves_nothing` |
 //! | 36 | `DistributedLock` #156, nakadi PR 1257 | nodes piled up over short outages | `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time`, `contract/stress.rs::nothing_is_left_after_many_random_acquisitions` |
 //! | 37 | spring-integration PR 2557 | a refused try wrote | `wire_counts/costs.rs::the_table_of_costs_equals_the_measurements_and_no_operation_exceeds_its_target` |
-//! | 38 | CURATOR-716 | one release woke all waiters | `recipes/tests/crowd.rs::a_crowd_lists_the_queue_rarely` |
+//! | 38 | CURATOR-716 | one release woke all waiters | `recipes/tests/locks/crowd.rs::a_crowd_lists_the_queue_rarely` |
 //! | 39 | Curator | all readers listed again at each release | `wire_counts/costs.rs::the_table_of_costs_equals_the_measurements_and_no_operation_exceeds_its_target` |
 //! | 40 | kazoo #649 | readers waited for writers behind them | `recipes/src/order/rank.rs::readers_wait_for_the_last_writer_before_them_and_writers_for_everybody` |
-//! | 41 | kazoo 7dd4c4c | a contender ahead gave up, and this was taken for a grant | `contract/giving_up.rs::a_waiter_that_gives_up_is_skipped`, `recipes/tests/crowd.rs::who_gives_up_does_not_let_the_next_one_pass` |
+//! | 41 | kazoo 7dd4c4c | a contender ahead gave up, and this was taken for a grant | `contract/giving_up.rs::a_waiter_that_gives_up_is_skipped`, `recipes/tests/locks/crowd.rs::who_gives_up_does_not_let_the_next_one_pass` |
 //! | 42 | go-zk #145 | the number 0 was skipped | `contract/exclusion.rs::first_come_first_served`: its first contender has this number |
 //! | 43 | ZooKeeper's `WriteLock` | a watch was left after the predecessor had gone | `operations/one_shot.rs::known_nodes_are_watched_with_one_request` |
 //! | 44 | Curator's first semaphore | a waiter watched only one of several holders | `contract/exclusion.rs::it_never_has_more_holders_than_allowed` |
@@ -62,13 +62,13 @@
 //! | 50 | Curator | a refused candidate never tried again | `elections` |
 //! | 51 | CURATOR-16, -73, -104, -518, -671 | an expiry ended the candidacy | `elections` |
 //! | 52 | CURATOR-43 | all contenders waited for a foreign node that sorts first | `contract/directory.rs::foreign_nodes_in_the_directory_are_ignored` |
-//! | 53 | kazoo #282 | a waiter hung after a short outage | `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time`, `recipes/tests/crowd.rs::a_crowd_lists_the_queue_rarely_also_after_its_connection_was_cut` |
+//! | 53 | kazoo #282 | a waiter hung after a short outage | `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time`, `recipes/tests/locks/crowd.rs::a_crowd_lists_the_queue_rarely_also_after_its_connection_was_cut` |
 //! | 54 | kazoo #482, #83 | an acquire hung on a closed client | `contract/loss.rs::a_closed_client_ends_holds_and_waits` |
 //! | 55 | twitter/commons #20 | a waiter never learned of the expiry | `known_bugs/two_holders.rs::row_16_a_waiter_that_slept_past_its_lease_is_not_granted_the_lock`, `contract/waits.rs::an_outage_of_an_hour_does_not_end_a_wait` |
 //! | 56 | kezhuw #82 | deletes in a transaction woke nobody | `contract/mutex.rs::release_with_writes_releases_and_wakes_the_next_in_one_transaction` |
 //! | 57 | zookeeper-async | a binary search ran on a list in another order | `contract/exclusion.rs::it_never_has_more_holders_than_allowed`, `fuzz/checks/tests/arbitrary.rs::listings_of_contenders_break_no_promise` |
-//! | 58 | Netflix/curator #75 | an owner waited for itself | `recipes/tests/kinds.rs::many_tasks_of_one_owner_share_its_hold`, `recipes/tests/kinds.rs::a_multi_lock_takes_all_or_none_and_in_one_order` |
-//! | 59 | ZooKeeper's `SetWatches` | after an outage, the event of the node ahead came before that of the waiter's own | `session/src/machine/tests/restore.rs::events_are_kept_back_until_all_watches_are_restored`, `recipes/tests/crowd.rs::a_waiter_without_its_node_is_not_granted_the_lock` |
+//! | 58 | Netflix/curator #75 | an owner waited for itself | `recipes/tests/locks/kinds.rs::many_tasks_of_one_owner_share_its_hold`, `recipes/tests/locks/kinds.rs::a_multi_lock_takes_all_or_none_and_in_one_order` |
+//! | 59 | ZooKeeper's `SetWatches` | after an outage, the event of the node ahead came before that of the waiter's own | `session/src/machine/tests/restore.rs::events_are_kept_back_until_all_watches_are_restored`, `recipes/tests/locks/crowd.rs::a_waiter_without_its_node_is_not_granted_the_lock` |
 //! | 60 | CURATOR-211, -307 | a contender missing from the listing took itself for the last one | `contract/waits.rs::an_outage_of_an_hour_does_not_end_a_wait` |
 //! | 61 | CURATOR-107 | watches piled up, one for each turn | `contract/stress.rs::nothing_is_left_after_many_random_acquisitions` |
 //! | 62 | Curator | watches piled up, one for each timeout | `contract/giving_up.rs::an_attempt_dropped_at_any_poll_leaves_nothing`, `contract/stress.rs::nothing_is_left_after_many_random_acquisitions` |
@@ -79,7 +79,7 @@
 //! | 67 | CURATOR-337, -358 | a contender left while another client looked | `errors` |
 //! | 68 | CURATOR-376 | a release hit the next hold of the same handle | `contract/types.rs::a_release_consumes_the_guard`; a release consumes its guard, so it cannot hit another hold |
 //! | 69 | CURATOR-559 | retries inside retries multiplied | `errors` |
-//! | 70 | CURATOR-688 | version numbers overflowed | `recipes/tests/data.rs::a_holder_reads_and_updates_the_data_of_its_node` |
+//! | 70 | CURATOR-688 | version numbers overflowed | `recipes/tests/locks/data.rs::a_holder_reads_and_updates_the_data_of_its_node` |
 //! | 71 | Curator | the second hold could not be revoked | `waiting` |
 //! | 72 | kazoo | request numbers (xids) were used twice in a session | `session/src/machine/tests/options.rs::xids_start_again_before_they_become_those_of_pings_and_events` |
 //! | 73 | kazoo | node names were used twice | `errors` |

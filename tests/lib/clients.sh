@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by tests/run.sh: finds or installs the foreign clients of the interop tests (tests/interop). Needs common.sh and
+# Sourced by tests/run.sh: finds or installs the foreign clients of the interop tests (tests/foreign). Needs common.sh and
 # $SCRATCH.
 
 KAZOO=2.11.0

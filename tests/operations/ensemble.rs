@@ -1,6 +1,6 @@
 //! Requests to the servers themselves: `sync`, `get_config`, `reconfig`.
 //!
-//! Not here: reconfiguration of a real ensemble (`tests/reconfiguration`).
+//! Not here: reconfiguration of a real ensemble (`tests/real/reconfiguration`).
 
 use lockkeeper::{Client, error::ErrorCode};
 
@@ -25,7 +25,7 @@ on_both_arms! {
         for client in [client, inside] {
             let config = client.get_config().await.unwrap();
             let data = config.data.unwrap_or_default();
-            let lines = str::from_utf8(&data).unwrap().lines();
+            let lines = std::str::from_utf8(&data).unwrap().lines();
             assert_eq!(lines.filter(|line| line.starts_with("server.")).count(), members);
             let (again, watcher) = client.get_config_and_watch().await.unwrap();
             assert_eq!((again.stat, client.metrics().watches), (config.stat, 1));

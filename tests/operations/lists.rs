@@ -28,7 +28,7 @@ on_both_arms! {
         let (client, _, path) = two_and_a_node(ensemble, "children2").await;
         create(&client, &format!("{path}/a")).await;
         let list = client.get_children_with_stat(&path).await.unwrap();
-        assert_eq!((list.children, list.stat.num_children), (["a"].into_iter().collect(), 1));
+        assert_eq!((list.names, list.stat.num_children), (["a"].into_iter().collect(), 1));
         assert_eq!(Some(list.stat), client.exists(&path).await.unwrap());
     }
 

@@ -1,7 +1,7 @@
 //! Several operations in one transaction, and several reads in one request.
 
 use lockkeeper::{
-    CreateMode, Error, Version,
+    CreateMode, Version,
     client::{OpResult, Read, ReadResult},
     error::{Effect, ErrorCode, ErrorKind, Peer},
     node::Acl,
@@ -53,7 +53,7 @@ on_both_arms! {
             (client.transaction().check(&format!("{root}/x"), Version::ANY).set_data(&root, "x", Version::ANY), (0, ErrorCode::NO_NODE)),
         ] {
             let refused = transaction.commit().await.unwrap_err();
-            let ErrorKind::TransactionRefused { index, code } = *refused.kind() else { panic!("{refused}") };
+            let ErrorKind::TransactionRefused { index, code, .. } = *refused.kind() else { panic!("{refused}") };
             let peer = refused.peer();
             assert_eq!((index, code), expected);
             assert_eq!((peer.server.is_some(), peer.session), (true, client.snapshot().session_id));
@@ -75,10 +75,11 @@ on_both_arms! {
         assert_eq!((node.data.as_deref(), node.stat.num_children), (Some(&b"x"[..]), 1));
         assert_eq!(names, &["a"]);
         for (failed, op) in [(no_children, OpCode::GET_CHILDREN), (no_data, OpCode::GET_DATA)] {
-            let (path, code) = (missing.clone(), ErrorCode::NO_NODE);
-            let kind = ErrorKind::Refused { op, path, code };
+            let failed = failed.as_ref().unwrap_err();
+            let ErrorKind::Refused { op: of, path, code, .. } = failed.kind() else { panic!("{failed}") };
+            assert_eq!((*of, path, *code), (op, &missing, ErrorCode::NO_NODE));
             let peer = Peer { server: client.snapshot().server, session: client.snapshot().session_id };
-            assert_eq!(failed, &Err(Error::new(kind, peer, Effect::NotApplied)));
+            assert_eq!((failed.peer(), failed.effect()), (&peer, Effect::NotApplied));
         }
         assert_eq!(client.multi_read(&[]).await.unwrap(), []);
     }

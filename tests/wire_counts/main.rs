@@ -5,7 +5,7 @@
 //!
 //! `costs` measures every operation for the table in `docs/costs.md`; `budget` counts what sessions
 //! and holders send as time passes. Not here: what a crowd of one client costs
-//! (`recipes/tests/crowd.rs`).
+//! (`recipes/tests/locks/crowd.rs`).
 
 mod budget;
 mod costs;

@@ -69,11 +69,7 @@ pub(crate) fn explain(error: io::Error, has_identity: bool) -> io::Error {
 }
 
 pub(crate) fn failure(reason: &str, is_permanent: bool) -> io::Error {
-    let reason = reason.into();
-    io::Error::other(Cause::Tls {
-        reason,
-        is_permanent,
-    })
+    io::Error::other(Cause::tls(reason, is_permanent))
 }
 
 /// What users read, and whether the failure lasts until somebody changes a setting or a certificate.

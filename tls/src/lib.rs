@@ -22,7 +22,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use lockkeeper_session::{Connector, Transport};
+use lockkeeper_session::Connector;
 use rustls::{
     CertificateError, ClientConfig, Error, InconsistentKeys, RootCertStore,
     client::verify_server_cert_signed_by_trust_anchor,
@@ -219,7 +219,7 @@ impl TlsConfig {
         Connector::new(move |endpoint| {
             let last = last.clone();
             let below = below.connect(endpoint.clone());
-            Box::pin(async move {
+            async move {
                 let config = Self::newest(&last).await;
                 let name = match config.server_name {
                     Some(name) => name,
@@ -240,12 +240,11 @@ impl TlsConfig {
                     certificate_end: chain.and_then(|chain| end(chain.first()?)),
                 };
                 tracing::debug!(server = %endpoint, version, "connection encrypted");
-                let stream = Encrypted {
+                Ok(Encrypted {
                     stream,
                     has_identity,
-                };
-                Ok(Box::new(stream) as Box<dyn Transport>)
-            })
+                })
+            }
         })
     }
 

@@ -1,7 +1,7 @@
 //! Correct certificates, and each kind of wrong certificate. Each kind has its own error, which the
 //! client reports at once. A TLS proxy in front of the embedded server, the gate, encrypts.
 //!
-//! Not here: real servers with TLS (`tests/secure/` of the workspace).
+//! Not here: real servers with TLS (`tests/real/secure/` of the workspace).
 
 use std::{
     fs,

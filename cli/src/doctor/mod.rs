@@ -48,7 +48,8 @@ const PAUSE: Duration = Duration::from_millis(500);
         encryption.\n\n\
         With --wait, only the last examination is printed, and its result is the exit status.\n\n\
         A note says what could be better. It does not change the exit status.\n\n\
-        Exit status: 0 nothing is wrong; 1 something is; 69 no server was reached.\n\n\
+        Exit status: 0 nothing is wrong; 1 something is; 64 bad usage; 69 no server was reached; \
+        71 the operating system refused something; 128+n signal n ended it.\n\n\
         Example:\n  lockkeeper doctor --connect zk1:2181,zk2:2181,zk3:2181\n  \
         lockkeeper doctor --wait 60s --connect zk:2181 && ./start"
 )]

@@ -44,7 +44,7 @@ async fn explained<T>(
         Ok(done) => return Ok(done),
         Err(error) => error,
     };
-    if let ErrorKind::TooLarge { length, limit } = error.kind() {
+    if let ErrorKind::TooLarge { length, limit, .. } = error.kind() {
         return Err(failure!(
             USAGE,
             "{path}: the request has {length} bytes, and servers take at most {limit} (jute.maxbuffer)"
@@ -53,10 +53,9 @@ async fn explained<T>(
     if error.code() == Some(ErrorCode::BAD_VERSION)
         && let Ok(Some(Stat { version, .. })) = client.exists(path).await
     {
-        let what = "the data have version";
         let why = failure!(
             REFUSED,
-            "{path}: {what} {version}, not {expected}; nothing was changed"
+            "{path}: the data have version {version}, not {expected}; nothing was changed"
         );
         return Err(why.because(error));
     }

@@ -39,7 +39,8 @@ const AT_ONCE: usize = 1024;
         Example:\n  lockkeeper queue --follow /locks/backup"
 )]
 pub(crate) struct QueueArgs {
-    /// Continue, with a line for each contender that enters the queue, gets the lock, or leaves
+    /// Look again after each change, with a line for each contender that has come, got the lock or left since the last
+    /// look. One that comes and leaves between two looks is not shown
     #[arg(long, short)]
     follow: bool,
 
@@ -47,7 +48,7 @@ pub(crate) struct QueueArgs {
     #[arg(long, short, conflicts_with = "json")]
     long: bool,
 
-    /// Print JSON: one object, and with --follow one for each change
+    /// Print JSON: one object, and with --follow one for each look that differs
     #[arg(long)]
     json: bool,
 

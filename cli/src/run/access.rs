@@ -36,10 +36,7 @@ impl Access {
             _ if scheme == "world" => Some("everyone".to_owned()),
             Self::Only(who) => {
                 // Behind the user of a digest is the hash of the password.
-                let is_digest = |id: &&str| scheme == "digest" && id.contains(':');
-                let user = Some(id)
-                    .filter(is_digest)
-                    .and_then(|id| id.split(':').next());
+                let user = id.split(':').next().filter(|_| scheme == "digest");
                 let other = format!("{scheme}:{}", user.unwrap_or(id));
                 (other != *who).then_some(other)
             }
@@ -87,11 +84,8 @@ impl RunArgs {
             // What was given is not told: it may contain the password.
             let missing =
                 "--acl digest:USER: no line digest:USER:PASSWORD of that user is in --auth-file";
-            digest::acl(
-                Perms::ALL,
-                name,
-                password.ok_or_else(|| Failure::usage(missing))?,
-            )
+            let password = password.ok_or_else(|| Failure::usage(missing))?;
+            digest::acl(Perms::ALL, name, password)
         } else {
             Acl::new(Perms::ALL, scheme.to_owned(), name.to_owned())
         };

@@ -333,7 +333,7 @@ impl Run {
     ) -> Result<u8, Failure> {
         let (args, path, grace) = (&self.args, &self.args.path, self.grace());
         let ended = {
-            let mut loss = pin!(guard.lost());
+            let mut loss = pin!(guard.lost().fuse());
             let mut runs_out = pin!(runs_out(&guard, self.ahead()));
             let mut asked = pin!(self.asked(&guard).fuse());
             let (mut kill_at, mut say_at, mut status) = (None, None, exit::LOST);
@@ -348,7 +348,7 @@ impl Run {
                             child.may_go_on_for(time);
                         }
                     }
-                    why = &mut loss => break Err(why.to_string()),
+                    Some(why) = &mut loss => break Err(why.to_string()),
                     () = &mut runs_out => break Err(self.silence()),
                     event = child.next() => match event {
                         Event::AllEnded => break Ok(status),

@@ -40,11 +40,10 @@ impl Notify {
     fn to(name: OsString) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.set_write_timeout(Some(PATIENCE))?;
-        if let Some(name) = name.as_encoded_bytes().strip_prefix(b"@") {
-            socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?;
-            return Ok(Self(Some(socket)));
+        match name.as_encoded_bytes().strip_prefix(b"@") {
+            Some(name) => socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?,
+            None => socket.connect(name)?,
         }
-        socket.connect(name)?;
         Ok(Self(Some(socket)))
     }
 

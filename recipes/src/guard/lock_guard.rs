@@ -184,16 +184,11 @@ impl Hold {
     }
 
     /// How the lock was lost, if it is known to be lost.
-    fn loss(&self) -> Option<Loss> {
+    pub(super) fn loss(&self) -> Option<Loss> {
         match self.stage() {
             Stage::Lost(loss) => Some(loss),
             Stage::Held { .. } | Stage::Released => None,
         }
-    }
-
-    /// What somebody is told who relies on a hold that has left its stage.
-    pub(super) fn why(&self) -> Loss {
-        self.loss().unwrap_or(Loss::Released)
     }
 
     /// Enters a stage, unless the hold has left this one, or is lost.
@@ -341,7 +336,8 @@ impl Guard {
     }
 
     pub(super) fn refuse_if_lost(&self) -> Result<(), LockError> {
-        self.loss().map_or(Ok(()), |loss| Err(self.lost_by(loss)))
+        self.loss()
+            .map_or(Ok(()), |loss| Err(self.lost_by(Some(loss))))
     }
 
     /// The result of a request about the lock node.
@@ -444,7 +440,7 @@ impl Guard {
         if self.hold.release() {
             return Ok(());
         }
-        Err(self.lost_by(self.hold.why()))
+        Err(self.lost_by(self.hold.loss()))
     }
 
     /// The error with the path of the lock.
@@ -452,15 +448,16 @@ impl Guard {
         error.at(self.lock_path())
     }
 
-    pub(super) fn lost_by(&self, loss: Loss) -> LockError {
-        self.named(LockError::lost(loss))
+    /// Without a loss, this program has given the lock up, and its node is deleted.
+    pub(super) fn lost_by(&self, loss: Option<Loss>) -> LockError {
+        self.named(LockError::lost(loss.unwrap_or(Loss::Deleted)))
     }
 
     /// Becomes a reader, with the token of the writer.
     pub(crate) async fn downgrade(mut self) -> Result<Self, LockError> {
         let [writer, reader] = [false, true].map(|as_reader| Stage::Held { as_reader });
         if !self.hold.enter(writer, reader) {
-            return Err(self.lost_by(self.hold.why()));
+            return Err(self.lost_by(self.hold.loss()));
         }
         let downgraded = self.node_mut().downgrade().await;
         self.of_own_node(downgraded)?;

@@ -33,6 +33,7 @@ pub enum LockState {
     Held,
     /// The connection is lost. No other client can get the lock before `until`, on the clock of
     /// [`Instant::now`].
+    #[non_exhaustive]
     Suspended {
         /// The end of the lease.
         until: Instant,
@@ -91,7 +92,7 @@ impl Guard {
     /// [`LockError::Lost`] when another client may hold the lock.
     pub fn check(&self) -> Result<(), LockError> {
         let loss = self.state().loss();
-        loss.map_or(Ok(()), |loss| Err(self.lost_by(loss)))
+        loss.map_or(Ok(()), |loss| Err(self.lost_by(Some(loss))))
     }
 
     /// The instant until which no other client can get the lock, even if no server is heard of any
@@ -104,15 +105,16 @@ impl Guard {
         }
     }
 
-    /// Waits until the lock can no longer be relied on, and returns why. [`Loss::Elapsed`] comes
-    /// before any other client can get the lock.
+    /// Waits until the lock can no longer be relied on, and returns how it was lost.
+    /// [`Loss::Elapsed`] comes before any other client can get the lock.
     ///
-    /// The future does not borrow the guard. It ends with [`Loss::Released`] when the guard is
-    /// released or becomes a reader. While the future is polled, the client watches the lock node.
+    /// The future does not borrow the guard. It ends with `None`, which is no loss, when this
+    /// program releases the lock or makes its writer a reader. While the future is polled, the
+    /// client watches the lock node.
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
-    pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
+    pub fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
         let (client, path) = (self.client().raw().downgrade(), self.path());
         let (session_id, hold) = (self.session_id, self.hold.clone());
         // It may have been deleted: the watch has told this client.
@@ -126,13 +128,13 @@ impl Guard {
                 // A lease that has ended may be renewed.
                 Either::Right(Loss::Elapsed) => {
                     hold.elapsed();
-                    Loss::Elapsed
+                    Some(Loss::Elapsed)
                 }
                 Either::Right(loss) => {
                     hold.lost_as(stage, loss);
-                    hold.why()
+                    hold.loss()
                 }
-                Either::Left(()) => hold.why(),
+                Either::Left(()) => hold.loss(),
             }
         }
     }
@@ -194,12 +196,11 @@ pub(crate) async fn lost(client: &Client, path: &str, session_id: SessionId) -> 
             return Loss::Elapsed;
         };
         let now = client.now();
-        if watches.is_none()
-            && watch_at <= now
-            && let Some(parent) = path::parent(&server_path)
-        {
-            let group = watches.insert(raw.watch_group());
-            group.watch(parent, vec![path::name(&server_path).into()]);
+        if watches.is_none() && watch_at <= now {
+            if let Some(parent) = path::parent(&server_path) {
+                let group = watches.insert(raw.watch_group());
+                group.watch(parent, vec![path::name(&server_path).into()]);
+            }
         }
         // Timers stand still while the computer sleeps; the lease does not.
         let left = until.saturating_duration_since(now);

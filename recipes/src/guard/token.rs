@@ -46,7 +46,7 @@ impl From<FencingToken> for u64 {
 /// ZooKeeper's numbers of transactions have 64 bits with a sign.
 impl From<FencingToken> for i64 {
     fn from(token: FencingToken) -> Self {
-        token.0.cast_signed()
+        Self::from_ne_bytes(token.0.to_ne_bytes())
     }
 }
 

@@ -8,7 +8,7 @@ use std::slice;
 
 use bytes::Bytes;
 use lockkeeper_proto::{CreateMode, ErrorCode, Version};
-use lockkeeper_session::{Effect, Error as SessionError, ErrorKind, OpResult, Transaction};
+use lockkeeper_session::{Effect, ErrorKind, OpResult, Transaction};
 
 use crate::{
     error::{LockError, Loss},
@@ -99,7 +99,7 @@ impl<'a> GuardedTransaction<'a> {
         let (Some(inner), Some(first)) = (self.inner, self.guards.first()) else {
             return Err(LockError::SeveralSessions);
         };
-        let ended = |guard: &Guard| Err(guard.lost_by(guard.hold.why()));
+        let ended = |guard: &Guard| Err(guard.lost_by(guard.hold.loss()));
         // After a loss, a node with the same fixed name may belong to another contender.
         if let Some(guard) = self.guards.iter().find(|it| it.known_loss().is_some()) {
             return ended(guard);
@@ -112,16 +112,12 @@ impl<'a> GuardedTransaction<'a> {
             Ok(Some(mut results)) => Ok(results.split_off(checks.min(results.len()))),
             Ok(None) => ended(self.guards.iter().find(refuses).unwrap_or(first)),
             Err(error) => match *error.kind() {
-                ErrorKind::TransactionRefused { index, code } => match self.guards.get(index) {
+                ErrorKind::TransactionRefused { index, code, .. } => match self.guards.get(index) {
                     // The limit of the hold may have deleted the node. Then the loss is `Overdue`.
                     Some(guard) if code == ErrorCode::NO_NODE => {
                         guard.of_own_node(Err(LockError::lost(Loss::Deleted)))
                     }
-                    _ => {
-                        let index = index.saturating_sub(checks);
-                        let kind = ErrorKind::TransactionRefused { index, code };
-                        Err(SessionError::new(kind, error.peer().clone(), error.effect()).into())
-                    }
+                    _ => Err(error.behind(checks).into()),
                 },
                 // The locks belong to one session, which is lost with the first of them.
                 _ => Err(first.named(error.into())),

@@ -305,7 +305,8 @@ async fn run_latch(queue: LockQueue, Follower(leadership): &Follower) {
             leadership.set(Some(guard.fencing_token()), false);
             let loss = guard.lost().await;
             leadership.set(None, false);
-            tracing::info!(path, %loss, "leadership lost");
+            let why = loss.map(tracing::field::display);
+            tracing::info!(path, loss = why, "leadership lost");
             // A lease that has ended may be renewed. Then the latch still leads.
             while guard.state() == LockState::Elapsed && guard.lease_renewed().await {}
             if !guard.is_valid() {

@@ -128,11 +128,11 @@ impl MultiLock {
         let mut members: Vec<_> = members.into_iter().collect();
         members.sort_by_cached_key(Member::server_path);
         for pair in members.windows(2) {
-            if let [one, other] = pair
-                && one.server_path() == other.server_path()
-            {
-                let path = one.directory().path.to_string();
-                return Err(LockError::SelfDeadlock { path });
+            if let [one, other] = pair {
+                if one.server_path() == other.server_path() {
+                    let path = one.directory().path.to_string();
+                    return Err(LockError::SelfDeadlock { path });
+                }
             }
         }
         Ok(Self { members })
@@ -268,13 +268,13 @@ impl MultiGuard {
         all?.into_iter().min()
     }
 
-    /// Waits until one of the locks can no longer be relied on, and returns why: see
+    /// Waits until one of the locks can no longer be relied on, and returns how it was lost: see
     /// [`Guard::lost`].
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
-    pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
-        let lost = |guard: &Guard| -> BoxFuture<'static, Loss> { Box::pin(guard.lost()) };
+    pub fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
+        let lost = |guard: &Guard| -> BoxFuture<'static, _> { Box::pin(guard.lost()) };
         let mut all: Vec<_> = self.guards.iter().map(lost).collect();
         poll_fn(move |cx| {
             let mut losses = all.iter_mut().map(|lost| lost.as_mut().poll(cx));
@@ -331,8 +331,8 @@ impl MultiGuard {
             loop {
                 first.client().raw().sleep(SHORT_WAIT).await;
                 match self.lost().await {
-                    Loss::Elapsed => {}
-                    loss => return loss,
+                    None | Some(Loss::Elapsed) => {}
+                    Some(loss) => return loss,
                 }
             }
         };

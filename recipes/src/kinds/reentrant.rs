@@ -204,7 +204,7 @@ mod tests {
         let mutex = ReentrantMutex::new(&client, "/re").unwrap();
         let last = mutex.lock("owner").await.unwrap();
         last.limit_hold(Duration::ZERO);
-        assert_eq!(last.lost().await, Loss::Overdue);
+        assert_eq!(last.lost().await, Some(Loss::Overdue));
         let (owner, (looking, looked)) = (last.owner.clone(), mpsc::channel());
         let other = thread::spawn(move || {
             let hold = lock(&owner.hold);

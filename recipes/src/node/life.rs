@@ -325,10 +325,10 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
     /// The caller has gone: deletes what there is, and what may yet be created.
     pub fn abandon(&mut self) {
         self.is_abandoned = true;
-        if let Stage::Ask(Ask::Create { .. } | Ask::Replace(_)) = self.stage
-            && !self.is_sent
-        {
-            self.never_created();
+        if let Stage::Ask(Ask::Create { .. } | Ask::Replace(_)) = self.stage {
+            if !self.is_sent {
+                self.never_created();
+            }
         }
         self.release();
     }

@@ -13,7 +13,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use lockkeeper_proto::SessionId;
-use lockkeeper_session::{Client, Effect, Error as SessionError, ErrorKind, Peer, sync::Notify};
+use lockkeeper_session::{Client, Error as SessionError, ErrorKind, sync::Notify};
 
 use super::{identity::NodeIdentity, late::LateCreates};
 use crate::{common::Common, order::listing::Listed};
@@ -47,11 +47,10 @@ impl Look {
         let look = Self::next(client, Some(newest.clone()));
         // The connection of the create has ended, so it is an earlier one than that of the new
         // look.
-        if let Some(shared) = former.upgrade()
-            && shared.connection >= look.connection
-            && !shared.has_failed()
-        {
-            return shared;
+        if let Some(shared) = former.upgrade() {
+            if shared.connection >= look.connection && !shared.has_failed() {
+                return shared;
+            }
         }
         *former = Arc::downgrade(&look);
         drop(former);
@@ -117,8 +116,7 @@ struct Maker(Arc<Look>);
 
 impl Drop for Maker {
     fn drop(&mut self) {
-        let closed = SessionError::new(ErrorKind::Closed, Peer::default(), Effect::Unknown);
-        let _ = self.0.found.set(Err(Some(closed)));
+        let _ = self.0.found.set(Err(Some(ErrorKind::Closed.into())));
         self.0.is_made.notify_waiters();
     }
 }

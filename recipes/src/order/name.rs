@@ -7,7 +7,7 @@
 //!
 //! Not here: which contender is ahead (`rank`).
 
-use std::fmt;
+use std::{fmt, str};
 
 use bytes::Bytes;
 use lockkeeper_proto::path::SEQUENCE_DIGITS;

@@ -56,16 +56,16 @@ impl Change {
             let rest = watches.trigger(Table::Child, &self.path);
             events.extend(rest.difference(&told).copied().map(own));
         }
-        if self.what != EventType::NODE_DATA_CHANGED
-            && let Some(parent) = path::parent(&self.path)
-        {
-            let told = watches.trigger(Table::Child, parent);
-            events.extend(told.into_iter().map(|to| Event {
-                to,
-                what: EventType::NODE_CHILDREN_CHANGED,
-                path: parent,
-                acl: &self.parent_acl,
-            }));
+        if self.what != EventType::NODE_DATA_CHANGED {
+            if let Some(parent) = path::parent(&self.path) {
+                let told = watches.trigger(Table::Child, parent);
+                events.extend(told.into_iter().map(|to| Event {
+                    to,
+                    what: EventType::NODE_CHILDREN_CHANGED,
+                    path: parent,
+                    acl: &self.parent_acl,
+                }));
+            }
         }
         events
     }

@@ -144,9 +144,10 @@ impl Connection {
 
     /// Releases the held-back frames that are due.
     pub(super) fn release(&mut self, now: Instant) {
-        while self.release_due().is_some_and(|due| due <= now)
-            && let Some((_, frames)) = self.held.pop_front()
-        {
+        while self.release_due().is_some_and(|due| due <= now) {
+            let Some((_, frames)) = self.held.pop_front() else {
+                break;
+            };
             self.ready.unsplit(frames);
         }
     }

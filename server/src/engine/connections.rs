@@ -129,12 +129,12 @@ impl Connections {
             self.lost_events.swap_remove(lost);
             return;
         }
-        if let Some(to) = self.all.get_mut(&event.to)
-            && acl::allows(event.acl, Perms::READ, &to.ids)
-        {
-            count(&mut self.counters.notifications);
-            to.notify(zxid, event.what, event.path);
-            self.dirty.insert(event.to);
+        if let Some(to) = self.all.get_mut(&event.to) {
+            if acl::allows(event.acl, Perms::READ, &to.ids) {
+                count(&mut self.counters.notifications);
+                to.notify(zxid, event.what, event.path);
+                self.dirty.insert(event.to);
+            }
         }
     }
 

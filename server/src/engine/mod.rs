@@ -153,10 +153,10 @@ impl Engine {
     /// A connection is gone. Its session lives on.
     pub fn disconnected(&mut self, id: ConnId, now: Now) {
         let told = self.connections.get(id).and_then(|own| own.told_end_of);
-        if let Some(session) = told
-            && self.sessions.get(session).is_some_and(|own| own.is_ending)
-        {
-            self.expire_session(session, now);
+        if let Some(session) = told {
+            if self.sessions.get(session).is_some_and(|own| own.is_ending) {
+                self.expire_session(session, now);
+            }
         }
         self.leave(id);
         self.connections.forget(id);
@@ -208,11 +208,11 @@ impl Engine {
     /// Handles the whole messages in a connection's input, unless the connection is stalled.
     fn read_input(&mut self, id: ConnId, now: Now) -> Received {
         let received = self.read_frames(id, now);
-        if let Some(connection) = self.connections.get_mut(id)
-            && connection.input.is_empty()
-        {
-            // Even an empty slice would keep the whole buffer alive.
-            connection.input = BytesMut::new();
+        if let Some(connection) = self.connections.get_mut(id) {
+            if connection.input.is_empty() {
+                // Even an empty slice would keep the whole buffer alive.
+                connection.input = BytesMut::new();
+            }
         }
         received
     }
@@ -233,15 +233,16 @@ impl Engine {
                 self.handshake(id, message, now);
                 continue;
             }
-            if connection.phase == Phase::Fresh
-                && let Some(word) = connection.input.first_chunk().copied()
-                && let Some(answer) = self.answer_word(id, word)
-            {
-                self.connections.with(id, |connection| {
-                    connection.ready.extend_from_slice(answer.as_bytes());
-                });
-                self.close(id);
-                break;
+            if connection.phase == Phase::Fresh {
+                if let Some(word) = connection.input.first_chunk().copied() {
+                    if let Some(answer) = self.answer_word(id, word) {
+                        self.connections.with(id, |connection| {
+                            connection.ready.extend_from_slice(answer.as_bytes());
+                        });
+                        self.close(id);
+                        break;
+                    }
+                }
             }
             let Some(connection) = self.connections.get_mut(id) else {
                 break;

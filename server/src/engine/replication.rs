@@ -135,14 +135,13 @@ impl Engine {
             return;
         };
         for upward in mem::take(&mut member.unsent) {
-            if let Upward::Write(asked) = &upward
-                && let Some(own) = self.sessions.get(asked.session)
-                && own.owner != server
-            {
-                let moved = Deed::Refuse(ErrorCode::SESSION_MOVED);
-                let _ = self.transact((asked.session, asked.xid), moved, now);
-            } else {
-                self.reaches_leader(upward, now);
+            let has_moved = |id| self.sessions.get(id).is_some_and(|own| own.owner != server);
+            match upward {
+                Upward::Write(asked) if has_moved(asked.session) => {
+                    let moved = Deed::Refuse(ErrorCode::SESSION_MOVED);
+                    let _ = self.transact((asked.session, asked.xid), moved, now);
+                }
+                upward => self.reaches_leader(upward, now),
             }
         }
     }

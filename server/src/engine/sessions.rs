@@ -49,13 +49,12 @@ impl Sessions {
     ///
     /// Source: `SessionTrackerImpl.initializeNextSessionId`.
     pub(crate) fn new(epoch: Instant, unix_ms: i64, tick: Duration, seed: u64) -> Self {
-        let time = (unix_ms << 24).cast_unsigned() >> 8;
         Self {
             live: BTreeMap::new(),
             buckets: BTreeSet::new(),
             epoch,
             tick: tick.max(Duration::from_millis(1)),
-            next_id: time.cast_signed() & 0x00ff_ffff_ffff_ffff | 1 << 56,
+            next_id: unix_ms << 24 >> 8 & 0x00ff_ffff_ffff_ffff | 1 << 56,
             seed,
         }
     }
@@ -125,12 +124,12 @@ impl Sessions {
     /// Notes activity of a session.
     pub(crate) fn touch(&mut self, id: SessionId, now: Instant) {
         let bucket = self.get(id).map(|own| self.bucket(now, own.timeout));
-        if let (Some(session), Some(bucket)) = (self.live.get_mut(&id), bucket)
-            && session.bucket != bucket
-        {
-            self.buckets.remove(&(session.bucket, id));
-            self.buckets.insert((bucket, id));
-            session.bucket = bucket;
+        if let (Some(session), Some(bucket)) = (self.live.get_mut(&id), bucket) {
+            if session.bucket != bucket {
+                self.buckets.remove(&(session.bucket, id));
+                self.buckets.insert((bucket, id));
+                session.bucket = bucket;
+            }
         }
     }
 

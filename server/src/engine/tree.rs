@@ -153,12 +153,12 @@ impl Tree {
         if let Some(parent) = self.parent_mut(at) {
             parent.children.remove(path::name(at));
         }
-        if let Owner::Session(session) = node.owner
-            && let Some(own) = self.ephemerals.get_mut(&session)
-        {
-            own.remove(at);
-            if own.is_empty() {
-                self.ephemerals.remove(&session);
+        if let Owner::Session(session) = node.owner {
+            if let Some(own) = self.ephemerals.get_mut(&session) {
+                own.remove(at);
+                if own.is_empty() {
+                    self.ephemerals.remove(&session);
+                }
             }
         }
         Some(node)

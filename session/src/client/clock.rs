@@ -246,11 +246,12 @@ impl Detector {
         self.suspected.push_back((found, suspected));
         // A wall clock that is set again and again must cost no memory. Two that count as found
         // when the later one was can only end a lease too early.
-        if self.suspected.len() > MOST_SUSPECTED
-            && let Some((_, oldest)) = self.suspected.pop_front()
-            && let Some((_, next)) = self.suspected.front_mut()
-        {
-            *next += oldest;
+        if self.suspected.len() > MOST_SUSPECTED {
+            if let Some((_, oldest)) = self.suspected.pop_front() {
+                if let Some((_, next)) = self.suspected.front_mut() {
+                    *next += oldest;
+                }
+            }
         }
     }
 

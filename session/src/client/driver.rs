@@ -159,16 +159,16 @@ impl Driver {
 
     /// Goes on with the connection beside the wire.
     fn reach(&mut self, cx: &mut Context<'_>) {
-        if let Some(beside) = self.beside.as_mut().filter(|it| !it.is_made)
-            && let Poll::Ready(stream) = beside.connecting.as_mut().poll(cx)
-        {
-            if stream.is_err() {
-                self.beside = None;
-                return;
+        if let Some(beside) = self.beside.as_mut().filter(|it| !it.is_made) {
+            if let Poll::Ready(stream) = beside.connecting.as_mut().poll(cx) {
+                if stream.is_err() {
+                    self.beside = None;
+                    return;
+                }
+                beside.connecting = Box::pin(future::ready(stream));
+                beside.is_made = true;
+                (self.inputs).push_back(Input::Reached(beside.endpoint.clone()));
             }
-            beside.connecting = Box::pin(future::ready(stream));
-            beside.is_made = true;
-            (self.inputs).push_back(Input::Reached(beside.endpoint.clone()));
         }
     }
 
@@ -271,10 +271,10 @@ impl Driver {
 
     /// Writes the encoded bytes to the socket.
     fn write(&mut self, cx: &mut Context<'_>) {
-        if let Wire::Up(frames) = &mut self.wire
-            && let Err(cause) = frames.write(cx, &mut self.out)
-        {
-            self.down(cause);
+        if let Wire::Up(frames) = &mut self.wire {
+            if let Err(cause) = frames.write(cx, &mut self.out) {
+                self.down(cause);
+            }
         }
     }
 
@@ -326,9 +326,7 @@ impl Driver {
             }
             self.write(cx);
             // One that is empty would note its waker again and again.
-            while !self.background.is_empty()
-                && let Poll::Ready(_) = self.background.poll_next_unpin(cx)
-            {}
+            while !self.background.is_empty() && self.background.poll_next_unpin(cx).is_ready() {}
             let can_send = turn.has_unsent && self.out.len() < WRITE_BACKLOG;
             if !(full || can_send || self.other_wire) {
                 let (now, until) = (turn.now, turn.deadline);

@@ -55,6 +55,7 @@ pub use clock::Clock;
 pub use net::transport::{Connector, Transport};
 pub use operations::{
     multi_read::{Read, ReadResult},
+    reply::{Children, Created, NodeAcl, NodeData},
     transaction::{OpResult, Transaction},
 };
 pub use raw::{LeaseKeeper, Raw};

@@ -51,9 +51,10 @@ impl Timers {
 
     /// Takes the timers from the first one on that are due.
     pub(crate) fn fire(&mut self, is_due: impl Fn(Instant) -> bool, woken: &mut Vec<Waker>) {
-        while self.next().is_some_and(&is_due)
-            && let Some((_, waker)) = self.waiting.pop_front()
-        {
+        while self.next().is_some_and(&is_due) {
+            let Some((_, waker)) = self.waiting.pop_front() else {
+                break;
+            };
             woken.push(waker);
         }
     }

@@ -50,6 +50,7 @@ impl fmt::Display for Lost {
 pub enum Cause {
     /// The operating system's reason: connection refused, connection reset, host unreachable, a
     /// name that does not resolve, ..
+    #[non_exhaustive]
     Io {
         /// The kind of the I/O error.
         kind: io::ErrorKind,
@@ -60,6 +61,7 @@ pub enum Cause {
     ClosedByServer,
     /// The server closed the connection behind this request, as it or others did several times in a
     /// row: their `jute.maxbuffer` may be smaller than the request.
+    #[non_exhaustive]
     ClosedAtRequest {
         /// The operation.
         op: OpCode,
@@ -78,6 +80,7 @@ pub enum Cause {
     SessionRefused,
     /// The server grants a session timeout that leaves no time for a lease, by the
     /// [`LeasePolicy`](crate::LeasePolicy).
+    #[non_exhaustive]
     ShortSession {
         /// The session timeout that the server grants.
         granted: Duration,
@@ -101,6 +104,7 @@ pub enum Cause {
     /// A frame could not be decoded.
     Decode(DecodeError),
     /// A reply came that does not answer the oldest request.
+    #[non_exhaustive]
     UnexpectedReply {
         /// The number of the oldest request, if there is one.
         expected: Option<Xid>,
@@ -110,11 +114,13 @@ pub enum Cause {
     /// The server did not restore the watches of the session.
     WatchesRefused(ErrorCode),
     /// The server sent more events than this while it restored the watches of the session.
+    #[non_exhaustive]
     TooManyEvents {
         /// The most events that the client keeps back meanwhile.
         limit: usize,
     },
     /// Encryption failed. Any connector may report it.
+    #[non_exhaustive]
     Tls {
         /// The reason, as users read it. It holds no secret.
         reason: Arc<str>,
@@ -127,6 +133,17 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Encryption failed for this reason, for a connector to put into its [`io::Error`].
+    ///
+    /// Users read the reason, so it must hold no secret. The failure is permanent if it lasts until
+    /// somebody changes a setting or a certificate.
+    pub fn tls(reason: impl Into<Arc<str>>, is_permanent: bool) -> Self {
+        Self::Tls {
+            reason: reason.into(),
+            is_permanent,
+        }
+    }
+
     /// Whether the same server will fail in the same way until somebody changes a setting or a
     /// certificate.
     #[must_use]

@@ -5,7 +5,7 @@
 //! `czxid`. So a reply that names another node, or another transaction, counts as one that cannot
 //! be read: its effect is unknown, and the connection ends.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, str, sync::Arc};
 
 use bytes::BytesMut;
 use lockkeeper_proto::{

@@ -60,8 +60,7 @@ impl Metrics {
     }
 
     /// The numbers that only grow, each with its name for an exporter.
-    #[must_use]
-    pub fn counters(&self) -> [(&'static str, u64); 11] {
+    pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         [
             ("lockkeeper_client_succeeded_total", self.succeeded),
             ("lockkeeper_client_refused_total", self.refused),
@@ -81,11 +80,11 @@ impl Metrics {
             ("lockkeeper_client_servers_left_total", self.servers_left),
             ("lockkeeper_client_events_total", self.events),
         ]
+        .into_iter()
     }
 
     /// The numbers of the present moment, each with its name for an exporter.
-    #[must_use]
-    pub fn gauges(&self) -> [(&'static str, usize); 5] {
+    pub fn gauges(&self) -> impl Iterator<Item = (&'static str, usize)> + use<> {
         [
             ("lockkeeper_client_in_flight", self.in_flight),
             ("lockkeeper_client_queued", self.queued),
@@ -93,6 +92,7 @@ impl Metrics {
             ("lockkeeper_client_waiting", self.waiting),
             ("lockkeeper_client_watches", self.watches),
         ]
+        .into_iter()
     }
 
     /// Counts a request by its result.

@@ -16,7 +16,7 @@ use super::{
 impl<T> Router<'_, T> {
     pub(super) fn lease_renewed(&mut self, now: Instant) {
         let (answer, timing) = (self.link.slowest(), self.link.timing());
-        if self.lease.is_renewed(now, answer, timing) {
+        if self.lease.take_renewed(now, answer, timing) {
             self.out.push(Output::LeaseRenewed);
         }
     }
@@ -46,9 +46,10 @@ impl<T> Router<'_, T> {
 
     /// Sends what is due to keep the lease proved.
     pub(super) fn keep_proved(&mut self, now: Instant) {
-        while let Some((at, step)) = self.lease.due(self.link.slowest(), self.link.timing())
-            && at <= now
-        {
+        while let Some((at, step)) = self.lease.due(self.link.slowest(), self.link.timing()) {
+            if at > now {
+                break;
+            }
             self.lease.queued(step);
             let (request, checked) = match step {
                 Step::First => {
@@ -67,11 +68,12 @@ impl<T> Router<'_, T> {
 
 /// Which of the nodes that a write of a proof checks are gone.
 pub(super) fn note_checked(checked: Option<&Checked>, op: OpCode, body: &mut Reader) {
-    if let Some(checked) = checked
-        && let Ok(Response::Multi(response)) = Response::decode(op, body)
-        && let Some((index, ErrorCode::NO_NODE)) = response.failure()
-    {
-        checked.is_gone(index);
+    if let Some(checked) = checked {
+        if let Ok(Response::Multi(response)) = Response::decode(op, body) {
+            if let Some((index, ErrorCode::NO_NODE)) = response.failure() {
+                checked.is_gone(index);
+            }
+        }
     }
 }
 

@@ -66,7 +66,7 @@ impl<T> Outbox<T> {
     pub(crate) fn complete(&mut self, op: OpCode, token: T, mut result: Result<Response, Error>) {
         self.metrics.settled(result.as_ref().err());
         if let Err(error) = &mut result {
-            error.is_of(op);
+            error.note_operation(op);
             if error.code().is_none() {
                 tracing::trace!(%op, %error, "request failed");
             }
@@ -240,16 +240,20 @@ impl<T> Router<'_, T> {
             error.kind(),
             ErrorKind::ConnectionLost(Cause::ClosedByServer | Cause::Io { .. })
         );
-        if is_by_server
-            && let Some(sent) = self.requests.oldest_sent()
-            && let ReplyTo::Watches(ask @ (Ask::Set { .. } | Ask::Restore { .. })) = sent.reply_to
-        {
-            self.watches_not_set(sent.request.op(), ask, error);
+        if is_by_server {
+            if let Some(sent) = self.requests.oldest_sent() {
+                if let ReplyTo::Watches(ask @ (Ask::Set { .. } | Ask::Restore { .. })) =
+                    sent.reply_to
+                {
+                    self.watches_not_set(sent.request.op(), ask, error);
+                }
+            }
         }
         self.lease.disconnected();
         let (watches, mut voice) = self.watches();
         watches.disconnected(&mut voice);
-        if is_by_server && let Some(((op, reply_to), length)) = self.requests.take_blamed() {
+        let blamed = is_by_server.then(|| self.requests.take_blamed());
+        if let Some(((op, reply_to), length)) = blamed.flatten() {
             let kind = ErrorKind::ConnectionLost(Cause::ClosedAtRequest { op, length });
             let error = Error::new(kind, error.peer().clone(), Effect::Unknown);
             tracing::warn!(%error, "connections end at a request");
@@ -265,10 +269,10 @@ impl<T> Router<'_, T> {
     /// A whole message has arrived.
     pub(super) fn frame(&mut self, now: Instant, frame: Bytes) {
         self.out.metrics.bytes_received += metrics::bytes(PREFIX_LEN + frame.len());
-        if let Some(frame) = self.link.frame(now, frame)
-            && let Err(cause) = self.reply(now, frame)
-        {
-            self.link.give_up(now, cause);
+        if let Some(frame) = self.link.frame(now, frame) {
+            if let Err(cause) = self.reply(now, frame) {
+                self.link.give_up(now, cause);
+            }
         }
     }
 
@@ -387,10 +391,10 @@ impl<T> Router<'_, T> {
         let response = Response::decode(op, body).map_err(malformed)?;
         let asked = request.asked.check(header.zxid, &response);
         asked.map_err(malformed)?;
-        if let Response::Multi(response) = &response
-            && let Some((index, code)) = response.failure()
-        {
-            return not_applied(ErrorKind::TransactionRefused { index, code });
+        if let Response::Multi(response) = &response {
+            if let Some((index, code)) = response.failure() {
+                return not_applied(ErrorKind::TransactionRefused { index, code });
+            }
         }
         Ok(response)
     }
@@ -449,7 +453,7 @@ impl<T> Router<'_, T> {
             }
             ReplyTo::Close => self.link.end(State::Closed, Cause::ByClient),
             reply_to => {
-                self.is_unknown(op, &peer);
+                self.note_unknown(op, &peer);
                 self.fail(op, reply_to, Error::unsupported(op, peer));
             }
         }
@@ -457,9 +461,9 @@ impl<T> Router<'_, T> {
     }
 
     /// Requests with this operation fail from now on.
-    fn is_unknown(&mut self, op: OpCode, peer: &Peer) {
+    fn note_unknown(&mut self, op: OpCode, peer: &Peer) {
         let connection = self.link.connections();
-        for (op, reply_to) in self.requests.is_unknown(op, connection, peer) {
+        for (op, reply_to) in self.requests.take_unknown(op, connection, peer) {
             self.fail(op, reply_to, Error::unsupported(op, peer.clone()));
         }
     }
@@ -518,11 +522,11 @@ impl<T> Router<'_, T> {
 
     /// Ends the watches that servers without this operation cannot restore.
     fn end_unsupported(&mut self, mut op: OpCode, peer: Peer) {
-        self.is_unknown(op, &peer);
+        self.note_unknown(op, &peer);
         let mut kinds = Kinds::ONE_SHOT;
         if op == OpCode::SET_WATCHES2 {
             (op, kinds) = (OpCode::ADD_WATCH, Kinds::LASTING);
-            self.is_unknown(op, &peer);
+            self.note_unknown(op, &peer);
         }
         self.end_watches(kinds, &Error::unsupported(op, peer));
     }
@@ -535,9 +539,10 @@ impl<T> Router<'_, T> {
         self.link.tick_session(now);
         self.hear();
         self.fail_overdue(now);
-        while let Some(since) = self.requests.waits_since()
-            && is_due(self.link.unsent_deadline(since))
-        {
+        while let Some(since) = self.requests.waits_since() {
+            if !is_due(self.link.unsent_deadline(since)) {
+                break;
+            }
             let error = self.link.unreachable(now, now.duration_since(since));
             if let Some((op, reply_to)) = self.requests.take_first() {
                 self.fail(op, reply_to, error);

@@ -46,7 +46,7 @@ impl Apart {
     /// Cuts the connection and waits for the next one. The client counts short connections as
     /// failures and waits longer after each. Therefore this happens only in a few of the rounds.
     async fn reconnect(&self, client: &Client, number: usize) {
-        if number.is_multiple_of(40) {
+        if number % 40 == 0 {
             let before = client.snapshot().connections;
             self.fault(|faults| faults.cut_all());
             connected_since(client, before).await;
@@ -167,7 +167,7 @@ fn expired_sessions_leave_nothing_behind() {
         armed.watch("/", vec![path[1..].into()]);
         // Only in a few rounds: a client whose connections are closed at once, again and again,
         // waits longer each time.
-        if number.is_multiple_of(20) {
+        if number % 20 == 0 {
             apart.fault(|faults| assert!(faults.expire_early(session)));
             glance(client.get_children_and_watch("/"));
             follow(client, |now| {

@@ -27,7 +27,7 @@ async fn a_client_can_do_with_the_operations_of_a_3_4_server() {
     assert_eq!(soon(multi.commit()).await.unwrap().len(), 1);
     soon(client.add_auth("digest", "ann:secret")).await.unwrap();
     let listed = soon(client.get_children_with_stat("/")).await.unwrap();
-    assert_eq!(listed.children.len(), 2);
+    assert_eq!(listed.names.len(), 2);
     let asked = tally.writes().concat();
     assert!(
         asked.iter().all(|op| op.since() <= Some("3.4.0")),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use lockkeeper_proto::{ErrorCode, Request, records::SyncRequest};
-use lockkeeper_session::{Client, Connector, Effect, State, Transport, machine::Encoded};
+use lockkeeper_session::{Client, Connector, Effect, State, machine::Encoded};
 use lockkeeper_test_support::scripted::{ID, Peer, greeting};
 use tokio::{
     io::{BufWriter, DuplexStream},
@@ -27,12 +27,9 @@ use super::{
 #[tokio::test]
 async fn a_stream_that_buffers_writes_is_flushed() {
     let server = server().await;
-    let connector = Connector::new(|endpoint| {
-        Box::pin(async move {
-            let stream = TcpStream::connect((&*endpoint.host, endpoint.port)).await?;
-            let stream: Box<dyn Transport> = Box::new(BufWriter::new(stream));
-            Ok(stream)
-        })
+    let connector = Connector::new(async |endpoint| {
+        let stream = TcpStream::connect((&*endpoint.host, endpoint.port)).await?;
+        Ok(BufWriter::new(stream))
     });
     let builder = Client::builder(&server.connect_string()).unwrap();
     let client = soon(builder.connector(connector).connect()).await.unwrap();
@@ -47,14 +44,13 @@ async fn an_attempt_that_hangs_is_replaced_when_the_session_expires() {
     let counted = attempts.clone();
     let connector = Connector::new(move |endpoint| {
         let attempt = counted.fetch_add(1, Ordering::Relaxed);
-        Box::pin(async move {
+        async move {
             // The second attempt hangs.
             if attempt == 1 {
                 std::future::pending::<()>().await;
             }
-            let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
-            Ok(Box::new(stream) as Box<dyn Transport>)
-        })
+            TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await
+        }
     });
     let builder = Client::builder(&server.connect_string()).unwrap();
     let builder = builder
@@ -106,9 +102,8 @@ async fn piped_to(servers: &str, timeout_ms: i32, capacity: usize) -> (Client, P
     let (send, pipes) = tokio::sync::mpsc::unbounded_channel();
     let connector = Connector::new(move |_| {
         let (near, far) = tokio::io::duplex(capacity);
-        let near: Box<dyn Transport> = Box::new(near);
         send.send(far).unwrap();
-        Box::pin(async { Ok(near) })
+        async move { Ok(near) }
     });
     let mut pipes = Pipes(pipes, timeout_ms);
     let timeout = Duration::from_millis(timeout_ms.try_into().unwrap());

@@ -18,7 +18,7 @@ use futures::{
     stream::{StreamExt as _, iter},
 };
 use lockkeeper_proto::{AddWatchMode, EventType, Xid, jute::Encode};
-use lockkeeper_session::{Client, Connector, Transport};
+use lockkeeper_session::{Client, Connector};
 use tokio::io::{join, sink};
 use tokio_util::io::StreamReader;
 
@@ -139,8 +139,7 @@ fn long_frames_are_not_read_all_at_once() {
             // All bytes are there at once, and take no memory of their own.
             let bytes = iter(once(greeting).chain(repeat_n(long.clone(), FRAMES)));
             let stream = StreamReader::new(bytes.map(io::Result::Ok));
-            let stream: Box<dyn Transport> = Box::new(join(stream, sink()));
-            Box::pin(async { Ok(stream) })
+            async move { Ok(join(stream, sink())) }
         });
         let builder = Client::builder("nowhere:1").unwrap();
         let connecting = builder.connector(connector).connect();

@@ -1,7 +1,7 @@
 //! A client that is configured to log in with SASL, at a server that knows no SASL.
 //!
 //! Not here: the states of an exchange (`session/src/machine/tests/sasl.rs`), a whole mechanism
-//! (`sasl/`), servers with SASL (`tests/secure/` of the workspace).
+//! (`sasl/`), servers with SASL (`tests/real/secure/` of the workspace).
 
 use std::time::Duration;
 

@@ -26,7 +26,7 @@ pub(crate) struct Work {
     node: String,
     token: FencingToken,
     /// Resolves when the lead is lost. Taken from the guard while the work had it.
-    lost: std::sync::Mutex<Option<Boxed<Loss>>>,
+    lost: std::sync::Mutex<Option<Boxed<Option<Loss>>>>,
 }
 
 impl Kind for Leading {
@@ -38,7 +38,7 @@ impl Kind for Leading {
     }
 
     async fn enter(&self, how: How) -> Entered<Work> {
-        within(self.0.path(), how, self.elected()).await
+        within(&self.0, how, self.elected()).await
     }
 }
 
@@ -49,7 +49,7 @@ impl Leading {
         let election = self.0.clone();
         let mut term: Boxed<_> = Box::pin(async move {
             let work = async move |guard: &Guard| {
-                let lost: Boxed<Loss> = Box::pin(guard.lost());
+                let lost: Boxed<Option<Loss>> = Box::pin(guard.lost());
                 let _ = tell.send((guard.path(), guard.fencing_token(), lost));
                 let _ = finished.await;
             };
@@ -77,8 +77,7 @@ impl Held for Work {
     }
 
     fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
-        let lost = self.lost.lock().unwrap().take().expect("asked once");
-        async move { Some(lost.await) }
+        self.lost.lock().unwrap().take().expect("asked once")
     }
 
     async fn release(self) -> Result<(), LockError> {
@@ -107,7 +106,7 @@ impl Kind for Latching {
     }
 
     async fn enter(&self, how: How) -> Entered<Elected> {
-        within(self.0.path(), how, self.elected()).await
+        within(&self.0, how, self.elected()).await
     }
 }
 
@@ -155,19 +154,16 @@ impl Held for Elected {
 
 /// Adds the deadline to a method that has none. An election has no try.
 async fn within<T>(
-    path: &str,
+    election: &Election,
     how: How,
     elected: impl Future<Output = Result<T, LockError>> + Send,
 ) -> Entered<T> {
     let How::Within(wait) = how else {
         return elected.await.map(Some);
     };
-    let late = || LockError::TimedOut {
-        path: path.to_owned(),
-        waited: wait,
-        ahead: None,
-        obstacle: None,
-    };
-    let elected = timeout(wait, elected).await;
-    elected.map_err(|_| late())?.map(Some)
+    match timeout(wait, elected).await {
+        Ok(elected) => elected.map(Some),
+        // The error of a method that has one.
+        Err(_) => election.elect_timeout(wait).await.map(|_| None),
+    }
 }

@@ -120,8 +120,7 @@ macro_rules! held {
 
             fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
                 let $it = self;
-                let lost = $lost;
-                async move { Some(lost.await) }
+                $lost
             }
 
             async fn release(self) -> Result<(), LockError> {

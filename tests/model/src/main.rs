@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! cargo run --release -p lockkeeper-model                              # all scenarios
-//! cargo run --release -p lockkeeper-model -- --tests                   # the scenarios of the tests
+//! cargo run --release -p lockkeeper-model -- --nightly                 # those that `.ci/nightly` explores
 //! cargo run --release -p lockkeeper-model -- "3 mutexes"               # the rows that contain this text
 //! cargo run --release -p lockkeeper-model -- "3 mutexes" 1 0 0 2 0     # with so many cuts, pauses, ... (the first columns)
 //! cargo run --release -p lockkeeper-model -- fair                      # whether contenders go in circles; or with the text of rows
@@ -86,8 +86,8 @@ fn chosen(arguments: &[String]) -> Option<Vec<(String, Scenario)>> {
     let [wanted, numbers @ ..] = arguments else {
         return Some(runs::full());
     };
-    if wanted == "--tests" {
-        return Some(runs::ordinary());
+    if wanted == "--nightly" {
+        return Some(runs::nightly());
     }
     if wanted == "fair" {
         let mut all = runs::fair(true);

@@ -55,24 +55,37 @@ fn scenarios() -> [(&'static str, &'static str, Scenario); 18] {
 /// cancels, deletes by hand, starts again, deaths, losses and ghosts.
 type Table = [(&'static str, &'static str)];
 
-/// As many faults as a minute allows.
-const ORDINARY: &Table = &[
-    ("queue", "100000 001010 000100"),
-    ("3 mutexes", "000020 101100 011000 000200"),
+/// Those of the tests, each with less than 200,000 states.
+const QUICK: &Table = &[
+    ("3 mutexes", "100000 001010 000100 000020 011000 000200"),
+    ("3 writers", "100000 001010 000100"),
+    ("2 writers, 1 reader", "100000 000100"),
+    ("1 writer, 2 readers", "100000 001010 000100"),
+    ("mutex, writer, reader", "100000 000100"),
+    ("2 mutexes, 1 try", "100000 001010 000100"),
+    ("1 mutex, 2 tries", "100000 001010 000100"),
     ("crowd", "100000 001010 000100 010000"),
     ("plain", "000010 100000 010000 001000"),
     ("leases", "000010 100000 010000 001000 000100"),
     ("changed", "000000"),
     ("3 mutexes", "000001"),
-    ("3 writers", "000001"),
     ("3 mutexes of 1 client", "000001"),
     ("3 plain locks", "000001"),
     ("semaphore of 1", "000001"),
     ("queue", "0000001"),
     ("crowd", "0000001"),
     ("plain", "0000001 01000001"),
-    ("leases", "0000001 01000001"),
-    ("3 mutexes", "01000001"),
+    ("leases", "0000001"),
+];
+
+/// Those that are explored each night beside them: up to 600,000 states each.
+const NIGHTLY: &Table = &[
+    ("2 writers, 1 reader", "001010"),
+    ("mutex, writer, reader", "001010"),
+    ("writer, try to write, try to read", "100000 001010 000100"),
+    ("3 mutexes", "101100 01000001"),
+    ("3 writers", "000001"),
+    ("leases", "01000001"),
 ];
 
 /// Long waits.
@@ -165,8 +178,14 @@ pub fn plain_by_hand() -> Scenario {
 
 /// The scenarios of the tests.
 #[must_use]
-pub fn ordinary() -> Vec<(String, Scenario)> {
-    of_table(ORDINARY)
+pub fn quick() -> Vec<(String, Scenario)> {
+    of_table(QUICK)
+}
+
+/// The scenarios of each night.
+#[must_use]
+pub fn nightly() -> Vec<(String, Scenario)> {
+    of_table(&[QUICK, NIGHTLY].concat())
 }
 
 /// All scenarios.

@@ -1,6 +1,6 @@
 //! Every state of the smaller scenarios.
 //!
-//! Not here: the larger ones (`cargo run --release -p lockkeeper-model`); whether the model finds
+//! Not here: the larger ones (`.ci/nightly`, and `cargo run --release -p lockkeeper-model`); whether the model finds
 //! faults (`cargo run -p lockkeeper-mutations`).
 
 use lockkeeper_model::{Faults, Violation, runs};
@@ -10,7 +10,7 @@ const MOST: usize = 4_000_000;
 
 #[test]
 fn nothing_that_can_happen_breaks_a_rule() {
-    let runs = runs::ordinary();
+    let runs = runs::quick();
     let half = runs.len().div_ceil(2);
     std::thread::scope(|scope| {
         for runs in runs.chunks(half) {

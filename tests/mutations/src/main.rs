@@ -1,7 +1,8 @@
 //! Applies each fault in `mutations.txt` to a copy of the sources, and checks that it is found.
 //!
 //! `cargo run -p lockkeeper-mutations [--gate | PARTS OF NAMES]`. The exit status is 1 when a check
-//! misses a fault, or cannot tell. With `--gate` it tries only the faults that `gate.txt` names.
+//! misses a fault, or cannot tell. With `--gate` it tries only the faults that `gate.txt` names, with
+//! the simulation and the model.
 //! The copy and its build are in `target/mutations`, and the next run uses both again.
 //!
 //! Not here: reading the list (the library).
@@ -21,8 +22,8 @@ const SECONDS: &str = "600";
 
 fn main() -> ExitCode {
     let parts: Vec<_> = std::env::args().skip(1).collect();
-    let all = match read() {
-        Ok(all) => all,
+    let (all, gate) = match read().and_then(|all| Ok((all, gate()?))) {
+        Ok(both) => both,
         Err(why) => {
             eprintln!("{why}");
             return ExitCode::from(2);
@@ -37,12 +38,14 @@ fn main() -> ExitCode {
         built: target.join("mutations/target"),
     };
     sources.refresh(&root);
-    let is_chosen = |mutation: &&Mutation| match parts.as_slice() {
-        [] => true,
-        [option] if option == "--gate" => gate().any(|name| name == mutation.name),
-        parts => parts.iter().any(|part| mutation.name.contains(part)),
+    let chosen: Vec<_> = match parts.as_slice() {
+        [] => all.iter().collect(),
+        [option] if option == "--gate" => gate.iter().collect(),
+        parts => {
+            let is_chosen = |it: &&Mutation| parts.iter().any(|part| it.name.contains(part));
+            all.iter().filter(is_chosen).collect()
+        }
     };
-    let chosen: Vec<_> = all.iter().filter(is_chosen).collect();
     let (begin, mut failed) = (Instant::now(), 0);
     // A check that fails without the fault says nothing about it. All of them come first: each
     // fault, and each end of a fault, costs a build.

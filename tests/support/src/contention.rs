@@ -372,7 +372,7 @@ impl Contender {
             let mut told = pin!(guard.lost());
             let work = pin!(self.work(attempt, mode, &guard));
             tokio::select! {
-                loss = &mut told => Some(loss),
+                loss = &mut told => loss,
                 () = work => None,
             }
         };

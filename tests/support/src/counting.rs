@@ -39,13 +39,13 @@ impl Tally {
         let tally = self.clone();
         Connector::new(move |endpoint| {
             let tally = tally.clone();
-            Box::pin(async move {
+            async move {
                 let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
                 stream.set_nodelay(true)?;
                 let (reader, writer) = stream.into_split();
                 let writer = InspectWriter::new(writer, tally.of_connection());
-                Ok(Box::new(join(reader, writer)) as _)
-            })
+                Ok(join(reader, writer))
+            }
         })
     }
 

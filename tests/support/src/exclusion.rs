@@ -6,8 +6,8 @@
 //! - The values show the order of the holds, and so whether both sides took turns.
 //! - All times come from this machine's clock, because both sides run on it.
 //!
-//! Not here: locks that several clients share (`interop_recipes`), the foreign programs
-//! (tests/interop/README.md).
+//! Not here: locks that several clients share (`tests/real/interop`), the foreign programs
+//! (tests/foreign/README.md).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -47,7 +47,7 @@ pub struct Held {
 
 /// Lets our contenders and those of `program` contend for one mutex, and checks the result.
 ///
-/// The program is one of the contenders in tests/interop. `more` are its arguments after the usual
+/// The program is one of the contenders in tests/foreign. `more` are its arguments after the usual
 /// ones.
 pub async fn they_and_we_exclude_each_other(ensemble: &Ensemble, program: Command, more: &[&str]) {
     let lock = ensemble.unique_path("lock");

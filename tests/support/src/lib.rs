@@ -11,7 +11,7 @@
 //! | `peer` | `peer` | a client of the embedded server that sends what it likes |
 //! | `ensemble` | `ensembles` | the servers that one test runs on, one after the other: `on_both_arms` |
 //! | `real_server`, `secure_server`, `servers` | `ensembles` | real servers that a test starts itself: one, a secure one, three |
-//! | `programs`, `exclusion` | `ensembles` | the programs of `tests/interop`, and locks that they share with us |
+//! | `programs`, `exclusion` | `ensembles` | the programs of `tests/foreign`, and locks that they share with us |
 //! | `contention`, `recorder`, `proxy` | `ensembles` | clients that contend, what they saw, and a proxy that fails |
 
 #![allow(

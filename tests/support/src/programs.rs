@@ -1,6 +1,6 @@
-//! Compiles and runs the programs in tests/interop, and reads their output line by line.
+//! Compiles and runs the programs in tests/foreign, and reads their output line by line.
 //!
-//! Not here: what the programs do (tests/interop/README.md).
+//! Not here: what the programs do (tests/foreign/README.md).
 
 use std::{
     env,
@@ -78,13 +78,13 @@ fn own_scratch() -> PathBuf {
 
 /// The directory of the programs.
 fn sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../interop")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../foreign")
 }
 
 /// Compiles all Java programs into a directory that only this test binary uses.
 fn compile() -> PathBuf {
     let classes = own_scratch();
-    let entries = sources().read_dir().expect("tests/interop");
+    let entries = sources().read_dir().expect("tests/foreign");
     let files = entries.map(|entry| entry.expect("a file").path());
     let output = std::process::Command::new("javac")
         .args(["-cp", &from_environment("LOCKKEEPER_TEST_CLASSPATH"), "-d"])

@@ -65,7 +65,7 @@ pub enum Role {
 }
 
 /// Which servers may be in the ensemble.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Members {
     /// Always the same three.
     Fixed,
@@ -107,11 +107,12 @@ pub fn on_ensemble(members: Members, test: impl AsyncFnOnce(&mut Servers)) {
     runtime.block_on(test(servers));
 }
 
-/// The ensemble, locked for one test, with all three servers serving. The first call in a binary
-/// decides on the members.
+/// The ensemble, locked for one test, with all three servers serving. A test that needs other
+/// members than the one before gets servers of its own.
 pub fn ensemble(members: Members) -> MutexGuard<'static, Option<Servers>> {
     static ENSEMBLE: Mutex<Option<Servers>> = Mutex::new(None);
     let mut ensemble = ENSEMBLE.lock().unwrap_or_else(PoisonError::into_inner);
+    ensemble.take_if(|servers| servers.members != members);
     let servers = ensemble.get_or_insert_with(|| Servers::new(members));
     for number in 0..COUNT {
         // A test that failed may have left the server stopped.

@@ -183,7 +183,7 @@ impl Script<'_> {
             0xff => 0xff,
             choice => choice % 4,
         };
-        let op = if self.byte().is_multiple_of(2) { 4 } else { 8 };
+        let op = if self.byte() % 2 == 0 { 4 } else { 8 };
         let mut part = BytesMut::new();
         let mut one = Writer::new(&mut part);
         one.put_slice(&[0, 0, 0, op, 0, 0xff, 0xff, 0xff, 0xff]);

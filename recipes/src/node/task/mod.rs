@@ -106,11 +106,11 @@ impl NodeTask {
                         return Ok(());
                     }
                     Next::Send(ask) => {
-                        if matches!(ask, Ask::Create { .. })
-                            && let Some(error) = self.gave_up()
-                        {
-                            self.life.settle(End::NeverCreated);
-                            return Err(error);
+                        if matches!(ask, Ask::Create { .. }) {
+                            if let Some(error) = self.gave_up() {
+                                self.life.settle(End::NeverCreated);
+                                return Err(error);
+                            }
                         }
                         if let Some(trouble) = &mut self.trouble {
                             trouble.backoff.pause().await;
@@ -236,10 +236,10 @@ impl NodeTask {
         };
         self.pending = Pending::Nothing;
         // Without a number, the name is the same next time.
-        if let Answer::Found(Ok(None) | Err(Failure::NoNode)) = answer
-            && !self.identity.is_fixed()
-        {
-            LateCreates::note(&self.identity);
+        if let Answer::Found(Ok(None) | Err(Failure::NoNode)) = answer {
+            if !self.identity.is_fixed() {
+                LateCreates::note(&self.identity);
+            }
         }
         self.life
             .answered(answer)
@@ -368,7 +368,7 @@ fn bound_to(identity: &NodeIdentity, session: Option<SessionId>) -> Raw<'_> {
 mod tests {
     use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version, records::Create2Response};
     use lockkeeper_server::{Server, When};
-    use lockkeeper_session::Client;
+    use lockkeeper_session::{Client, Created};
 
     use super::*;
     use crate::{node::identity::OwnNode, order::name::Kind};
@@ -401,7 +401,9 @@ mod tests {
         fresh(client)
     }
 
-    fn node_of(created: Create2Response) -> Option<OwnNode> {
+    fn node_of(created: Created) -> Option<OwnNode> {
+        let (path, stat) = (created.path, created.stat);
+        let created = Create2Response { path, stat };
         created_node("/lock", &Response::Create2(created))
     }
 

@@ -23,15 +23,16 @@ impl Waiter {
         true
     }
 
-    /// Whether the others say that it is this waiter's turn, or whom to wait for.
-    pub(super) async fn is_advised(&mut self) -> bool {
-        let is_told = self.turn.has_left() && self.is_first_or_follows();
+    /// Takes what the others know: that it is this waiter's turn, or whom to wait for. Returns
+    /// whether they know it.
+    pub(super) async fn take_advice(&mut self) -> bool {
+        let is_told = self.turn.has_left() && self.take_turn_or_follow();
         is_told || self.waits_behind_few().await
     }
 
     /// The node just ahead was deleted. Returns whether the others know that nobody is ahead, or who
     /// is.
-    fn is_first_or_follows(&mut self) -> bool {
+    fn take_turn_or_follow(&mut self) -> bool {
         let Some(member) = self.node.member() else {
             return false;
         };

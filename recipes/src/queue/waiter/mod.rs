@@ -198,7 +198,7 @@ impl Waiter {
     /// In a box: most waiters never look, and the future of each would be large.
     fn look(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
         Box::pin(async move {
-            if self.is_advised().await {
+            if self.take_advice().await {
                 return Ok(());
             }
             let rounds = self.rounds.get_or_insert_default();

@@ -15,11 +15,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::sleep;
+use tokio::{net::TcpStream, time::sleep};
 
 use super::{
     sockets::{connect, look_up},
-    transport::{Connecting, Connector},
+    transport::Connector,
 };
 use crate::Endpoint;
 use crate::client::{
@@ -84,7 +84,7 @@ impl Connector {
     #[must_use]
     pub fn tcp() -> Self {
         let dialer = Dialer::new();
-        Self::new(move |endpoint| dialer.dial(endpoint))
+        Self::new(move |endpoint| dialer.clone().dial(endpoint))
     }
 }
 
@@ -107,12 +107,9 @@ impl Dialer {
     }
 
     /// Connects to the address of the server that accepts first.
-    pub(crate) fn dial(&self, endpoint: Endpoint) -> Connecting {
-        let dialer = self.clone();
-        Box::pin(async move {
-            let fresh = look_up(&endpoint);
-            dialer.attempt(&endpoint, fresh, connect).await
-        })
+    async fn dial(self, endpoint: Endpoint) -> io::Result<TcpStream> {
+        let fresh = look_up(&endpoint);
+        self.attempt(&endpoint, fresh, connect).await
     }
 
     /// Connects to the fresh addresses. If they do not come in time, or if the name server fails, it

@@ -9,17 +9,14 @@ use std::{
 
 use tokio::net::TcpStream;
 
-use super::transport::{Connecting, Transport};
 use crate::Endpoint;
 use crate::client::sync::{oneshot, os::thread};
 
 /// Opens a TCP connection without Nagle's delay.
-pub(super) fn connect(address: SocketAddr) -> Connecting {
-    Box::pin(async move {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        Ok(Box::new(stream) as Box<dyn Transport>)
-    })
+pub(super) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 /// The addresses of a server. The system's resolver blocks, so a name is resolved on a thread of its

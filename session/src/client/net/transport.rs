@@ -2,7 +2,7 @@
 //!
 //! Not here: how a stream is cut into frames (`frames`), and the driver that reads and writes.
 
-use std::{fmt, io, sync::Arc};
+use std::{fmt, future::Future, io, sync::Arc};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -26,14 +26,29 @@ type Connect = dyn Fn(Endpoint) -> Connecting + Send + Sync;
 
 impl Connector {
     /// Makes a connector that calls `connect` for each attempt.
-    pub fn new<F>(connect: F) -> Self
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # use lockkeeper_session::{Client, Connector};
+    /// use tokio::net::TcpStream;
+    ///
+    /// let connector = Connector::new(async |to| TcpStream::connect((&*to.host, to.port)).await);
+    /// let builder = Client::builder(&server.connect_string())?.connector(connector);
+    /// builder.connect().await?.sync("/").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn new<T: Transport + 'static, F>(
+        connect: impl Fn(Endpoint) -> F + Send + Sync + 'static,
+    ) -> Self
     where
-        F: Fn(Endpoint) -> BoxFuture<'static, io::Result<Box<dyn Transport>>>
-            + Send
-            + Sync
-            + 'static,
+        F: Future<Output = io::Result<T>> + Send + 'static,
     {
-        Self(Arc::new(connect))
+        Self(Arc::new(move |endpoint| {
+            let connecting = connect(endpoint);
+            Box::pin(async move { Ok(Box::new(connecting.await?) as Box<dyn Transport>) })
+        }))
     }
 
     /// Begins an attempt to open a byte stream. Connectors around this connector call it.

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use lockkeeper_proto::{
     Acls, OpCode, Request, Stat, Version,
-    records::{ClientInfo, Empty, GetAclRequest, GetAclResponse, SetAclRequest},
+    records::{ClientInfo, Empty, GetAclRequest, SetAclRequest},
 };
 
 use crate::client::{Client, PendingReply, operations::reply::record_of};
-use crate::{Error, machine::Auth};
+use crate::{Error, NodeAcl, machine::Auth};
 
 impl Client {
     /// Reads a node's access control list and metadata.
@@ -35,11 +35,13 @@ impl Client {
     /// assert_eq!(client.get_acl("/").await?.acl, Acl::OPEN_UNSAFE);
     /// # Ok(()) }
     /// ```
-    pub async fn get_acl(&self, path: &str) -> Result<GetAclResponse, Error> {
+    pub async fn get_acl(&self, path: &str) -> Result<NodeAcl, Error> {
         let request = GetAclRequest {
             path: self.resolve(path)?,
         };
-        record_of!(self.ask(path, Request::GetAcl(request)).await?, GetAcl)
+        let read = record_of!(self.ask(path, Request::GetAcl(request)).await?, GetAcl)?;
+        let (acl, stat) = (read.acl, read.stat);
+        Ok(NodeAcl { acl, stat })
     }
 
     /// Sets a node's access control list, if the list has this version, and returns the node's new

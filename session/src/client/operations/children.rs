@@ -6,12 +6,12 @@ use lockkeeper_proto::{
     OpCode, Request,
     jute::Names,
     path,
-    records::{GetAllChildrenNumberRequest, GetChildren2Response, GetEphemeralsRequest},
+    records::{GetAllChildrenNumberRequest, GetEphemeralsRequest},
 };
 
-use crate::Error;
 use crate::client::{Client, PendingReply, Raw, operations::reply::record_of};
 use crate::machine::Encoded;
+use crate::{Children, Error};
 
 impl Raw<'_> {
     /// As [`Client::get_children`], with a path of this client. The names stay in the memory of the
@@ -82,12 +82,14 @@ impl Client {
     /// # let server = lockkeeper_server::Server::start().await?;
     /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
     /// let list = client.get_children_with_stat("/").await?;
-    /// assert_eq!(list.children.len(), usize::try_from(list.stat.num_children)?);
+    /// assert_eq!(list.names.len(), usize::try_from(list.stat.num_children)?);
     /// # Ok(()) }
     /// ```
-    pub async fn get_children_with_stat(&self, path: &str) -> Result<GetChildren2Response, Error> {
+    pub async fn get_children_with_stat(&self, path: &str) -> Result<Children, Error> {
         let request = Encoded::read(OpCode::GET_CHILDREN2, &self.resolve_in_pieces(path)?);
-        record_of!(self.ask(path, request).await?, GetChildren2)
+        let list = record_of!(self.ask(path, request).await?, GetChildren2)?;
+        let (names, stat) = (list.children, list.stat);
+        Ok(Children { names, stat })
     }
 
     /// Counts the nodes below a node, at any depth. Servers from 3.6.0.

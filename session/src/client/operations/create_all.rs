@@ -3,10 +3,10 @@
 //! Not here: creating one node (`nodes`).
 
 use bytes::Bytes;
-use lockkeeper_proto::{CreateMode, Request, Response, path, records::Create2Response};
+use lockkeeper_proto::{CreateMode, Request, Response, path};
 
 use crate::{
-    Error,
+    Created, Error,
     client::{Client, operations::nodes::create_request, operations::reply::record_of},
 };
 
@@ -62,7 +62,7 @@ impl Client {
         path: &str,
         data: impl Into<Bytes>,
         mode: CreateMode,
-    ) -> Result<Create2Response, Error> {
+    ) -> Result<Created, Error> {
         let acl = self.shared.default_acl.clone();
         let node = self.request_to_create(path, data.into(), mode, acl)?;
         let mut created = self.ask(path, node.clone()).await;
@@ -122,9 +122,9 @@ impl Client {
     }
 
     /// The result of a successful create.
-    pub(super) fn created(&self, reply: Response) -> Result<Create2Response, Error> {
+    pub(super) fn created(&self, reply: Response) -> Result<Created, Error> {
         let created = record_of!(reply, Create2 | CreateContainer | CreateTtl)?;
-        Ok(Create2Response {
+        Ok(Created {
             path: self.shared.client_path(created.path),
             stat: created.stat,
         })

@@ -5,11 +5,11 @@
 
 use lockkeeper_proto::{
     Request,
-    records::{GetDataRequest, GetDataResponse, ReconfigRequest, SyncRequest},
+    records::{GetDataRequest, ReconfigRequest, SyncRequest},
 };
 
-use crate::Error;
-use crate::client::{Client, Watcher, operations::reply::record_of};
+use crate::client::{Client, Watcher, operations::reply::node_data, operations::reply::record_of};
+use crate::{Error, NodeData};
 
 /// The node in which the servers keep the configuration of the ensemble. Source:
 /// `ZooDefs.CONFIG_NODE`.
@@ -72,9 +72,9 @@ impl Client {
     /// assert!(config.is_empty(), "this server runs alone");
     /// # Ok(()) }
     /// ```
-    pub async fn get_config(&self) -> Result<GetDataResponse, Error> {
+    pub async fn get_config(&self) -> Result<NodeData, Error> {
         let reply = self.ask(CONFIG_NODE, get_config(false)).await?;
-        record_of!(reply, GetData)
+        record_of!(reply, GetData).map(node_data)
     }
 
     /// Like [`get_config`](Self::get_config), and watches for the next change.
@@ -100,9 +100,9 @@ impl Client {
     /// }
     /// # Ok(()) }
     /// ```
-    pub async fn get_config_and_watch(&self) -> Result<(GetDataResponse, Watcher), Error> {
+    pub async fn get_config_and_watch(&self) -> Result<(NodeData, Watcher), Error> {
         let (reply, watcher) = self.ask_and_watch(CONFIG_NODE, get_config(true)).await;
-        Ok((record_of!(reply?, GetData)?, watcher?))
+        Ok((node_data(record_of!(reply?, GetData)?), watcher?))
     }
 
     /// Adds and removes servers of the ensemble, and returns the new configuration.
@@ -152,7 +152,7 @@ impl Client {
         joining: &str,
         leaving: &str,
         from_config: Option<i64>,
-    ) -> Result<GetDataResponse, Error> {
+    ) -> Result<NodeData, Error> {
         let given = |servers: &str| (!servers.is_empty()).then(|| servers.to_owned());
         self.ask_to_reconfigure([given(joining), given(leaving), None], from_config)
             .await
@@ -184,7 +184,7 @@ impl Client {
         &self,
         members: &str,
         from_config: Option<i64>,
-    ) -> Result<GetDataResponse, Error> {
+    ) -> Result<NodeData, Error> {
         // An empty list is sent, too: without a list, the request is one that adds and removes servers.
         self.ask_to_reconfigure([None, None, Some(members.to_owned())], from_config)
             .await
@@ -194,7 +194,7 @@ impl Client {
         &self,
         [joining_servers, leaving_servers, new_members]: [Option<String>; 3],
         from_config: Option<i64>,
-    ) -> Result<GetDataResponse, Error> {
+    ) -> Result<NodeData, Error> {
         let request = ReconfigRequest {
             joining_servers,
             leaving_servers,
@@ -203,7 +203,7 @@ impl Client {
             cur_config_id: from_config.unwrap_or(-1),
         };
         let reply = self.ask("", Request::Reconfig(request)).await?;
-        record_of!(reply, Reconfig)
+        record_of!(reply, Reconfig).map(node_data)
     }
 }
 

@@ -3,14 +3,14 @@
 use lockkeeper_proto::{
     OpCode, Request, Response,
     multi::MultiReadRequest,
-    records::{GetChildrenRequest, GetDataRequest, GetDataResponse},
+    records::{GetChildrenRequest, GetDataRequest},
 };
 
 use crate::client::{
     Client,
-    operations::reply::{record_of, unexpected},
+    operations::reply::{node_data, record_of, unexpected},
 };
-use crate::{Effect, Error, ErrorKind};
+use crate::{Effect, Error, ErrorKind, NodeData};
 
 /// One read of [`Client::multi_read`], with the path of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Read<'a> {
 #[non_exhaustive]
 pub enum ReadResult {
     /// A node's data and metadata.
-    Data(GetDataResponse),
+    Data(NodeData),
     /// The names of a node's children, in no order.
     Children(Vec<String>),
 }
@@ -89,7 +89,9 @@ impl Client {
         }
         let peer = self.peer_if_connected_since(before);
         let result = |(read, result): (&Read<'_>, _)| match (read, result) {
-            (Read::Data(_), Ok(Response::GetData(node))) => Ok(Ok(ReadResult::Data(node))),
+            (Read::Data(_), Ok(Response::GetData(node))) => {
+                Ok(Ok(ReadResult::Data(node_data(node))))
+            }
             (Read::Children(_), Ok(Response::GetChildren(list))) => {
                 Ok(Ok(ReadResult::Children(list.children.into())))
             }

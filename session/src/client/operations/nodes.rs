@@ -8,15 +8,14 @@
 use bytes::Bytes;
 use lockkeeper_proto::{
     Acls, CreateMode, OpCode, Request, Response, Stat, Version, path,
-    records::{Create2Response, CreateRequest, CreateTtlRequest, GetDataResponse, SetDataRequest},
+    records::{CreateRequest, CreateTtlRequest, SetDataRequest},
 };
 
-use crate::Error;
 use crate::client::{
     Client,
-    operations::reply::{record_of, stat_if_there},
+    operations::reply::{node_data, record_of, stat_if_there},
 };
-use crate::machine::Encoded;
+use crate::{Created, Error, NodeData, machine::Encoded};
 
 impl Client {
     /// Creates a node with the client's [default ACL](crate::Builder::default_acl), and returns its
@@ -74,7 +73,7 @@ impl Client {
         path: &str,
         data: impl Into<Bytes>,
         mode: CreateMode,
-    ) -> Result<Create2Response, Error> {
+    ) -> Result<Created, Error> {
         self.create_with_acl(path, data, mode, self.shared.default_acl.clone())
             .await
     }
@@ -113,7 +112,7 @@ impl Client {
         data: impl Into<Bytes>,
         mode: CreateMode,
         acl: impl Into<Acls>,
-    ) -> Result<Create2Response, Error> {
+    ) -> Result<Created, Error> {
         let request = self.request_to_create(path, data.into(), mode, acl.into())?;
         let created = self.ask(path, request).await?;
         self.created(created)
@@ -261,9 +260,9 @@ impl Client {
     /// assert_eq!(node.stat.version.0, 0);
     /// # Ok(()) }
     /// ```
-    pub async fn get_data(&self, path: &str) -> Result<GetDataResponse, Error> {
+    pub async fn get_data(&self, path: &str) -> Result<NodeData, Error> {
         let request = Encoded::read(OpCode::GET_DATA, &self.resolve_in_pieces(path)?);
-        record_of!(self.ask(path, request).await?, GetData)
+        record_of!(self.ask(path, request).await?, GetData).map(node_data)
     }
 
     /// Sets a node's data, if they have this version, and returns the node's new metadata.

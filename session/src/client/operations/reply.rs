@@ -3,12 +3,54 @@
 //! The machine decodes each reply by its request, so a reply of another kind cannot come. If one
 //! came, it would be an error and not a panic.
 
+use bytes::Bytes;
 use lockkeeper_proto::{
-    OpCode, Response, Stat,
-    jute::{DecodeError, DecodeErrorKind},
+    Acl, OpCode, Response, Stat,
+    jute::{DecodeError, DecodeErrorKind, Names},
+    records::GetDataResponse,
 };
 
 use crate::{Effect, Error, ErrorKind, Peer};
+
+/// A node that was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Created {
+    /// The path; for a sequential node, with its number.
+    pub path: String,
+    /// The metadata.
+    pub stat: Stat,
+}
+
+/// A node's data and metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeData {
+    /// The data. They share the memory of the reply. `None` if they were never set.
+    pub data: Option<Bytes>,
+    /// The metadata.
+    pub stat: Stat,
+}
+
+/// A node's children and metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Children {
+    /// The names of the children, in no order. They share the memory of the reply.
+    pub names: Names,
+    /// The node's metadata.
+    pub stat: Stat,
+}
+
+/// A node's access control list and metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeAcl {
+    /// Who may do what.
+    pub acl: Vec<Acl>,
+    /// The metadata.
+    pub stat: Stat,
+}
 
 /// Takes the record out of a reply.
 macro_rules! record_of {
@@ -31,8 +73,12 @@ pub(crate) fn unexpected(op: OpCode) -> Error {
     };
     let kind = ErrorKind::Malformed { op, error };
     let mut error = Error::new(kind, Peer::default(), Effect::Unknown);
-    error.is_of(op);
+    error.note_operation(op);
     error
+}
+
+pub(crate) fn node_data(GetDataResponse { data, stat }: GetDataResponse) -> NodeData {
+    NodeData { data, stat }
 }
 
 /// The result of an `exists`: a missing node is not an error.

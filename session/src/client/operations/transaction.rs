@@ -33,6 +33,7 @@ pub struct Transaction {
 #[non_exhaustive]
 pub enum OpResult {
     /// A node was created.
+    #[non_exhaustive]
     Created {
         /// The path; for a sequential node, with its number.
         path: String,

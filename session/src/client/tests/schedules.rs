@@ -25,7 +25,7 @@ use shuttle::future::block_on;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{
-    Client, Clock, Connector, Transport,
+    Client, Clock, Connector,
     client::{
         driver::{Driver, Run},
         random::Random,
@@ -171,9 +171,9 @@ fn client() -> (Client, thread::JoinHandle<()>) {
     let start = Instant::now();
     let connector = Connector::new(|_| {
         let wire = Arc::<(Mutex<Wire>, Condvar)>::default();
-        let near: Box<dyn Transport> = Box::new(Near(wire.clone()));
+        let near = Near(wire.clone());
         thread::spawn(move || serve(&wire));
-        Box::pin(std::future::ready(Ok(near)))
+        std::future::ready(Ok(near))
     });
     let config = Config::new(&"memory:1".parse().unwrap(), 1);
     let (clock, random) = (Clock::new(move || start), Random::new(Some(1)));

@@ -67,9 +67,16 @@ impl WatchGroup {
 
     /// The same. It is compiled once, and not for each caller.
     fn keep(&self, is_wanted: &dyn Fn(&str) -> bool) {
-        let given_up: Vec<WatchId> = self.events.look(|events| {
-            let others = events.watches.extract_if(.., |(_, name)| !is_wanted(name));
-            others.map(|(id, _)| id).collect()
+        let given_up = self.events.look(|events| {
+            let mut given_up = Vec::new();
+            events.watches.retain(|(id, name)| {
+                let is_kept = is_wanted(name);
+                if !is_kept {
+                    given_up.push(*id);
+                }
+                is_kept
+            });
+            given_up
         });
         if !given_up.is_empty() {
             self.client

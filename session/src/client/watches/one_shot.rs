@@ -9,17 +9,17 @@ use std::{
 
 use lockkeeper_proto::{
     Request, Response, Stat,
-    records::{ExistsRequest, GetChildrenRequest, GetDataRequest, GetDataResponse},
+    records::{ExistsRequest, GetChildrenRequest, GetDataRequest},
 };
 
 use crate::client::{
     Client, PendingReply,
-    operations::reply::{record_of, stat_if_there},
+    operations::reply::{node_data, record_of, stat_if_there},
     shared::{EventReceiver, Listener, Shared, driver_gone},
     sync::oneshot,
 };
 use crate::{
-    Error,
+    Error, NodeData,
     machine::{Encoded, Event, WatchId},
 };
 
@@ -93,16 +93,13 @@ impl Client {
     /// assert_eq!(changed.await?.path, "/config");
     /// # Ok(()) }
     /// ```
-    pub async fn get_data_and_watch(
-        &self,
-        path: &str,
-    ) -> Result<(GetDataResponse, Watcher), Error> {
+    pub async fn get_data_and_watch(&self, path: &str) -> Result<(NodeData, Watcher), Error> {
         let request = GetDataRequest {
             path: self.resolve(path)?,
             watch: true,
         };
         let (reply, watcher) = self.ask_and_watch(path, Request::GetData(request)).await;
-        Ok((record_of!(reply?, GetData)?, watcher?))
+        Ok((node_data(record_of!(reply?, GetData)?), watcher?))
     }
 
     /// Like [`get_children`](Self::get_children), and watches the list of children.

@@ -248,8 +248,9 @@ impl Lease {
         }
     }
 
-    /// Whether somebody waits for the lease, which is good now. They are told once.
-    pub(crate) fn is_renewed(&mut self, now: Instant, answer: Duration, timing: &Timing) -> bool {
+    /// Takes the wish of those who wait for the lease, if it is good now: they are told once. Returns
+    /// whether there was one.
+    pub(crate) fn take_renewed(&mut self, now: Instant, answer: Duration, timing: &Timing) -> bool {
         let awaited = self.awaited;
         let is_renewed = awaited.is_some_and(|since| self.is_good(now, since, answer, timing));
         if is_renewed {

@@ -77,15 +77,13 @@ impl Proof {
     /// these instants.
     pub fn touched(&mut self, sent: Instant, answered: Instant) {
         let spacing = self.wait / 10;
-        if let Some((newest, _)) = self.touches.last()
-            && sent < *newest + spacing
-        {
+        let newest = self.touches.last();
+        if newest.is_some_and(|(newest, _)| sent < *newest + spacing) {
             return;
         }
         // Of those that are old enough, only the newest is of use.
-        while let Some((_, second)) = self.touches.get(1)
-            && *second + self.wait <= answered
-        {
+        let is_old = |(_, at): &(Instant, Instant)| *at + self.wait <= answered;
+        while self.touches.get(1).is_some_and(is_old) {
             self.touches.remove(0);
         }
         self.touches.reserve_exact(1);
@@ -95,9 +93,10 @@ impl Proof {
     /// A request to the leader is sent: a write or a `sync`.
     pub fn sent(&mut self, now: Instant, xid: Xid, is_write: bool) {
         let mut touched = None;
-        while let Some((sent, answered)) = self.touches.first()
-            && *answered + self.wait <= now
-        {
+        while let Some((sent, answered)) = self.touches.first() {
+            if *answered + self.wait > now {
+                break;
+            }
             touched = Some(*sent);
             self.touches.remove(0);
         }

@@ -97,12 +97,12 @@ impl Validity {
 
     /// The leader has handled a write that was sent then.
     pub fn written(&mut self, now: Instant, sent: Instant, lengths: Lengths) {
-        if let Some(Doubt(Some((touched, at)))) = self.doubt
-            && at + lengths.confirm <= sent
-        {
-            self.extend(touched);
-            let is_too_old = self.is_relied_on && !self.is_valid(now, lengths);
-            self.doubt = is_too_old.then(Doubt::default);
+        if let Some(Doubt(Some((touched, at)))) = self.doubt {
+            if at + lengths.confirm <= sent {
+                self.extend(touched);
+                let is_too_old = self.is_relied_on && !self.is_valid(now, lengths);
+                self.doubt = is_too_old.then(Doubt::default);
+            }
         }
     }
 

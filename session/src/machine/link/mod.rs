@@ -502,10 +502,10 @@ impl Link {
         if let Some(open) = self.connection_mut().filter(|_| pings) {
             open.ping(now);
         }
-        if let Stage::Paused { until } = self.stage
-            && until <= now
-        {
-            self.try_next_server(now);
+        if let Stage::Paused { until } = self.stage {
+            if until <= now {
+                self.try_next_server(now);
+            }
         }
         pings
     }

@@ -58,13 +58,14 @@ impl Link {
 
     /// Reaches for another server, if that is due.
     pub(crate) fn reach(&mut self, now: Instant, pending: Pending) {
-        if self.reach_due(pending).is_some_and(|at| at <= now)
-            && let Some(open) = self.connection()
-            && let Some(other) = self.servers.other(open.endpoint())
-        {
-            tracing::debug!(server = %open.endpoint(), %other, "no answer, trying another server");
-            self.reach_from = Some(now + self.timing().queue_wait);
-            self.changes.push_back(Change::Reach(Some(other)));
+        if self.reach_due(pending).is_some_and(|at| at <= now) {
+            if let Some(open) = self.connection() {
+                if let Some(other) = self.servers.other(open.endpoint()) {
+                    tracing::debug!(server = %open.endpoint(), %other, "no answer, trying another server");
+                    self.reach_from = Some(now + self.timing().queue_wait);
+                    self.changes.push_back(Change::Reach(Some(other)));
+                }
+            }
         }
     }
 

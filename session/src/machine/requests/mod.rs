@@ -235,10 +235,10 @@ impl<R> Requests<R> {
 
     /// The request is settled: its deadline counts no more.
     fn settle(&mut self, options: Option<RequestOptions>, number: u64) {
-        if let Some(deadline) = options.and_then(|options| options.deadline)
-            && let Ok(place) = self.deadlines.binary_search(&(deadline, number))
-        {
-            self.deadlines.remove(place);
+        if let Some(deadline) = options.and_then(|options| options.deadline) {
+            if let Ok(place) = self.deadlines.binary_search(&(deadline, number)) {
+                self.deadlines.remove(place);
+            }
         }
     }
 
@@ -269,9 +269,10 @@ impl<R> Requests<R> {
     /// itself that were not sent. The others stay.
     pub(crate) fn closed(&mut self) -> Vec<Failed<R>> {
         let mut failed = Vec::new();
-        while self.in_flight() > 0
-            && let Some(sent) = self.queue.take(0)
-        {
+        while self.in_flight() > 0 {
+            let Some(sent) = self.queue.take(0) else {
+                break;
+            };
             failed.push(self.fail(sent));
         }
         failed.extend(self.take(&|waiting| waiting.options.is_none()));
@@ -291,13 +292,13 @@ impl<R> Requests<R> {
 
     /// A server does not know this operation, on the connection of this number. Takes out the
     /// requests with it that wait.
-    pub(crate) fn is_unknown(
+    pub(crate) fn take_unknown(
         &mut self,
         op: OpCode,
         connection: u64,
         peer: &Peer,
     ) -> Vec<Failed<R>> {
-        self.support.is_unknown(op, connection, peer);
+        self.support.note_unknown(op, connection, peer);
         self.take(&|waiting| waiting.request.op() == op)
     }
 
@@ -315,9 +316,10 @@ impl<R> Requests<R> {
 
     /// A request whose deadline has come, with its options.
     pub(crate) fn overdue(&mut self, now: Instant) -> Option<(Overdue<'_, R>, RequestOptions)> {
-        while let Some(&(deadline, number)) = self.deadlines.front()
-            && deadline <= now
-        {
+        while let Some(&(deadline, number)) = self.deadlines.front() {
+            if deadline > now {
+                break;
+            }
             self.deadlines.pop_front();
             let Some(at) = self.queue.find(number) else {
                 continue;

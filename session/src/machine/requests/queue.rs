@@ -173,10 +173,10 @@ impl<R> Queue<R> {
         header: Option<&ReplyHeader>,
     ) -> Result<usize, Option<Xid>> {
         let got = header.map(|header| header.xid);
-        if header.is_some_and(overtakes)
-            && let Some(at) = self.position(|xid| Some(xid) == got)
-        {
-            return Ok(at);
+        if header.is_some_and(overtakes) {
+            if let Some(at) = self.position(|xid| Some(xid) == got) {
+                return Ok(at);
+            }
         }
         let is_identity = got == Some(Xid::AUTH);
         let at = self.position(|xid| (xid == Xid::AUTH) == is_identity);

@@ -32,8 +32,8 @@ pub(super) struct Support {
 }
 
 impl Support {
-    /// A server did not know the operation, on the connection of this number.
-    pub(super) fn is_unknown(&mut self, op: OpCode, connection: u64, peer: &Peer) {
+    /// Notes that a server did not know the operation, on the connection of this number.
+    pub(super) fn note_unknown(&mut self, op: OpCode, connection: u64, peer: &Peer) {
         self.unknown.retain(|unknown| unknown.op != op);
         self.unknown.push(Unknown {
             op,

@@ -153,7 +153,7 @@ fn a_refused_user_ends_the_client() {
         pair.reply(xid, 0, Err(code));
         assert_eq!(pair.states(), [State::AuthFailed]);
         let text = pair.error(waiting).to_string();
-        let wanted = "authentication failed: zk1:2181, session 0x100: user polly was refused: wrong password, or no such user";
+        let wanted = "authentication failed: zk1:2181, session 0x100: user polly was refused: wrong password, no such user";
         assert!(text.starts_with(wanted), "{text}");
         assert_eq!(pair.machine.next_deadline(), None);
     }

@@ -199,7 +199,7 @@ impl Watches {
         }
         enter(watched);
         if had.is_some() {
-            watched.is_unset(Kinds::LASTING);
+            watched.mark_unset(Kinds::LASTING);
             self.end_at(&path, Kinds::LASTING, &ErrorKind::WatchConflict.into(), out);
             if self.arrivals.is_some() {
                 remove(&path, WatcherType::ANY, out);
@@ -241,7 +241,7 @@ impl Watches {
         if let Some(kind) = pending.left(code) {
             let is_kept = watched.class() == kind.class();
             if is_kept {
-                watched.is_set(kind);
+                watched.mark_set(kind);
             }
             match listener {
                 Some(Listener::Pending) if is_kept => {
@@ -284,7 +284,7 @@ impl Watches {
             let enter = |watched: &mut Watched| {
                 watched.add(Kinds::DATA, id);
                 if is_sent {
-                    watched.is_set(Kinds::DATA);
+                    watched.mark_set(Kinds::DATA);
                 }
             };
             // One-shot watches are never refused.
@@ -362,10 +362,10 @@ impl Watches {
     /// # Errors
     /// There are more events than a correct server may send.
     pub(crate) fn event(&mut self, event: Event, out: &mut dyn Tell) -> Result<(), usize> {
-        if let Some(arrivals) = &mut self.arrivals
-            && let Some(event) = arrivals.event(event)?
-        {
-            self.fire(event, out);
+        if let Some(arrivals) = &mut self.arrivals {
+            if let Some(event) = arrivals.event(event)? {
+                self.fire(event, out);
+            }
         }
         Ok(())
     }
@@ -409,7 +409,7 @@ impl Watches {
                 EventType::NODE_CHILDREN_CHANGED => Kinds::CHILD,
                 _ => Kinds::ONE_SHOT,
             };
-            watched.is_unset(fired);
+            watched.mark_unset(fired);
             watched.take(fired, |id| {
                 self.listeners.remove(&id);
                 once.push(id);
@@ -478,7 +478,7 @@ impl Watches {
         let mut batches = Batches::new(since, max_request);
         for (path, watched) in &mut self.paths {
             for kind in watched.wanted().each() {
-                watched.is_set(kind);
+                watched.mark_set(kind);
                 batches.add(kind, path.to_string());
             }
         }

@@ -92,13 +92,13 @@ impl Watched {
         self.pending == 0 && self.listeners.is_empty()
     }
 
-    /// The server has this kind, or will have it when it has processed what was sent.
-    pub(super) fn is_set(&mut self, kind: Kinds) {
+    /// Marks that the server has this kind, or will have it when it has processed what was sent.
+    pub(super) fn mark_set(&mut self, kind: Kinds) {
         self.set = self.set.and(kind);
     }
 
-    /// The server has these no more.
-    pub(super) fn is_unset(&mut self, kinds: Kinds) {
+    /// Marks that the server has these no more.
+    pub(super) fn mark_unset(&mut self, kinds: Kinds) {
         self.set = self.set.without(kinds);
     }
 
@@ -113,7 +113,7 @@ impl Watched {
         let wanted = self.wanted();
         for (kinds, watcher_type) in REMOVALS {
             if self.pending == 0 && self.set.has(kinds) && !wanted.has(kinds) {
-                self.is_unset(kinds);
+                self.mark_unset(kinds);
                 remove(path, watcher_type, out);
             }
         }

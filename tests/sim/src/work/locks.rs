@@ -340,7 +340,7 @@ impl Worker {
                 let end = std::pin::pin!(guard.lost());
                 let rest = std::pin::pin!(sleep(part));
                 match select(end, rest).await {
-                    Either::Left((loss, _)) => Some(loss),
+                    Either::Left((loss, _)) => loss,
                     Either::Right(_) => None,
                 }
             };

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::BytesMut;
 use lockkeeper_server::engine::ServerId;
-use lockkeeper_session::{Connector, Endpoint, Transport};
+use lockkeeper_session::{Connector, Endpoint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{Blow, Coming, Sim, World, ops::Ops};
@@ -85,12 +85,12 @@ impl Sim {
         let sim = self.clone();
         Connector::new(move |endpoint| {
             let sim = sim.clone();
-            Box::pin(async move { connect(sim, client, &endpoint).await })
+            async move { connect(sim, client, &endpoint).await }
         })
     }
 }
 
-async fn connect(sim: Sim, client: u32, endpoint: &Endpoint) -> io::Result<Box<dyn Transport>> {
+async fn connect(sim: Sim, client: u32, endpoint: &Endpoint) -> io::Result<Wire> {
     let server = endpoint.host.trim_start_matches('s').parse();
     let server = server.map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
     let link = sim.lock().open(client, server);
@@ -107,7 +107,7 @@ async fn connect(sim: Sim, client: u32, endpoint: &Endpoint) -> io::Result<Box<d
         Poll::Pending
     });
     if taken.await {
-        Ok(Box::new(wire))
+        Ok(wire)
     } else {
         Err(io::ErrorKind::ConnectionRefused.into())
     }

@@ -1,0 +1,151 @@
+//! Encryption and identities of the command: where they come from, and the error messages, which must not contain secrets.
+//!
+//! Not here: TLS on real servers (`tests/real/secure/` of the workspace).
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+    time::Instant,
+};
+
+use crate::support::{Arm, Files, LIMIT, ended, lockkeeper};
+use lockkeeper::{
+    CreateMode,
+    node::{Acl, Perms},
+};
+use lockkeeper_server::Server;
+use lockkeeper_test_support::{
+    certificates::Authority,
+    gate::{Gate, server_tls},
+    secure_server::{self, Demands},
+};
+use tokio::runtime::Runtime;
+
+const SECRET: &str = "hunter2";
+const ALICE: &str = "digest:alice:hunter2\n";
+
+/// Every user of the machine could read the passwords. Their group is the choice of the owner.
+#[test]
+fn a_file_of_identities_that_every_user_may_read_is_refused() {
+    let (arm, files) = (Arm::embedded(), Files::new("open"));
+    let auth = files.write("auth", ALICE);
+    for mode in [0o644, 0o604, 0o602] {
+        fs::set_permissions(&auth, Permissions::from_mode(mode)).unwrap();
+        let text = format!("{auth}: every user may read or change it; run chmod o= {auth}");
+        let options = ["--auth-file", &*auth];
+        ended(arm.on(&["ls"]).args(options)).ends(64).says(&text);
+    }
+}
+
+/// Only the user `super` has permissions on the lock's directory.
+#[test]
+fn identities_come_from_a_file_or_from_the_environment() {
+    let (arm, files) = (Arm::embedded(), Files::new("identities"));
+    // From ZooKeeper's documentation: `super:test`.
+    let id = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
+    let acl = vec![Acl::new(Perms::ALL, "digest", id)];
+    arm.create_with_acl("/hers", CreateMode::Persistent, acl);
+    arm.ran(&["--try"], "/hers", &["true"])
+        .ends(69)
+        .says("/hers: ");
+    let file = files.write("auth", "\u{feff}  digest:super:test \t\r\n # the admin\n");
+    let options = ["--try", "--auth-file", &*file];
+    arm.ran(&options, "/hers", &["true"]).ends(0).silently();
+    let mut run = arm.run(&["--try"], "/hers", &["true"]);
+    let opened = ended(run.env("LOCKKEEPER_AUTH", "digest:super:test"));
+    opened.ends(0).silently();
+}
+
+#[test]
+fn an_identity_that_is_refused_ends_the_run_immediately() {
+    let (arm, files) = (Arm::embedded(), Files::new("untrusted"));
+    let auth = files.write("auth", "sesame:hunter2");
+    let begin = Instant::now();
+    // With retries, the attempt would take the whole session timeout.
+    let options = ["--auth-file", &*auth, "--session-timeout", "60s"];
+    let refused = arm.ran(&options, "/a", &["true"]).ends(69);
+    assert!(begin.elapsed() < LIMIT);
+    assert!(!refused.stderr.contains(SECRET), "{}", refused.stderr);
+    refused.says("the identity of scheme sesame was refused");
+}
+
+#[test]
+fn a_server_without_sasl_is_not_trusted() {
+    let (arm, files) = (Arm::embedded(), Files::new("no-sasl"));
+    let auth = files.write("auth", "sasl:alice:hunter2");
+    let refused = arm.ran(&["--auth-file", &*auth], "/a", &["true"]).ends(69);
+    assert!(!refused.stderr.contains(SECRET), "{}", refused.stderr);
+    refused.says("the server does not support SASL");
+}
+
+#[cfg(not(feature = "kerberos"))]
+#[test]
+fn a_build_without_kerberos_says_how_to_get_it() {
+    let mut run = lockkeeper(&["run", "/a", "--connect", "zk:1", "--kerberos", "--", "true"]);
+    let refused = ended(&mut run).ends(64);
+    refused.says("cargo install lockkeeper-cli --features kerberos");
+}
+
+mod needs_java {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs Java and a ZooKeeper: tests/run.sh"]
+    fn a_login_by_sasl_opens_a_server_that_requires_one() {
+        let runtime = Runtime::new().unwrap();
+        let server = runtime.block_on(secure_server::Server::start(&Demands {
+            users: &[("alice", SECRET)],
+            ..Demands::default()
+        }));
+        let (servers, files) = (server.connect_string(), Files::new("sasl"));
+        let run = |auth: Option<&str>| {
+            let mut run = lockkeeper(&["run", "/a", "--connect", &*servers, "--wait", "60s"]);
+            if let Some(line) = auth {
+                run.args(["--auth-file", &*files.write("auth", line)]);
+            }
+            ended(run.args(["--", "true"]))
+        };
+        run(Some("sasl:alice:hunter2")).ends(0).silently();
+        let wrong = run(Some("sasl:alice:hunter3")).ends(69);
+        wrong.says("user alice was refused: wrong password, no such user");
+        run(None).ends(69).says("authenticat");
+    }
+}
+
+#[test]
+fn a_server_without_tls_is_named() {
+    let (arm, files) = (Arm::embedded(), Files::new("plain"));
+    let ca = files.write("ca.pem", &Authority::new("ours").certificate);
+    let options = ["--tls-ca", &*ca, "--wait", "3s"];
+    let plain = arm.ran(&options, "/a", &["true"]).ends(75);
+    plain.says("the port may expect plain connections");
+}
+
+#[test]
+fn a_command_runs_under_a_lock_over_tls() {
+    let files = Files::new("secure");
+    let authority = Authority::new("ours");
+    let (server_side, client_side) = (authority.issue(&["zk.example"]), authority.issue(&["me"]));
+    let tls = server_tls(&server_side, Some(&authority));
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start()).unwrap();
+    let gate = runtime.block_on(Gate::new(&server, tls));
+
+    let ca = files.write("ca.pem", &authority.certificate);
+    let certificate = files.write("me.pem", &client_side.certificate);
+    let key = files.write("me.key", &client_side.key);
+    let servers = gate.address.to_string();
+    let on = |command: &[&str], name: &str| {
+        let mut command = lockkeeper(command);
+        command.args(["--connect", &servers, "--tls-ca", &ca]);
+        command.args(["--tls-cert", &certificate, "--tls-key", &key]);
+        command.args(["--tls-server-name", name]);
+        ended(command.env("LOCKKEEPER_AUTH", ALICE))
+    };
+    let demo = on(&["demo", "--seconds", "1"], "zk.example");
+    demo.ends(0).silently();
+    let list = |name| on(&["ls"], name);
+    list("zk.example").is(0, "zookeeper\n").silently();
+    let wrong_name = list("zk2.example").ends(69);
+    wrong_name.says("the server's certificate is not for zk2.example (but for ");
+}

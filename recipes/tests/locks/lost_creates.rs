@@ -1,0 +1,63 @@
+//! Many creates of one client whose replies are lost with the connection: what it costs to find the
+//! nodes.
+
+use std::time::Duration;
+
+use lockkeeper_proto::OpCode;
+use lockkeeper_recipes::{LockError, Mutex, Ticket};
+use lockkeeper_server::Server;
+use lockkeeper_session::Client;
+use tokio::task::JoinHandle;
+
+use crate::support::{
+    below, client, server,
+    waiting::{soon, until},
+};
+
+const PATH: &str = "/lost";
+const MANY: usize = 300;
+
+/// Enters the queue this many times, all at once.
+fn enter(client: &Client, count: usize) -> Vec<JoinHandle<Result<Ticket, LockError>>> {
+    let enter = |_| {
+        let mutex = Mutex::new(client, PATH).unwrap();
+        tokio::spawn(async move { mutex.enqueue().await })
+    };
+    (0..count).map(enter).collect()
+}
+
+/// The barriers and the listings that the server was asked for.
+fn looks(server: &Server) -> (u64, u64) {
+    let counters = server.counters();
+    let of = |op| counters.requests_of(op);
+    (of(OpCode::DELETE), of(OpCode::GET_CHILDREN))
+}
+
+/// Each attempt sent a barrier and a listing of its own, and received the whole queue: with 20,000
+/// attempts, a server ended with `OutOfMemoryError`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attempts_whose_creates_were_lost_together_look_for_their_nodes_together() {
+    let server = server().await;
+    let client = client(&server).await;
+    // The directory is there, and the client is connected.
+    let first = soon(Mutex::new(&client, PATH).unwrap().enqueue()).await;
+    let mut tickets = vec![first.unwrap()];
+    for round in 1..=3 {
+        server.faults().delay_all(Duration::from_secs(60));
+        let entering = enter(&client, MANY);
+        until!(below(&server, PATH) == 1 + round * MANY);
+        let before = looks(&server);
+        server.faults().delay_all(Duration::ZERO);
+        server.faults().cut_all();
+        for ticket in entering {
+            tickets.push(soon(ticket).await.unwrap().unwrap());
+        }
+        let after = looks(&server);
+        let (barriers, listings) = (after.0 - before.0, after.1 - before.1);
+        println!("{MANY} creates: {barriers} barriers, {listings} listings");
+        // No attempt has created a second node.
+        assert_eq!(below(&server, PATH), 1 + round * MANY);
+        assert!((1..=3).contains(&barriers), "{barriers} barriers");
+        assert!(listings <= 12, "{listings} listings");
+    }
+}
