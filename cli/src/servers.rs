@@ -86,12 +86,13 @@ impl ServerArgs {
         let mut builder = Builder::new(servers).connector(connector.clone());
         #[cfg(feature = "kerberos")]
         if let Some(principal) = &self.kerberos {
-            let principal = Some(principal).filter(|it| !it.is_empty());
-            let kerberos = Kerberos::new();
-            let kerberos = principal
-                .into_iter()
-                .fold(kerberos, |it, name| it.principal(name));
-            let kerberos = name.into_iter().fold(kerberos, Kerberos::host);
+            let mut kerberos = Kerberos::new();
+            if !principal.is_empty() {
+                kerberos = kerberos.principal(principal);
+            }
+            if let Some(name) = name {
+                kerberos = kerberos.host(name);
+            }
             builder = kerberos.log_in_over(builder, connector);
         }
         for (scheme, credentials) in identities {

@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, oneshot};
 
 /// One question, asked again and again.
 #[derive(Debug)]
-pub(crate) struct Apart<T>(Mutex<Option<oneshot::Receiver<T>>>);
+pub(crate) struct Apart<T>(Mutex<Option<oneshot::Receiver<io::Result<T>>>>);
 
 impl<T> Default for Apart<T> {
     fn default() -> Self {
@@ -21,7 +21,10 @@ impl<T> Default for Apart<T> {
 
 impl<T: Send + 'static> Apart<T> {
     /// An answer that comes after this call, perhaps to somebody who has given up.
-    pub(crate) async fn ask(&self, question: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    pub(crate) async fn ask(
+        &self,
+        question: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
         let mut asked = self.0.lock().await;
         // An answer that is there already may be old.
         asked.take_if(|it| !matches!(it.try_recv(), Err(oneshot::error::TryRecvError::Empty)));
@@ -34,7 +37,7 @@ impl<T: Send + 'static> Apart<T> {
                 none.insert(receiver)
             }
         };
-        answer.await.map_err(io::Error::other)
+        answer.await.map_err(io::Error::other)?
     }
 }
 
@@ -54,9 +57,9 @@ mod tests {
     }
 
     /// Answers with a number, as soon as that is sent.
-    fn question() -> (mpsc::Sender<u32>, impl FnOnce() -> u32) {
+    fn question() -> (mpsc::Sender<u32>, impl FnOnce() -> io::Result<u32>) {
         let (sender, receiver) = mpsc::channel();
-        (sender, move || receiver.recv().unwrap())
+        (sender, move || Ok(receiver.recv().unwrap()))
     }
 
     #[test]
@@ -76,7 +79,7 @@ mod tests {
             assert!(poll(asked.as_mut()).is_pending());
             answer.send(1).unwrap();
             assert_eq!(asked.await.unwrap(), 1);
-            assert_eq!(apart.ask(|| 2).await.unwrap(), 2);
+            assert_eq!(apart.ask(|| Ok(2)).await.unwrap(), 2);
         });
     }
 
@@ -97,6 +100,6 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
-        assert_eq!(runtime.block_on(apart.ask(|| 2)).unwrap(), 2);
+        assert_eq!(runtime.block_on(apart.ask(|| Ok(2))).unwrap(), 2);
     }
 }

@@ -27,6 +27,7 @@ use lockkeeper_session::{
     AuthFailure, Builder, Connector, Endpoint,
     sasl::{Authenticator, Exchange, Step},
 };
+use tokio::time::timeout;
 
 use crate::apart::Apart;
 
@@ -34,8 +35,9 @@ use crate::apart::Apart;
 const KEPT: Duration = Duration::from_secs(120);
 /// The first byte of both sides' last tokens: no layer is put around the connection.
 const NO_LAYER: u8 = 1;
-/// How the system's library (MIT's) begins most of its errors.
-const NO_REASON: &str = "Unspecified GSS failure.  Minor code may provide more information (";
+/// How long an attempt to connect waits for the system's library, which tries a KDC that hangs for
+/// half a minute. A later attempt gets its answer.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Logs in with Kerberos, by GSSAPI with `qop=auth`.
 ///
@@ -131,17 +133,13 @@ impl Kerberos {
             .entry(server.clone())
             .or_default()
             .clone();
-        let asked = apart.ask(move || {
-            // The library has the texts of errors by thread.
-            first_token(principal.as_deref(), &target, server).map_err(|error| {
-                let error = error.to_string();
-                let why = error.strip_prefix(NO_REASON);
-                let why = why.and_then(|it| it.strip_suffix(')')).unwrap_or(&error);
-                format!("no ticket for {target}: {why}")
-            })
-        });
-        let asked = asked.await?;
-        asked.map_err(|text| io::Error::new(io::ErrorKind::PermissionDenied, text))
+        let begun = target.clone();
+        let asked =
+            apart.ask(move || first_token(principal.as_deref(), &begun, server).map_err(reason));
+        let asked = timeout(PATIENCE, asked).await;
+        let hangs = |_| Err(io::Error::other("no answer of any KDC within 2 s"));
+        let no_ticket = |why: io::Error| io::Error::other(format!("no ticket for {target}: {why}"));
+        asked.unwrap_or_else(hangs).map_err(no_ticket)
     }
 }
 
@@ -165,12 +163,20 @@ fn first_token(
     })
 }
 
-type Asked = Apart<Result<Token, String>>;
+/// What MIT's library says to an operator, on the thread of the call: of "what failed in GSSAPI
+/// (why)" the latter.
+fn reason(error: libgssapi::error::Error) -> io::Error {
+    let error = error.to_string();
+    let why = error
+        .split_once(" (")
+        .and_then(|(_, it)| it.strip_suffix(')'));
+    io::Error::other(why.unwrap_or(&error))
+}
 
 /// What the connectors of a login share with its exchanges.
 #[derive(Default)]
 struct Shared {
-    asked: Mutex<HashMap<Endpoint, Arc<Asked>>>,
+    asked: Mutex<HashMap<Endpoint, Arc<Apart<Token>>>>,
     tokens: Mutex<Vec<Token>>,
 }
 

@@ -59,7 +59,7 @@ impl TypedValueParser for Values {
             it if it.split(':').take(2).filter(|it| !it.is_empty()).count() == 2 => {
                 Ok(Access::Only(text))
             }
-            _ => Err("it is world, creator, or an identity: digest:USER, x509:SUBJECT"),
+            _ => Err("it is world, creator, or an identity: digest:USER, x509:SUBJECT, sasl:NAME"),
         });
         parser.parse_ref(all, arg, value)
     }

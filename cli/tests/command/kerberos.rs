@@ -3,6 +3,7 @@
 
 mod needs_kerberos {
     use std::{
+        env,
         io::{BufRead as _, BufReader, Write as _},
         net::{Ipv4Addr, SocketAddr},
         process::{Child, Command, Stdio},
@@ -14,6 +15,11 @@ mod needs_kerberos {
         time::Duration,
     };
 
+    use lockkeeper::{
+        Client, Mutex,
+        client::sasl::Kerberos,
+        node::{Acl, Perms},
+    };
     use lockkeeper_test_support::{from_environment, proxy::Proxy, real_server::free_ports};
     use rustix::process::{Pid, Signal, kill_process};
     use tokio::runtime::Runtime;
@@ -139,6 +145,38 @@ mod needs_kerberos {
         let both = realm.files.write("auth", "sasl:alice:hunter2");
         let both = with(&["--kerberos", "--auth-file", &*both]).ends(64);
         both.says("a client has one login by SASL");
+    }
+
+    /// The program is this one, with this test only: it has the settings of the system's library in its environment.
+    #[test]
+    #[ignore = "needs a KDC, Java and a ZooKeeper: tests/run.sh"]
+    fn a_program_takes_a_lock_with_a_ticket() {
+        const SERVERS: &str = "LOCKKEEPER_TEST_KERBEROS";
+        const NAME: &str = "kerberos::needs_kerberos::a_program_takes_a_lock_with_a_ticket";
+        if let Ok(servers) = env::var(SERVERS) {
+            return Runtime::new().unwrap().block_on(async {
+                let settings = Kerberos::new().log_in(Client::builder(&servers).unwrap());
+                let acl = vec![Acl::new(Perms::ALL, "sasl", "client@EXAMPLE.TEST")];
+                let client = settings.default_acl(acl).connect().await.unwrap();
+                let guard = Mutex::new(&client, "/a").unwrap().lock().await.unwrap();
+                guard.release().await.unwrap();
+            });
+        }
+        let (realm, mut program) = (Realm::start(), Command::new(env::current_exe().unwrap()));
+        program.args(["--exact", "--include-ignored", NAME]);
+        program.env(SERVERS, realm.servers());
+        program.env("KRB5_CLIENT_KTNAME", realm.files.path("client.keytab"));
+        ended(realm.in_realm(&mut program, "cache"))
+            .ends(0)
+            .shows("1 passed");
+        let with = |who| {
+            let options = ["--try", "--kerberos", "--acl", who];
+            ended(&mut realm.run(&realm.servers(), "cache", &options, "true"))
+        };
+        with("sasl:client@EXAMPLE.TEST").ends(0).silently();
+        with("sasl:other@EXAMPLE.TEST")
+            .ends(64)
+            .says("sasl:client@EXAMPLE.TEST");
     }
 
     #[test]
