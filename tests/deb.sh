@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
 # Makes the Debian package of the command, installs it into an empty root, uses it there, and removes it. Usage: tests/deb.sh
 #
-# The package has the program of tests/dist.sh, a manual page for each command, and completions for bash, zsh and fish. Its debug
-# information stays beside it. The system's own packages are not touched. Needs dpkg-dev, and fakeroot unless you are root.
+# The package has the program of tests/dist.sh, with Kerberos where that can be built, a manual page for each command, and completions
+# for bash, zsh and fish. Its debug information stays beside it. The system's own packages are not touched. Needs dpkg-dev, and fakeroot
+# unless you are root.
 # LOCKKEEPER_MAINTAINER is the name and address of who publishes it.
 #
 # The result: target/dist-files/lockkeeper_VERSION_ARCHITECTURE.deb
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-tests/dist.sh
+. tests/lib/common.sh
+kerberos=()
+! have_gssapi || kerberos=(--features kerberos)
+tests/dist.sh ${kerberos[@]+"${kerberos[@]}"}
 
 files=${CARGO_TARGET_DIR:-target}/dist-files
 SCRATCH=$(mktemp -d)
@@ -36,7 +40,7 @@ mkdir -p "$tree/DEBIAN" "$share/man/man1" "$share/bash-completion/completions" "
 {
     cat LICENSE-MIT LICENSE-APACHE
     cargo metadata --locked --format-version 1 >"$SCRATCH/metadata"
-    cargo tree --locked -p lockkeeper-cli -e normal --prefix none --format '{p}' | METADATA=$SCRATCH/metadata python3 -c '
+    cargo tree --locked -p lockkeeper-cli ${kerberos[@]+"${kerberos[@]}"} -e normal --prefix none --format '{p}' | METADATA=$SCRATCH/metadata python3 -c '
 import json, os, pathlib, sys
 with open(os.environ["METADATA"]) as file:
     packages = {(it["name"], it["version"]): it for it in json.load(file)["packages"]}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the command for packages, and checks it. Usage: tests/dist.sh [--static]
+# Builds the command for packages, and checks it. Usage: tests/dist.sh [--static | OPTIONS FOR cargo build]
 #
 # - The program is stripped, and has at most MOST bytes. Its debug information is in a file beside it, which debuggers find.
 # - It says its version, and runs a command under a lock on a server of its own.
@@ -14,7 +14,7 @@ MOST=6000000 # it has 5.4 million, the static one 5.5
 target=${CARGO_TARGET_DIR:-target}
 files=$target/dist-files
 built=$target/dist/lockkeeper
-options=()
+options=("$@")
 if [ "${1:-}" = --static ]; then
     triple=$(uname -m)-unknown-linux-musl
     files=$files/static

@@ -137,7 +137,7 @@ impl Kerberos {
         let asked =
             apart.ask(move || first_token(principal.as_deref(), &begun, server).map_err(reason));
         let asked = timeout(PATIENCE, asked).await;
-        let hangs = |_| Err(io::Error::other("no answer of any KDC within 2 s"));
+        let hangs = |_| Err(io::Error::other("no answer of any KDC for 2 s"));
         let no_ticket = |why: io::Error| io::Error::other(format!("no ticket for {target}: {why}"));
         asked.unwrap_or_else(hangs).map_err(no_ticket)
     }
