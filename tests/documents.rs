@@ -509,3 +509,18 @@ fn every_example_is_short_and_listed_and_runs_as_a_test() {
     }
     assert_eq!(found, list.matches(".rs)").count());
 }
+
+/// Nobody could find out where a test belongs.
+#[test]
+fn the_map_of_the_tests_has_each_entry_of_the_folder_and_no_other() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let map = fs::read_to_string(tests.join("README.md")).unwrap();
+    let rows = map.lines().filter(|line| line.starts_with("| `"));
+    let named: BTreeSet<_> = rows
+        .filter_map(|row| quoted(row).first().copied())
+        .collect();
+    let entries = fs::read_dir(&tests).unwrap();
+    let entries = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let entries: BTreeSet<_> = entries.filter(|name| name != "README.md").collect();
+    assert_eq!(named, entries.iter().map(String::as_str).collect());
+}

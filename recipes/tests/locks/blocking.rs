@@ -177,7 +177,11 @@ fn a_process_that_ends_leaves_no_node() {
     for how in ["returns", "panics", "inside a runtime"] {
         for _ in 0..5 {
             let mut child = Command::new(env::current_exe().unwrap());
-            child.args(["--exact", "child_of_the_test_above", "--nocapture"]);
+            child.args([
+                "--exact",
+                "blocking::child_of_the_test_above",
+                "--nocapture",
+            ]);
             child.env(CHILD, format!("{address} {how}"));
             child.stdout(Stdio::null()).stderr(Stdio::null());
             let ended = child.status().unwrap();
