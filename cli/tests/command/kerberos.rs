@@ -1,5 +1,5 @@
-//! A ZooKeeper that demands Kerberos, and its KDC (`tests/lib/realm.sh`). The clients are commands, since the system's library
-//! has its settings from the environment.
+//! A ZooKeeper that demands Kerberos, and its KDC (`tests/lib/realm.sh`). The clients are processes of their own, since the
+//! system's library has its settings from the environment.
 
 mod needs_kerberos {
     use std::{
