@@ -74,7 +74,10 @@ impl ServerArgs {
     }
 
     /// Settings for a client of these servers, with this encryption, and with identities. The name is that of a server by address.
-    #[cfg_attr(not(feature = "kerberos"), expect(unused_variables))]
+    #[cfg_attr(
+        not(feature = "kerberos"),
+        expect(unused_variables, clippy::unused_self)
+    )]
     pub(crate) fn settings_for(
         &self,
         servers: &ConnectString,
