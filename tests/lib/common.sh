@@ -43,7 +43,7 @@ readonly GSSAPI=(libkrb5-dev libclang-dev) # Debian's packages of these
 
 # features: cargo's arguments for all features of the library and the command. Without Kerberos where it cannot be built.
 features() {
-    have_gssapi && echo --all-features || echo --features lockkeeper/digest,lockkeeper/digest-md5,lockkeeper/tls
+    have_gssapi && echo --all-features || echo --features lockkeeper/digest,lockkeeper/digest-md5,lockkeeper/tls,lockkeeper/unstable
 }
 
 # install PACKAGE...: installs Debian's packages. Fails if we are not root or there is no apt-get. Quiet unless it fails.
