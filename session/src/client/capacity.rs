@@ -3,7 +3,6 @@
 //! Not here: the order of the waiting callers (`capacity_queue`), and how much capacity there is
 //! (`Machine::has_capacity`).
 
-use crate::client::raw::AsRaw;
 use std::{
     future::{Future, Ready, ready},
     pin::Pin,
@@ -191,6 +190,7 @@ mod tests {
     use lockkeeper_proto::{Request, records::SyncRequest};
 
     use super::*;
+    use crate::client::raw::AsRaw;
 
     /// Once, its task hung without a word.
     #[tokio::test]

@@ -68,10 +68,7 @@ pub use watches::{
     persistent::PersistentWatcher,
 };
 
-use crate::{
-    ConnectStringError, Error, Lost, Metrics, Peer, Snapshot, State, client::raw::AsRaw,
-    machine::Encoded,
-};
+use crate::{ConnectStringError, Error, Lost, Metrics, Peer, Snapshot, State, machine::Encoded};
 use own_thread::OwnThread;
 use shared::Shared;
 

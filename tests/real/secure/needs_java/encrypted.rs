@@ -1,9 +1,6 @@
 //! A real server with a secure port that requires a certificate of every client.
 
-use lockkeeper::{
-    Client, CreateMode,
-    client::{Identity, tls::TlsConfig},
-};
+use lockkeeper::{Client, CreateMode, client::tls::TlsConfig};
 
 use crate::secure::{
     certificates::{Authority, Identity},
@@ -47,8 +44,9 @@ async fn both_sides_check_certificates(more: &str) {
     let client = with(right()).connect().await.unwrap();
     assert_works(&client).await;
     let identities = client.who_am_i().await.unwrap();
-    let certified = |identity: &&Identity| identity.scheme == "x509";
-    let certified = identities.iter().find(certified).expect("an identity");
+    let mut identities = identities.iter();
+    let certified = identities.find(|identity| identity.scheme == "x509");
+    let certified = certified.expect("an identity");
     assert!(certified.user.contains("CN=client"), "{certified:?}");
 
     let untrusted = with_identity(trusting(&other), &client_side);
