@@ -116,6 +116,29 @@ on_both_arms! {
         assert!(matches!(bad.kind(), ErrorKind::BadPath(_)), "{bad}");
     }
 
+    async fn a_path_that_may_exist_is_created_by_whoever_comes_first(ensemble: &Ensemble) {
+        let (client, other, root) = two_and_a_node(ensemble, "ensured").await;
+        let deep = format!("{root}/a/b/c");
+        let (one, two) = tokio::join!(client.ensure_path(&deep), other.ensure_path(&deep));
+        assert_eq!((one, two), (Ok(()), Ok(())));
+        let made = client.exists(&deep).await.unwrap().expect("the node");
+        assert_eq!((made.ephemeral_owner, made.data_length), (SessionId::NONE, 0));
+        // What is there stays, also where this client may create nothing.
+        let (closed, kept) = (format!("{root}/closed"), format!("{root}/closed/kept"));
+        client.create(&closed, "", CreateMode::Persistent).await.unwrap();
+        client.create(&kept, "data", CreateMode::Ephemeral).await.unwrap();
+        client.set_acl(&closed, Acl::READ_UNSAFE, Version::ANY).await.unwrap();
+        client.ensure_path(&kept).await.unwrap();
+        assert_eq!(other.get_data(&kept).await.unwrap().data.as_deref(), Some(&b"data"[..]));
+        let refused = client.ensure_path(&format!("{closed}/new/deep")).await.unwrap_err();
+        let ErrorKind::Refused { path, code, .. } = refused.kind().clone() else { panic!("{refused}") };
+        assert_eq!((path, code), (format!("{closed}/new"), ErrorCode::NO_AUTH));
+        client.ensure_path("/").await.unwrap();
+        let servers = format!("{}{root}/apps/shop", ensemble.servers());
+        Client::connect(&servers).await.unwrap().ensure_path("/").await.unwrap();
+        assert_eq!(client.get_children(&format!("{root}/apps")).await.unwrap(), ["shop"]);
+    }
+
     async fn a_missing_chroot_is_created_with_the_node(ensemble: &Ensemble) {
         let (_, other, root) = two_and_a_node(ensemble, "chroot").await;
         let servers = format!("{}{root}/apps/shop", ensemble.servers());

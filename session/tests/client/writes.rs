@@ -7,7 +7,7 @@ use lockkeeper_test_support::peer::sync;
 
 use super::{
     counting::Tally,
-    servers::{builder, server},
+    servers::{builder, client, server},
     waiting::soon,
 };
 
@@ -82,4 +82,15 @@ async fn a_parent_that_vanishes_is_created_again() {
     // Not for ever.
     assert!(create_all("/a/c", 20).await.unwrap_err().is_no_node());
     assert_eq!(tally.writes().len(), 11);
+}
+
+/// Another client creates the node after this one has looked for it.
+#[tokio::test]
+async fn a_path_that_another_client_creates_meanwhile_is_no_error() {
+    let server = server().await;
+    let client = client(&server).await;
+    let faults = server.faults();
+    faults.refuse(When::create().within("/a"), ErrorCode::NODE_EXISTS);
+    client.ensure_path("/a").await.unwrap();
+    assert_eq!(faults.pending(), 0);
 }
