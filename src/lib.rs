@@ -125,9 +125,9 @@ pub mod locks {
     pub use crate::{FencingToken, Guard, Mutex, RwLock, Semaphore};
     #[doc(inline)]
     pub use lockkeeper_recipes::{
-        GuardedTransaction, Kind, LockMeter, LockMetrics, LockState, Member, MultiGuard, MultiLock,
-        PlainMutex, QueueEntry, REVOKE, ReentrantGuard, ReentrantMutex, Ticket, WriteGuard,
-        break_lock, inspect, revoke,
+        GuardView, GuardedTransaction, Kind, LockMeter, LockMetrics, LockState, Member, MultiGuard,
+        MultiLock, PlainMutex, QueueEntry, REVOKE, ReentrantGuard, ReentrantMutex, Ticket,
+        WriteGuard, break_lock, inspect, revoke,
     };
 }
 

@@ -97,7 +97,7 @@ pub mod decisions {
 pub use order::rank;
 
 pub use error::{LockError, Loss, Obstacle};
-pub use guard::{FencingToken, Guard, LockState, transaction::GuardedTransaction};
+pub use guard::{FencingToken, Guard, GuardView, LockState, transaction::GuardedTransaction};
 pub use inspect::{QueueEntry, inspect};
 pub use kinds::{
     election::{Election, Latch},

@@ -95,6 +95,14 @@ pub enum ErrorKind {
         /// The server's reason.
         code: ErrorCode,
     },
+    /// The servers refused to delete some nodes of a tree
+    /// ([`Client::delete_all`](crate::Client::delete_all)).
+    #[non_exhaustive]
+    NotAllDeleted {
+        /// Why, for each node that was left because the servers refused it; each error names its
+        /// node. Those above such a node were left, too, and are not listed.
+        left: Vec<Error>,
+    },
     /// The connection was lost after the request was sent and before its reply came. The effect of
     /// a read is [`Effect::NotApplied`].
     ConnectionLost(Cause),
@@ -212,13 +220,14 @@ impl Error {
         self.0.effect
     }
 
-    /// Returns the server's reason, if a server refused the request.
+    /// Returns the server's reason, if a server refused the request. Of several reasons the first.
     #[must_use]
     pub fn code(&self) -> Option<ErrorCode> {
         match self.kind() {
             ErrorKind::Refused { code, .. } | ErrorKind::TransactionRefused { code, .. } => {
                 Some(*code)
             }
+            ErrorKind::NotAllDeleted { left } => left.first().and_then(Self::code),
             ErrorKind::Unsupported(_) => Some(ErrorCode::UNIMPLEMENTED),
             _ => None,
         }
@@ -353,6 +362,13 @@ impl fmt::Display for Error {
             }
             ErrorKind::TransactionRefused { index, code } => {
                 write!(f, "transaction refused: operation {index}: {code}{at}")
+            }
+            ErrorKind::NotAllDeleted { left } => {
+                left.first().map_or(Ok(()), |first| first.fmt(f))?;
+                match left.len() {
+                    ..=1 => Ok(()),
+                    nodes => write!(f, "; and {} other nodes were left", nodes - 1),
+                }
             }
             ErrorKind::ConnectionLost(cause) => {
                 write!(f, "connection lost: {peer}: {cause}{effect}")

@@ -1,9 +1,10 @@
 //! Losses: the holder learns of the loss before another contender can hold the lock, and a late
 //! release returns an error.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
-use lockkeeper::{Client, LockError, Version, error::Loss};
+use futures_lite::future::poll_once;
+use lockkeeper::{Client, CreateMode, LockError, Version, error::Loss, locks::GuardView};
 
 use crate::{
     kinds::{Held, Kind},
@@ -64,7 +65,76 @@ pub(crate) async fn a_holder_whose_node_is_deleted_is_told<K: Kind>(ensemble: &E
     }
 }
 
-/// The same without waiting for the event: the release itself finds out.
+/// A handler on another task knows of the loss when this client does, although nobody asks the guard.
+pub(crate) async fn a_view_of_a_hold_sees_its_loss<K: Kind>(ensemble: &Ensemble) {
+    let (client, operator) = (ensemble.client().await, ensemble.client().await);
+    for index in 0.. {
+        let path = ensemble.unique_path("viewed");
+        // It has waited, so the servers tell the client of its node.
+        let rival = rival::<K>(&operator, &path).await;
+        let lock = K::at(&client, &path);
+        let waiting = tokio::spawn(async move { lock.lock().await });
+        until_waiting::<K>(&operator, &path, 1).await;
+        drop(rival);
+        let held = soon(waiting).await.unwrap().unwrap();
+        let (nodes, views) = (held.nodes(), held.views());
+        let Some((node, view)) = nodes.get(index).zip(views.get(index).cloned()) else {
+            break;
+        };
+        assert_eq!(views[0].fencing_token(), held.token());
+        operator.delete(node, Version::ANY).await.unwrap();
+        let lost = soon(tokio::spawn(async move {
+            while view.is_valid() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            names(&view.check().unwrap_err(), &path);
+            view.lost().await
+        }));
+        assert_eq!(lost.await.unwrap(), Some(Loss::Deleted));
+        assert_eq!(
+            held.release().await.unwrap_err().loss(),
+            Some(Loss::Deleted)
+        );
+    }
+}
+
+/// A view ends before another contender can get the lock, and before the release has done anything.
+pub(crate) async fn a_view_of_a_hold_ends_with_its_release<K: Kind>(ensemble: &Ensemble) {
+    let client = ensemble.client().await;
+    let path = ensemble.unique_path("released-view");
+    let held = soon(K::at(&client, &path).lock()).await.unwrap();
+    let views = held.views();
+    let lost: Vec<_> = views.iter().map(|view| tokio::spawn(view.lost())).collect();
+    assert!(views.iter().all(GuardView::is_valid));
+    {
+        let mut release = pin!(held.release());
+        let released = poll_once(release.as_mut()).await;
+        assert!(views.is_empty() || !views.iter().all(GuardView::is_valid));
+        match released {
+            Some(released) => released.unwrap(),
+            None => soon(release).await.unwrap(),
+        }
+    }
+    assert!(!views.iter().any(GuardView::is_valid));
+    for lost in lost {
+        assert_eq!(soon(lost).await.unwrap(), None);
+    }
+    // A view keeps no session open.
+    let (session, other) = (client.snapshot().session_id, ensemble.client().await);
+    let node = format!("{path}-of-the-session");
+    client
+        .create(&node, "", CreateMode::Ephemeral)
+        .await
+        .unwrap();
+    assert_eq!(client.snapshot().session_id, session);
+    drop(client);
+    until("the session is closed", async || {
+        other.exists(&node).await == Ok(None)
+    })
+    .await;
+}
+
+/// Nobody waits for the event: the release itself finds out.
 pub(crate) async fn releasing_a_lost_lock_is_an_error<K: Kind>(ensemble: &Ensemble) {
     let (client, operator) = (ensemble.client().await, ensemble.client().await);
     let path = ensemble.unique_path("lost-release");

@@ -178,7 +178,8 @@ macro_rules! waits_by_node {
 macro_rules! tells {
     ($kind:ty) => {
         all_arms!($kind, loss:
-            a_holder_whose_node_is_deleted_is_told releasing_a_lost_lock_is_an_error);
+            a_holder_whose_node_is_deleted_is_told releasing_a_lost_lock_is_an_error
+            a_view_of_a_hold_sees_its_loss a_view_of_a_hold_ends_with_its_release);
         all_arms!($kind, rights: who_may_not_enter_is_told_so);
         embedded!($kind, outage: an_attempt_refused_at_any_request_leaves_nothing);
     };

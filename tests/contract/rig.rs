@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use lockkeeper::{Client, CreateMode, error::Loss, proto::path};
+use lockkeeper::{Client, CreateMode, error::Loss, locks::GuardView, proto::path};
 
 pub(crate) use crate::support::waiting::{LONG, idle, soon, until, until_another_session};
 use crate::{
@@ -76,8 +76,14 @@ pub(crate) async fn lose_to_a_rival<K: Kind>(
     path: &str,
     cause: impl FnOnce(),
 ) -> (Option<Loss>, Rival) {
-    let loss = held.lost();
-    let told = tokio::spawn(async move { (loss.await, Instant::now()) });
+    let (loss, views) = (held.lost(), held.views());
+    assert!(views.iter().all(GuardView::is_valid));
+    let told = tokio::spawn(async move {
+        let told = (loss.await, Instant::now());
+        // A handler on another task hears of it no later.
+        assert!(views.is_empty() || !views.iter().all(GuardView::is_valid));
+        told
+    });
     let before = nodes::<K>(other, path).await.len();
     let granted = tokio::spawn({
         let (other, path) = (other.clone(), path.to_owned());

@@ -116,6 +116,107 @@ on_both_arms! {
         assert!(matches!(bad.kind(), ErrorKind::BadPath(_)), "{bad}");
     }
 
+    async fn a_path_that_may_exist_is_created_by_whoever_comes_first(ensemble: &Ensemble) {
+        let (client, other, root) = two_and_a_node(ensemble, "ensured").await;
+        let deep = format!("{root}/a/b/c");
+        let (one, two) = tokio::join!(client.ensure_path(&deep), other.ensure_path(&deep));
+        assert_eq!((one, two), (Ok(()), Ok(())));
+        let made = client.exists(&deep).await.unwrap().expect("the node");
+        assert_eq!((made.ephemeral_owner, made.data_length), (SessionId::NONE, 0));
+        // What is there stays, also where this client may create nothing.
+        let (closed, kept) = (format!("{root}/closed"), format!("{root}/closed/kept"));
+        client.create(&closed, "", CreateMode::Persistent).await.unwrap();
+        client.create(&kept, "data", CreateMode::Ephemeral).await.unwrap();
+        client.set_acl(&closed, Acl::READ_UNSAFE, Version::ANY).await.unwrap();
+        client.ensure_path(&kept).await.unwrap();
+        assert_eq!(other.get_data(&kept).await.unwrap().data.as_deref(), Some(&b"data"[..]));
+        let refused = client.ensure_path(&format!("{closed}/new/deep")).await.unwrap_err();
+        let ErrorKind::Refused { path, code, .. } = refused.kind().clone() else { panic!("{refused}") };
+        assert_eq!((path, code), (format!("{closed}/new"), ErrorCode::NO_AUTH));
+        client.ensure_path("/").await.unwrap();
+        let servers = format!("{}{root}/apps/shop", ensemble.servers());
+        Client::connect(&servers).await.unwrap().ensure_path("/").await.unwrap();
+        assert_eq!(client.get_children(&format!("{root}/apps")).await.unwrap(), ["shop"]);
+    }
+
+    async fn a_tree_is_deleted_with_everything_below_it(ensemble: &Ensemble) {
+        let (client, other, root) = two_and_a_node(ensemble, "tree").await;
+        let top = format!("{root}/top");
+        for below in ["a/b/c", "a/d", "e"] {
+            client.ensure_path(&format!("{top}/{below}")).await.unwrap();
+        }
+        other.create(&format!("{top}/a/of-another"), "", CreateMode::Ephemeral).await.unwrap();
+        create(&client, &format!("{root}/top-of-another")).await;
+        client.delete_all(&top).await.unwrap();
+        assert_eq!(client.get_children(&root).await.unwrap(), ["top-of-another"]);
+        assert!(client.delete_all(&top).await.unwrap_err().is_no_node());
+        // The servers keep the nodes that they need, and these keep what is below them.
+        let before = client.get_all_children_number("/zookeeper").await.unwrap();
+        for kept in ["/", "/zookeeper"] {
+            let refused = client.delete_all(kept).await.unwrap_err();
+            assert_eq!(refused.code(), Some(ErrorCode::BAD_ARGUMENTS), "{kept}");
+        }
+        assert_eq!(client.get_all_children_number("/zookeeper").await.unwrap(), before);
+        assert!(client.exists(&root).await.unwrap().is_some());
+        let servers = format!("{}{root}", ensemble.servers());
+        Client::connect(&servers).await.unwrap().delete_all("/").await.unwrap();
+        assert_eq!(client.exists(&root).await.unwrap(), None);
+    }
+
+    async fn what_is_left_of_a_tree_is_named(ensemble: &Ensemble) {
+        let (client, _, root) = two_and_a_node(ensemble, "left").await;
+        let closed = format!("{root}/a/closed");
+        for below in ["one", "two", "two/below"] {
+            client.ensure_path(&format!("{closed}/{below}")).await.unwrap();
+        }
+        client.ensure_path(&format!("{root}/b/c")).await.unwrap();
+        client.set_acl(&closed, Acl::READ_UNSAFE, Version::ANY).await.unwrap();
+        let error = client.delete_all(&root).await.unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
+        let ErrorKind::NotAllDeleted { left, .. } = error.kind() else { panic!("{error}") };
+        let path = |error: &lockkeeper::Error| match error.kind() {
+            ErrorKind::Refused { path, .. } => path.clone(),
+            _ => panic!("{error}"),
+        };
+        let mut left: Vec<_> = left.iter().map(path).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["one", "two"].map(|it| format!("{closed}/{it}")));
+        assert_eq!(client.get_all_children_number(&root).await.unwrap(), 4);
+        // Nothing goes of a tree whose root may not go, or that this client may not see.
+        let below = format!("{root}/a/closed/two");
+        client.ensure_path(&format!("{below}/again")).await.unwrap();
+        assert_eq!(client.delete_all(&below).await.unwrap_err().code(), Some(ErrorCode::NO_AUTH));
+        let blind = Acl::new(lockkeeper::node::Perms::CREATE, "world", "anyone");
+        client.set_acl(&below, vec![blind], Version::ANY).await.unwrap();
+        client.ensure_path(&format!("{root}/z")).await.unwrap();
+        assert_eq!(client.delete_all(&root).await.unwrap_err().code(), Some(ErrorCode::NO_AUTH));
+        assert_eq!(client.get_all_children_number(&root).await.unwrap(), 6);
+    }
+
+    /// Two clients delete one tree, and a third one creates nodes in it.
+    async fn a_tree_is_deleted_although_nodes_come_and_go(ensemble: &Ensemble) {
+        let (client, other, root) = two_and_a_node(ensemble, "busy").await;
+        let third = ensemble.client().await;
+        for round in 0..10 {
+            let top = format!("{root}/{round}");
+            for below in 0..30 {
+                client.ensure_path(&format!("{top}/{}/{below}", below % 3)).await.unwrap();
+            }
+            let come = async {
+                for below in 0..5 {
+                    // Until a parent is gone.
+                    let path = format!("{top}/{}/new-{below}", below % 3);
+                    let _ = third.create(&path, "", CreateMode::Persistent).await;
+                }
+            };
+            let (one, two, ()) = tokio::join!(client.delete_all(&top), other.delete_all(&top), come);
+            for deleted in [one, two] {
+                assert!(deleted.as_ref().err().is_none_or(lockkeeper::Error::is_no_node), "{deleted:?}");
+            }
+            assert_eq!(client.exists(&top).await.unwrap(), None);
+        }
+    }
+
     async fn a_missing_chroot_is_created_with_the_node(ensemble: &Ensemble) {
         let (_, other, root) = two_and_a_node(ensemble, "chroot").await;
         let servers = format!("{}{root}/apps/shop", ensemble.servers());

@@ -1,9 +1,9 @@
 //! `lockkeeper set`, `create` and `rm`.
 
-use std::{ffi::OsStr, future::ready};
+use std::ffi::OsStr;
 
 use bytes::Bytes;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use futures::{StreamExt as _, stream};
 use lockkeeper::{
     Client, CreateMode, Error, Version, error::ErrorKind, locks::REVOKE, node::Stat,
     proto::ErrorCode,
@@ -108,24 +108,24 @@ pub(super) async fn rm(args: &RmArgs, client: &Client) -> Result<(), Failure> {
     explained(client, &args.path, version, deleted).await
 }
 
-/// Deletes a node and everything below it, children first. A node that somebody else has deleted meanwhile is no error.
+/// Deletes a node and everything below it, if no session uses it, or with `--force`.
 async fn rm_all(args: &RmArgs, client: &Client) -> Result<(), Failure> {
-    let (found, refused) = walk(client, &args.path, true).await?;
-    // Nothing is deleted below a node that cannot go.
-    if let Some(error) = refused.into_values().next() {
-        return Err(error.into());
-    }
     if !args.force {
+        let (found, refused) = walk(client, &args.path, true).await?;
+        // Nothing is deleted below a node that cannot go.
+        if let Some(error) = refused.into_values().next() {
+            return Err(error.into());
+        }
         unused(client, &found).await?;
     }
-    let delete = async |path: String| match client.delete(&path, Version::ANY).await {
-        Err(error) if !error.is_no_node() => Err(error),
-        _ => Ok(()),
+    let Err(error) = client.delete_all(&args.path).await else {
+        return Ok(());
     };
-    // The client sends the deletes in this order, and the server applies them in this order.
-    let deletes = found.into_iter().rev().map(delete);
-    let deletes = stream::iter(deletes).buffered(AT_ONCE);
-    Ok(deletes.try_for_each(|()| ready(Ok(()))).await?)
+    let why = match error.kind() {
+        ErrorKind::NotAllDeleted { left, .. } => left.first().unwrap_or(&error),
+        _ => &error,
+    };
+    Err(why.clone().into())
 }
 
 /// Refuses a tree with a node of a session: its program would lose a lock, or another thing that it relies on.

@@ -175,6 +175,15 @@ impl Hold {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// The path of the lock.
+    pub(super) fn path(&self) -> &str {
+        &self.directory.path
+    }
+
     pub(super) fn stage(&self) -> Stage {
         self.state().0
     }

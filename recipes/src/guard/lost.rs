@@ -4,8 +4,10 @@
 //! Not here: how a hold ends (`lock_guard`).
 
 use std::{
+    fmt,
     future::Future,
     pin::pin,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -15,7 +17,10 @@ use lockkeeper_session::{
     sync::select::{Either, select},
 };
 
-use super::Guard;
+use super::{
+    FencingToken, Guard,
+    lock_guard::{Hold, Stage},
+};
 use crate::{
     backoff::Rounds,
     error::{LockError, Loss},
@@ -116,26 +121,42 @@ impl Guard {
     /// The future may be dropped, and the method called again.
     pub fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
         let (client, path) = (self.client().raw().downgrade(), self.path());
-        let (session_id, hold) = (self.session_id, self.hold.clone());
         // It may have been deleted: the watch has told this client.
         self.known_loss();
-        let stage = hold.stage();
-        async move {
-            let left = pin!(hold.left(stage, None));
-            // What this process has given up is told first: the servers tell of it when it is too
-            // late.
-            match select(left, pin!(lost(&client, &path, session_id))).await {
-                // A lease that has ended may be renewed.
-                Either::Right(Loss::Elapsed) => {
-                    hold.elapsed();
-                    Some(Loss::Elapsed)
-                }
-                Either::Right(loss) => {
-                    hold.lost_as(stage, loss);
-                    hold.loss()
-                }
-                Either::Left(()) => hold.loss(),
-            }
+        let stage = self.hold.stage();
+        ended(self.hold.clone(), stage, client, path, self.session_id)
+    }
+
+    /// What another task needs to ask whether this lock is held. It does not borrow the guard, and
+    /// keeps neither the lock nor the session.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// # use lockkeeper_recipes as lockkeeper;
+    /// let guard = lockkeeper::Mutex::new(&client, "/locks/orders")?.lock().await?;
+    /// let view = guard.view();
+    /// let handler = tokio::spawn(async move {
+    ///     view.check()?;
+    ///     Ok::<_, lockkeeper::LockError>(view.fencing_token())
+    /// });
+    /// assert_eq!(handler.await??, guard.fencing_token());
+    /// let view = guard.view();
+    /// guard.release().await?;
+    /// assert!(!view.is_valid());
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn view(&self) -> GuardView {
+        GuardView {
+            hold: self.hold.clone(),
+            stage: self.hold.stage(),
+            client: self.client().raw().downgrade(),
+            session_id: self.session_id,
+            path: self.path().into(),
+            is_gone: Arc::new(self.node().gone_sign()),
         }
     }
 
@@ -176,6 +197,117 @@ impl Guard {
             Either::Left(loss) => Err(self.lost_by(loss)),
             Either::Right(output) => Ok(output),
         }
+    }
+}
+
+/// Waits until a hold leaves this stage, or can no longer be relied on, and returns how it was lost.
+async fn ended(
+    hold: Arc<Hold>,
+    stage: Stage,
+    client: Client,
+    path: impl AsRef<str>,
+    session_id: SessionId,
+) -> Option<Loss> {
+    let left = pin!(hold.left(stage, None));
+    // What this process has given up is told first: the servers tell of it when it is too late.
+    match select(left, pin!(lost(&client, path.as_ref(), session_id))).await {
+        // A lease that has ended may be renewed.
+        Either::Right(Loss::Elapsed) => {
+            hold.elapsed();
+            Some(Loss::Elapsed)
+        }
+        Either::Right(loss) => {
+            hold.lost_as(stage, loss);
+            hold.loss()
+        }
+        Either::Left(()) => hold.loss(),
+    }
+}
+
+/// A view of a held lock, for handlers on other tasks: whether it is held, by the same lease and the
+/// same signs of a loss as those of its guard. Made by [`Guard::view`].
+///
+/// Cheap to clone. It holds nothing up: the lock is released with its guard, and the session ends
+/// with the clients and guards, whatever views are left. Like the guard, it needs the fencing token
+/// where a late request must not count: see [`Guard`].
+#[derive(Clone)]
+pub struct GuardView {
+    hold: Arc<Hold>,
+    /// The stage of the hold when the view was made. It ends with the release, with the loss, and
+    /// when a writer becomes a reader.
+    stage: Stage,
+    client: Client,
+    session_id: SessionId,
+    path: Arc<str>,
+    is_gone: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl GuardView {
+    /// The number with which a resource can refuse former holders.
+    #[must_use]
+    pub fn fencing_token(&self) -> FencingToken {
+        self.hold.token()
+    }
+
+    /// Whether the guard still holds the lock, and no other client can hold it now. Local: asks no
+    /// server. It turns false no later than [`Guard::is_valid`], and before the guard's release or
+    /// drop sends anything. For a writer that becomes a reader it turns false, too.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.state().is_ok()
+    }
+
+    /// [`is_valid`](Self::is_valid) as a result, as [`Guard::check`].
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] when another client may hold the lock, with [`Loss::Deleted`] after a
+    /// release.
+    pub fn check(&self) -> Result<(), LockError> {
+        let lost = |loss: Option<Loss>| LockError::lost(loss.unwrap_or(Loss::Deleted));
+        self.state().map_err(|loss| lost(loss).at(self.hold.path()))
+    }
+
+    /// As [`Guard::lost`]: waits until the lock can no longer be relied on, and returns how it was
+    /// lost; `None` is a release.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped, and the method called again.
+    pub fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
+        // It may have been deleted: a watch has told this client.
+        let _ = self.state();
+        let (hold, client) = (self.hold.clone(), self.client.clone());
+        ended(hold, self.stage, client, self.path.clone(), self.session_id)
+    }
+
+    /// The error is the loss, if this is no release.
+    fn state(&self) -> Result<(), Option<Loss>> {
+        // In this order: see `Guard::state`.
+        let lease = self.client.lease();
+        let is_current = || self.hold.stage() == self.stage && self.hold.is_held();
+        // A later stage has another node, whose signs are not for this view to take.
+        if is_current() && (self.is_gone)() {
+            self.hold.lost_as(self.stage, Loss::Deleted);
+        }
+        if !is_current() {
+            return Err(self.hold.loss());
+        }
+        if let Some(loss) = session_loss(&self.client, self.session_id) {
+            return Err(Some(loss));
+        }
+        if lease.is_valid && lease.session_id == self.session_id {
+            return Ok(());
+        }
+        Err(Some(Loss::Elapsed))
+    }
+}
+
+impl fmt::Debug for GuardView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuardView")
+            .field("path", &self.path)
+            .field("token", &self.fencing_token().get())
+            .field("is_valid", &self.is_valid())
+            .finish_non_exhaustive()
     }
 }
 

@@ -14,6 +14,6 @@ pub(crate) mod transaction;
 
 pub(crate) use lock_guard::Attempt;
 pub use lock_guard::Guard;
-pub use lost::LockState;
 pub(crate) use lost::lost;
+pub use lost::{GuardView, LockState};
 pub use token::FencingToken;

@@ -88,7 +88,8 @@ impl Election {
     /// `shutdown` completes while this contender waits. The result is `None` then, and `work` was
     /// not called. A `shutdown` that is complete from the beginning sends nothing.
     ///
-    /// A leader finishes its work, for at most `limit` after the shutdown. That replaces a limit of
+    /// The output of `shutdown` is dropped at once. A leader finishes its work, for at most `limit`
+    /// after the shutdown. That replaces a limit of
     /// its own that the work has set ([`Guard::limit_hold`]), and does not bound the release after the
     /// work. Work that does not end by itself needs a handle of its own to hear of the shutdown, as in
     /// the example.
@@ -113,18 +114,22 @@ impl Election {
     ///
     /// let stop = watch::Sender::new(false); // a signal handler sends `true`
     /// let (mut waiting, working) = (stop.subscribe(), stop.subscribe());
-    /// # let one_round = async |round| if round == 3 { stop.send_replace(true); };
+    /// # let one_round = move |round| { if round == 3 { stop.send_replace(true); } std::future::ready(()) };
     /// let election = Election::new(&client, "/leader")?;
-    /// let shutdown = waiting.wait_for(|stop| *stop);
-    /// let led = election.lead_until(shutdown, Duration::from_secs(10), async |_| {
-    ///     let mut rounds = 0;
-    ///     while !*working.borrow() {
-    ///         rounds += 1;
-    ///         one_round(rounds).await;
-    ///     }
-    ///     rounds
+    /// let led = tokio::spawn(async move {
+    ///     let shutdown = waiting.wait_for(|stop| *stop);
+    ///     let limit = Duration::from_secs(10);
+    ///     let work = election.lead_until(shutdown, limit, async |_| {
+    ///         let mut rounds = 0;
+    ///         while !*working.borrow() {
+    ///             rounds += 1;
+    ///             one_round(rounds).await;
+    ///         }
+    ///         rounds
+    ///     });
+    ///     work.await
     /// });
-    /// match led.await? {
+    /// match led.await?? {
     ///     None => println!("told to stop before it led"),
     ///     Some(rounds) => assert_eq!(rounds, 3),
     /// }
@@ -143,13 +148,17 @@ impl Election {
         };
         let led = guard.hold_during(async |guard| {
             let mut work = pin!(work(guard));
-            match select(shutdown, work.as_mut()).await {
-                Either::Left(_) => {
-                    guard.limit_hold(limit);
-                    work.await
-                }
-                Either::Right(output) => output,
+            // The output of the shutdown may be a lock, or not `Send`: it is dropped before the
+            // next await.
+            let done = match select(shutdown, work.as_mut()).await {
+                Either::Left(_) => None,
+                Either::Right(output) => Some(output),
+            };
+            if let Some(output) = done {
+                return output;
             }
+            guard.limit_hold(limit);
+            work.await
         });
         led.await.map(Some)
     }

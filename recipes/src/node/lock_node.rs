@@ -120,18 +120,20 @@ impl LockNode {
     /// Whether the node is known to be gone: a write that proves the lease has not found it, or the
     /// watch on it has reported its deletion, which it does once.
     pub(crate) fn is_gone(&self) -> bool {
-        if self.keeper.as_ref().is_some_and(LeaseKeeper::is_gone) {
-            return true;
+        let is_gone = self.keeper.as_ref().is_some_and(LeaseKeeper::is_gone);
+        is_gone || shows_deletion(self.name(), || self.try_event())
+    }
+
+    /// Tells the same without the node, as long as the node's owner has not replaced it. It keeps
+    /// neither the watches nor the lease.
+    pub(crate) fn gone_sign(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        let name = self.name().to_owned();
+        let is_gone = self.keeper.as_ref().map(LeaseKeeper::gone_sign);
+        let events = self.watches.as_ref().map(WatchGroup::events);
+        move || {
+            let is_gone = is_gone.as_ref().is_some_and(|is_gone| is_gone());
+            is_gone || shows_deletion(&name, || events.as_ref().and_then(|next| next()))
         }
-        let is_deletion = |event: GroupEvent| {
-            event.event_type == EventType::NODE_DELETED && *event.name == *self.name()
-        };
-        while let Some(event) = self.try_event() {
-            if event.is_ok_and(is_deletion) {
-                return true;
-            }
-        }
-        false
     }
 
     /// What a contender knows of its session now.
@@ -231,6 +233,21 @@ impl DerefMut for LockNode {
     fn deref_mut(&mut self) -> &mut NodeTask {
         &mut self.task
     }
+}
+
+/// Whether one of the next events is the deletion of this node.
+fn shows_deletion(
+    name: &str,
+    mut next: impl FnMut() -> Option<Result<GroupEvent, SessionError>>,
+) -> bool {
+    let is_deletion =
+        |event: GroupEvent| event.event_type == EventType::NODE_DELETED && *event.name == *name;
+    while let Some(event) = next() {
+        if event.is_ok_and(is_deletion) {
+            return true;
+        }
+    }
+    false
 }
 
 /// The rest goes on in the client's task.

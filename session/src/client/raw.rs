@@ -390,6 +390,12 @@ impl LeaseKeeper {
         self.token.is_gone()
     }
 
+    /// As [`is_gone`](Self::is_gone), for somebody who does not keep the lease.
+    #[doc(hidden)]
+    pub fn gone_sign(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        self.token.gone_sign()
+    }
+
     /// Waits until the lease of this session is good for a grant, or the session is over. Returns
     /// whether the lease is good.
     ///

@@ -59,6 +59,12 @@ fn all() -> Vec<(bool, Error, &'static str)> {
             "transaction refused: operation 2: no node (-101) (zk1:2181, session 0x2a)",
         ),
         (
+            unknown(ErrorKind::NotAllDeleted {
+                left: vec![Error::expired(peer()), ErrorKind::Closed.into()],
+            }),
+            "session 0x2a expired (reported by zk1:2181); and 1 other nodes were left",
+        ),
+        (
             Error::lost(lost()),
             "connection lost: zk1:2181, session 0x2a: closed by the server; the request may have been applied",
         ),
@@ -138,6 +144,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         ErrorKind::Refused { .. }
         | ErrorKind::Unsupported(_)
         | ErrorKind::TransactionRefused { .. }
+        | ErrorKind::NotAllDeleted { .. }
         | ErrorKind::ConnectionLost(_)
         | ErrorKind::Unreachable { .. }
         | ErrorKind::SessionExpired
@@ -159,7 +166,7 @@ fn all() -> Vec<(bool, Error, &'static str)> {
         .iter()
         .map(|(_, error, _)| std::mem::discriminant(error.kind()))
         .collect();
-    assert_eq!(kinds.len(), 18, "one of each");
+    assert_eq!(kinds.len(), 19, "one of each");
     told.into()
 }
 

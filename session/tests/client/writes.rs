@@ -1,14 +1,16 @@
 //! Requests made together share one write.
 
-use lockkeeper_proto::{CreateMode, ErrorCode, OpCode};
+use std::time::Duration;
+
+use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
 use lockkeeper_server::When;
 use lockkeeper_session::{AsRaw, Client};
 use lockkeeper_test_support::peer::sync;
 
 use super::{
     counting::Tally,
-    servers::{builder, server},
-    waiting::soon,
+    servers::{builder, client, server},
+    waiting::{soon, until},
 };
 
 async fn counted(server: &lockkeeper_server::Server) -> (Client, Tally) {
@@ -82,4 +84,82 @@ async fn a_parent_that_vanishes_is_created_again() {
     // Not for ever.
     assert!(create_all("/a/c", 20).await.unwrap_err().is_no_node());
     assert_eq!(tally.writes().len(), 11);
+}
+
+/// Another client creates the node after this one has looked for it.
+#[tokio::test]
+async fn a_path_that_another_client_creates_meanwhile_is_no_error() {
+    let server = server().await;
+    let client = client(&server).await;
+    let faults = server.faults();
+    faults.refuse(When::create().within("/a"), ErrorCode::NODE_EXISTS);
+    client.ensure_path("/a").await.unwrap();
+    assert_eq!(faults.pending(), 0);
+}
+
+/// A transaction has at most 256 deletes, and is never longer than servers take.
+#[tokio::test]
+async fn a_tree_is_deleted_in_transactions_that_servers_take() {
+    let server = server().await;
+    for (longest, transactions) in [(1 << 20, 2), (1000, 8), (30, 0)] {
+        let tally = Tally::default();
+        let builder = builder(&server).connector(tally.connector());
+        let deleter = soon(builder.max_request(longest).connect()).await.unwrap();
+        let maker = client(&server).await;
+        for number in 0..300 {
+            maker
+                .ensure_path(&format!("/t/n{number:03}"))
+                .await
+                .unwrap();
+        }
+        soon(deleter.delete_all("/t")).await.unwrap();
+        assert_eq!(maker.exists("/t").await.unwrap(), None);
+        let sent = tally.writes().concat();
+        let times = |op| sent.iter().filter(|it| **it == op).count();
+        // The first delete is that of the node itself.
+        let singles = if transactions == 0 { 302 } else { 1 };
+        assert_eq!(
+            (times(OpCode::MULTI), times(OpCode::DELETE)),
+            (transactions, singles)
+        );
+    }
+}
+
+/// After the client has listed the tree, one node goes, and one comes.
+#[tokio::test]
+async fn a_tree_that_changes_is_listed_again() {
+    let server = server().await;
+    let (deleter, tally) = counted(&server).await;
+    let other = client(&server).await;
+    for path in ["/t/a", "/t/b"] {
+        other.ensure_path(path).await.unwrap();
+    }
+    let listing = When::op(OpCode::GET_CHILDREN).within("/t/a");
+    server
+        .faults()
+        .delay_reply(listing, Duration::from_millis(500));
+    let deleting = deleter.clone();
+    let done = tokio::spawn(async move { deleting.delete_all("/t").await });
+    until("the tree is listed", async || {
+        server.faults().pending() == 0
+    })
+    .await;
+    other.delete("/t/b", Version::ANY).await.unwrap();
+    other.ensure_path("/t/a/new").await.unwrap();
+    soon(done).await.unwrap().unwrap();
+    assert_eq!(other.exists("/t").await.unwrap(), None);
+    let [delete, list, multi] = [OpCode::DELETE, OpCode::GET_CHILDREN, OpCode::MULTI];
+    let first = [
+        delete,
+        OpCode::SYNC,
+        list,
+        list,
+        list,
+        multi,
+        delete,
+        delete,
+        delete,
+    ];
+    let second = [OpCode::SYNC, list, list, list, multi];
+    assert_eq!(tally.writes().concat(), [&first[..], &second].concat());
 }

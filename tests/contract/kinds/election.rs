@@ -4,7 +4,10 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use lockkeeper::{
-    Client, Election, FencingToken, Guard, LockError, election::Latch, error::Loss, locks::inspect,
+    Client, Election, FencingToken, Guard, LockError,
+    election::Latch,
+    error::Loss,
+    locks::{GuardView, inspect},
 };
 use tokio::{sync::oneshot, time::timeout};
 
@@ -27,6 +30,7 @@ pub(crate) struct Work {
     token: FencingToken,
     /// Resolves when the lead is lost. Taken from the guard while the work had it.
     lost: std::sync::Mutex<Option<Boxed<Option<Loss>>>>,
+    view: GuardView,
 }
 
 impl Kind for Leading {
@@ -50,7 +54,7 @@ impl Leading {
         let mut term: Boxed<_> = Box::pin(async move {
             let work = async move |guard: &Guard| {
                 let lost: Boxed<Option<Loss>> = Box::pin(guard.lost());
-                let _ = tell.send((guard.path(), guard.fencing_token(), lost));
+                let _ = tell.send((guard.path(), guard.fencing_token(), lost, guard.view()));
                 let _ = finished.await;
             };
             election.lead(work).await
@@ -58,9 +62,9 @@ impl Leading {
         tokio::select! {
             biased;
             start = &mut started => {
-                let (node, token, lost) = start.expect("work that begins says so");
+                let (node, token, lost, view) = start.expect("work that begins says so");
                 let lost = std::sync::Mutex::new(Some(lost));
-                Ok(Work { term, done, node, token, lost })
+                Ok(Work { term, done, node, token, lost, view })
             }
             ended = &mut term => Err(ended.expect_err("work that has not begun cannot end")),
         }
@@ -78,6 +82,10 @@ impl Held for Work {
 
     fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
         self.lost.lock().unwrap().take().expect("asked once")
+    }
+
+    fn views(&self) -> Vec<GuardView> {
+        vec![self.view.clone()]
     }
 
     async fn release(self) -> Result<(), LockError> {
@@ -143,6 +151,10 @@ impl Held for Elected {
             let _ = changes.wait_for(follows).await;
             None
         }
+    }
+
+    fn views(&self) -> Vec<GuardView> {
+        Vec::new()
     }
 
     /// A latch resigns in the background and returns no result.

@@ -17,7 +17,8 @@ use lockkeeper::{
     Client, FencingToken, Guard, LockError, Mutex, RwLock, Semaphore,
     error::Loss,
     locks::{
-        Member, MultiGuard, MultiLock, PlainMutex, ReentrantGuard, ReentrantMutex, WriteGuard,
+        GuardView, Member, MultiGuard, MultiLock, PlainMutex, ReentrantGuard, ReentrantMutex,
+        WriteGuard,
     },
 };
 
@@ -101,6 +102,9 @@ pub(crate) trait Held: Send + 'static {
     /// Waits for the loss. Returns its cause if the kind reports one.
     fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static;
 
+    /// A view of each guard; none if the kind has no guards.
+    fn views(&self) -> Vec<GuardView>;
+
     fn release(self) -> impl Future<Output = Result<(), LockError>> + Send;
 }
 
@@ -121,6 +125,11 @@ macro_rules! held {
             fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
                 let $it = self;
                 $lost
+            }
+
+            fn views(&self) -> Vec<GuardView> {
+                let $it = self;
+                $guards.iter().map(|guard| guard.view()).collect()
             }
 
             async fn release(self) -> Result<(), LockError> {

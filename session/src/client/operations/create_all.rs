@@ -1,6 +1,7 @@
 //! Creating a node together with the nodes above it.
 //!
-//! Not here: creating one node (`nodes`).
+//! Not here: creating one node (`nodes`), the directory of a lock, which is made of containers
+//! behind a create that found no parent (`recipes/src/node`).
 
 use bytes::Bytes;
 use lockkeeper_proto::{CreateMode, Request, Response, path};
@@ -75,6 +76,45 @@ impl Client {
             created = self.create_below(path, &node).await?;
         }
         self.created(created?)
+    }
+
+    /// Makes sure that a persistent node exists at this path: creates the node, with empty data, and
+    /// those above it, as far as they are missing. A node that exists stays as it is, of whatever
+    /// kind.
+    ///
+    /// If the node exists, this is one read, which needs no right to create anything. Otherwise
+    /// [`create_all`](Self::create_all) follows, and it does not matter if another client creates
+    /// the same nodes meanwhile.
+    ///
+    /// # Errors
+    /// Same as [`exists`](Self::exists), and as [`create_all`](Self::create_all), without "node
+    /// exists".
+    ///
+    /// # Cancel safety
+    /// Once the future was polled, nodes may be created even if the future is dropped.
+    ///
+    /// # Ordering
+    /// Same as [`exists`](Self::exists): if another client has just deleted the node, the method
+    /// may still find it on a server that lags. Call [`sync`](Self::sync) first if that matters.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// client.ensure_path("/apps/shop").await?;
+    /// client.ensure_path("/apps/shop").await?; // it exists already
+    /// assert_eq!(client.get_children("/apps").await?, ["shop"]);
+    /// # Ok(()) }
+    /// ```
+    pub async fn ensure_path(&self, path: &str) -> Result<(), Error> {
+        if self.exists(path).await?.is_some() {
+            return Ok(());
+        }
+        match self.create_all(path, "", CreateMode::Persistent).await {
+            Err(error) if !error.is_node_exists() => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Creates all parents and the node, with one round trip. Fails when a parent cannot

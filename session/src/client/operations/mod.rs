@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `nodes` | creating, reading, changing and deleting nodes |
 //! | `create_all` | creating a node with its parents |
+//! | `delete_all` | deleting a node with everything below it |
 //! | `children` | children, descendants, the session's ephemeral nodes |
 //! | `acl` | access control lists and identities |
 //! | `ensemble` | `sync`, the configuration of the ensemble |
@@ -14,6 +15,7 @@
 mod acl;
 mod children;
 mod create_all;
+mod delete_all;
 mod ensemble;
 pub(super) mod multi_read;
 mod nodes;

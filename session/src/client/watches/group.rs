@@ -94,6 +94,13 @@ impl WatchGroup {
         self.events.look(Events::pop)
     }
 
+    /// As [`try_next`](Self::try_next), without the group: it does not keep the watches.
+    #[doc(hidden)]
+    pub fn events(&self) -> impl Fn() -> Option<Result<GroupEvent, Error>> + Send + Sync + use<> {
+        let events = self.events.clone();
+        move || events.look(Events::pop)
+    }
+
     /// Waits for the next event.
     ///
     /// # Errors

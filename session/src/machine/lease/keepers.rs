@@ -24,6 +24,15 @@ impl LeaseToken {
     pub fn is_gone(&self) -> bool {
         self.0.is_gone.load(Ordering::Relaxed)
     }
+
+    /// The same without the token. Without a token, nothing is known of the node.
+    pub(crate) fn gone_sign(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        let kept = Arc::downgrade(&self.0);
+        move || {
+            kept.upgrade()
+                .is_some_and(|kept| kept.is_gone.load(Ordering::Relaxed))
+        }
+    }
 }
 
 #[derive(Debug)]
