@@ -133,7 +133,7 @@ async fn a_deadline_names_what_was_in_the_way() {
     let (_server, holder, waiter) = server_and_two().await;
     let _held = rival::<Mutex>(&holder, "/hidden").await;
     let mutex = Mutex::new(&waiter, "/hidden").unwrap();
-    let obstacle = async |wait: Duration| match mutex.lock_timeout(wait).await {
+    let obstacle = async |wait: Duration| match mutex.try_lock_for(wait).await {
         Err(LockError::TimedOut { obstacle, .. }) => obstacle.map(|it| *it),
         other => panic!("{other:?}"),
     };

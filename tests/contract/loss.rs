@@ -40,7 +40,7 @@ pub(crate) async fn the_holder_is_told_before_another_contender_holds_it<K: Kind
     drop(rival);
     until("it can be had again", async || {
         let wait = Duration::from_millis(100);
-        K::at(&client, &path).lock_timeout(wait).await.is_ok()
+        K::at(&client, &path).try_lock_for(wait).await.is_ok()
     })
     .await;
 }

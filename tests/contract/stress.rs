@@ -99,7 +99,7 @@ impl Stress {
             },
             1 => {
                 let wait = Duration::from_micros(u64::try_from(random.below(5_000)).unwrap());
-                lock.lock_timeout(wait).await.ok()
+                lock.try_lock_for(wait).await.ok()
             }
             _ => Some(lock.lock().await.unwrap()),
         };

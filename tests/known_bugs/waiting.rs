@@ -74,7 +74,7 @@ async fn row_65_a_timeout_does_not_restart_when_a_waiter_ahead_leaves() {
         ahead.push(mutex(&holder).enqueue().await.unwrap());
     }
     let (mutex, wait) = (mutex(&waiter), Duration::from_millis(200));
-    let waiting = tokio::spawn(async move { mutex.lock_timeout(wait).await.map(drop) });
+    let waiting = tokio::spawn(async move { mutex.try_lock_for(wait).await.map(drop) });
     // The waiters ahead leave one by one. Each leaves before a timeout that restarted at the last
     // wake-up could end.
     while !waiting.is_finished() && ahead.pop().is_some() {

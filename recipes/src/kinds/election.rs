@@ -189,8 +189,8 @@ impl Election {
     ///
     /// # Cancel safety
     /// As [`elect`](Self::elect).
-    pub async fn elect_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
-        self.queue.lock_timeout(wait).await
+    pub async fn try_elect_for(&self, wait: Duration) -> Result<Guard, LockError> {
+        self.queue.try_lock_for(wait).await
     }
 
     /// Takes part in the election in the background until the latch is dropped. After a loss of the

@@ -161,7 +161,7 @@ impl MultiLock {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn lock_timeout(&self, wait: Duration) -> Result<MultiGuard, LockError> {
+    pub async fn try_lock_for(&self, wait: Duration) -> Result<MultiGuard, LockError> {
         let Some(first) = self.members.first() else {
             return self.lock().await;
         };

@@ -105,8 +105,8 @@ impl Mutex {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
-        self.queue.lock_timeout(wait).await
+    pub async fn try_lock_for(&self, wait: Duration) -> Result<Guard, LockError> {
+        self.queue.try_lock_for(wait).await
     }
 
     /// Takes the lock if no contender holds it or waits for it; otherwise returns `None`.

@@ -120,7 +120,7 @@ impl PlainMutex {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
+    pub async fn try_lock_for(&self, wait: Duration) -> Result<Guard, LockError> {
         let mut contended = false;
         let granted = Box::pin(self.granted(&mut contended));
         let granted = timeout(&self.client, self.path(), wait, granted).await;

@@ -99,7 +99,7 @@ impl ReentrantMutex {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn lock_timeout(
+    pub async fn try_lock_for(
         &self,
         owner: &str,
         wait: Duration,

@@ -63,8 +63,8 @@ impl RwLock {
     ///
     /// # Cancel safety
     /// As [`read`](Self::read).
-    pub async fn read_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
-        self.readers.lock_timeout(wait).await
+    pub async fn try_read_for(&self, wait: Duration) -> Result<Guard, LockError> {
+        self.readers.try_lock_for(wait).await
     }
 
     /// Takes the lock as a reader if no writer holds it or waits for it; otherwise returns `None`.
@@ -110,8 +110,8 @@ impl RwLock {
     ///
     /// # Cancel safety
     /// As [`write`](Self::write).
-    pub async fn write_timeout(&self, wait: Duration) -> Result<WriteGuard, LockError> {
-        self.writers.lock_timeout(wait).await.map(WriteGuard)
+    pub async fn try_write_for(&self, wait: Duration) -> Result<WriteGuard, LockError> {
+        self.writers.try_lock_for(wait).await.map(WriteGuard)
     }
 
     /// Takes the lock as the writer if no contender holds it or waits for it; otherwise returns

@@ -174,8 +174,8 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub async fn acquire_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
-        one(self.acquire_many_timeout(1, wait).await?)
+    pub async fn try_acquire_for(&self, wait: Duration) -> Result<Guard, LockError> {
+        one(self.try_acquire_many_for(1, wait).await?)
     }
 
     /// As [`acquire_many`](Self::acquire_many), for at most `wait`: one deadline for everything.
@@ -185,7 +185,7 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub async fn acquire_many_timeout(
+    pub async fn try_acquire_many_for(
         &self,
         count: usize,
         wait: Duration,

@@ -55,7 +55,7 @@ impl LockQueue {
         Box::pin(async { self.granted(&mut None).await })
     }
 
-    pub(crate) async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
+    pub(crate) async fn try_lock_for(&self, wait: Duration) -> Result<Guard, LockError> {
         let mut ahead = None;
         let granted = Box::pin(self.granted(&mut ahead));
         let granted = timeout(&self.client, &self.directory.path, wait, granted).await;

@@ -124,7 +124,7 @@ async fn the_metrics_count_attempts_holds_and_requests() {
     assert!(mutex.clone().try_lock().await.unwrap().is_none());
     assert!(
         mutex
-            .lock_timeout(Duration::from_millis(500))
+            .try_lock_for(Duration::from_millis(500))
             .await
             .is_err()
     );

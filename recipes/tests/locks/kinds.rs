@@ -71,7 +71,7 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
         .expect("a free lease");
     assert!(semaphore(&one).try_acquire().await.unwrap().is_none());
     let error = semaphore(&two)
-        .acquire_timeout(Duration::from_millis(50))
+        .try_acquire_for(Duration::from_millis(50))
         .await
         .unwrap_err();
     assert!(matches!(error, LockError::TimedOut { .. }), "{error:?}");
@@ -156,7 +156,7 @@ async fn a_multi_lock_takes_all_or_none_and_in_one_order() {
         .acquire()
         .await
         .unwrap();
-    let error = all.lock_timeout(Duration::from_secs(1)).await.unwrap_err();
+    let error = all.try_lock_for(Duration::from_secs(1)).await.unwrap_err();
     assert!(matches!(error, LockError::TimedOut { path, .. } if path == "/c"));
     until!(below(&server, "/a") + below(&server, "/b") == 0);
     drop(last);
@@ -266,7 +266,7 @@ async fn several_leases_are_granted_together_or_not_at_all() {
     assert_eq!(two_of_three.len(), 2);
     assert!(semaphore(&two).try_acquire_many(2).await.unwrap().is_none());
     let wait = Duration::from_millis(50);
-    let late = semaphore(&two).acquire_many_timeout(2, wait).await;
+    let late = semaphore(&two).try_acquire_many_for(2, wait).await;
     let timed_out = "lock /s not acquired in 50 ms";
     assert_eq!(late.unwrap_err().to_string(), timed_out);
     let refused = semaphore(&two).try_acquire_many(4).await.unwrap_err();
@@ -278,7 +278,7 @@ async fn several_leases_are_granted_together_or_not_at_all() {
     let fixed = semaphore(&two).set_limit(4).await.unwrap_err();
     assert!(matches!(fixed, LockError::FixedLimit { path, .. } if path == "/s"));
     drop(two_of_three);
-    let all = semaphore(&two).acquire_many_timeout(3, LONG).await.unwrap();
+    let all = semaphore(&two).try_acquire_many_for(3, LONG).await.unwrap();
     assert_eq!(all.len(), 3);
     assert_eq!(semaphore(&one).available().await.unwrap(), 0);
 }

@@ -399,7 +399,7 @@ async fn asking_for_any_number_of_leases_does_not_panic() {
     let client = client(&server).await;
     let semaphore = Semaphore::new(&client, "/s", usize::MAX).unwrap();
     let wait = Duration::from_millis(20);
-    let late = semaphore.acquire_many_timeout(usize::MAX, wait).await;
+    let late = semaphore.try_acquire_many_for(usize::MAX, wait).await;
     assert!(matches!(late, Err(LockError::TimedOut { .. })), "{late:?}");
     until!(below(&server, "/s/leases") == 0);
 }

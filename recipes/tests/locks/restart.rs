@@ -69,11 +69,11 @@ async fn a_try_on_a_server_that_makes_no_locks_yet_ends_and_says_why() {
     let (began, semaphore) = (now(), Semaphore::new(&client, "/s", 2).unwrap());
     ended_as_throttled(began, semaphore.try_acquire().await);
     let wait = Duration::from_millis(200);
-    ended_as_throttled(now(), mutex.lock_timeout(wait).await);
-    ended_as_throttled(now(), semaphore.acquire_timeout(wait).await);
+    ended_as_throttled(now(), mutex.try_lock_for(wait).await);
+    ended_as_throttled(now(), semaphore.try_acquire_for(wait).await);
     server.advance(Duration::from_secs(8));
     let _guard = mutex.try_lock().await.unwrap().unwrap();
-    let late = mutex.lock_timeout(wait).await.unwrap_err();
+    let late = mutex.try_lock_for(wait).await.unwrap_err();
     let LockError::TimedOut { obstacle, .. } = late else {
         panic!("{late}");
     };

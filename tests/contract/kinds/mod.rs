@@ -64,7 +64,7 @@ pub(crate) trait Kind: Clone + Send + Sync + 'static {
         async { Ok(self.enter(How::Wait).await?.expect("waited for")) }
     }
 
-    fn lock_timeout(
+    fn try_lock_for(
         &self,
         wait: Duration,
     ) -> impl Future<Output = Result<Self::Held, LockError>> + Send {
@@ -147,7 +147,7 @@ impl Kind for Mutex {
     async fn enter(&self, how: How) -> Entered<Guard> {
         match how {
             How::Wait => Self::lock(self).await.map(Some),
-            How::Within(wait) => Self::lock_timeout(self, wait).await.map(Some),
+            How::Within(wait) => Self::try_lock_for(self, wait).await.map(Some),
             How::Try => Self::try_lock(self).await,
         }
     }
@@ -164,7 +164,7 @@ impl Kind for PlainMutex {
     async fn enter(&self, how: How) -> Entered<Guard> {
         match how {
             How::Wait => Self::lock(self).await.map(Some),
-            How::Within(wait) => Self::lock_timeout(self, wait).await.map(Some),
+            How::Within(wait) => Self::try_lock_for(self, wait).await.map(Some),
             How::Try => Self::try_lock(self).await,
         }
     }
@@ -184,7 +184,7 @@ impl Kind for Writing {
     async fn enter(&self, how: How) -> Entered<WriteGuard> {
         match how {
             How::Wait => self.0.write().await.map(Some),
-            How::Within(wait) => self.0.write_timeout(wait).await.map(Some),
+            How::Within(wait) => self.0.try_write_for(wait).await.map(Some),
             How::Try => self.0.try_write().await,
         }
     }
@@ -210,7 +210,7 @@ impl Kind for Reading {
     async fn enter(&self, how: How) -> Entered<Guard> {
         match how {
             How::Wait => self.0.read().await.map(Some),
-            How::Within(wait) => self.0.read_timeout(wait).await.map(Some),
+            How::Within(wait) => self.0.try_read_for(wait).await.map(Some),
             How::Try => self.0.try_read().await,
         }
     }
@@ -236,7 +236,7 @@ impl<const LEASES: usize> Kind for Leasing<LEASES> {
     async fn enter(&self, how: How) -> Entered<Guard> {
         match how {
             How::Wait => self.0.acquire().await.map(Some),
-            How::Within(wait) => self.0.acquire_timeout(wait).await.map(Some),
+            How::Within(wait) => self.0.try_acquire_for(wait).await.map(Some),
             How::Try => self.0.try_acquire().await,
         }
     }
@@ -281,7 +281,7 @@ impl Kind for Reentering {
         let Self { mutex, owner } = self;
         match how {
             How::Wait => mutex.lock(owner).await.map(Some),
-            How::Within(wait) => mutex.lock_timeout(owner, wait).await.map(Some),
+            How::Within(wait) => mutex.try_lock_for(owner, wait).await.map(Some),
             How::Try => mutex.try_lock(owner).await,
         }
     }
@@ -305,7 +305,7 @@ impl Kind for Both {
     async fn enter(&self, how: How) -> Entered<MultiGuard> {
         match how {
             How::Wait => self.0.lock().await.map(Some),
-            How::Within(wait) => self.0.lock_timeout(wait).await.map(Some),
+            How::Within(wait) => self.0.try_lock_for(wait).await.map(Some),
             How::Try => self.0.try_lock().await,
         }
     }

@@ -175,7 +175,7 @@ pub enum Target {
 pub enum Entry {
     /// `lock`.
     Lock,
-    /// `lock_timeout`.
+    /// `try_lock_for`.
     Timeout(u64),
     /// `try_lock`.
     Try,

@@ -161,13 +161,13 @@ impl Worker {
             Ok(match step.target {
                 Target::Mutex(number) => {
                     let it = &locks.mutexes[at(number)];
-                    let timed = it.lock_timeout(wait);
+                    let timed = it.try_lock_for(wait);
                     asked!(it.lock(), timed, it.try_lock(), it.enqueue(), Ticket::path)
                         .map(Held::One)
                 }
                 Target::Read(number) => {
                     let it = &locks.rw[at(number)];
-                    let timed = it.read_timeout(wait);
+                    let timed = it.try_read_for(wait);
                     asked!(
                         it.read(),
                         timed,
@@ -179,7 +179,7 @@ impl Worker {
                 }
                 Target::Write(number) => {
                     let it = &locks.rw[at(number)];
-                    let timed = it.write_timeout(wait);
+                    let timed = it.try_write_for(wait);
                     asked!(
                         it.write(),
                         timed,
@@ -191,7 +191,7 @@ impl Worker {
                 }
                 Target::Lease => {
                     let it = &locks.semaphore;
-                    let (timed, tried) = (it.acquire_timeout(wait), it.try_acquire());
+                    let (timed, tried) = (it.try_acquire_for(wait), it.try_acquire());
                     // Its place is a node of its own, which the rules do not look at.
                     asked!(it.acquire(), timed, tried, it.enqueue(),).map(Held::One)
                 }
@@ -199,12 +199,12 @@ impl Worker {
                 Target::Reentrant(number) => {
                     let it = &locks.reentrant[at(number)];
                     let owner = &format!("task {}", self.task);
-                    let (timed, tried) = (it.lock_timeout(owner, wait), it.try_lock(owner));
+                    let (timed, tried) = (it.try_lock_for(owner, wait), it.try_lock(owner));
                     asked!(it.lock(owner), timed, tried).map(Held::Reentrant)
                 }
                 Target::Plain => {
                     let it = &locks.plain;
-                    asked!(it.lock(), it.lock_timeout(wait), it.try_lock()).map(Held::One)
+                    asked!(it.lock(), it.try_lock_for(wait), it.try_lock()).map(Held::One)
                 }
                 Target::All | Target::Lead | Target::Latch => {
                     let members = [
@@ -213,7 +213,7 @@ impl Worker {
                         Member::from(&locks.semaphore),
                     ];
                     let it = MultiLock::new(members)?;
-                    asked!(it.lock(), it.lock_timeout(wait), it.try_lock()).map(Held::All)
+                    asked!(it.lock(), it.try_lock_for(wait), it.try_lock()).map(Held::All)
                 }
             })
         }
