@@ -9,7 +9,7 @@ use lockkeeper::{Client, Guard, LockError, Mutex};
 fn work(guard: &Guard) -> Result<u32, LockError> {
     let mut done = 0;
     for order in 1..=3 {
-        guard.check()?;
+        guard.ensure_valid()?;
         println!("order {order}, token {}", guard.fencing_token());
         done += 1;
     }

@@ -86,11 +86,12 @@ impl Guard {
         self.state().loss().is_none()
     }
 
-    /// [`is_valid`](Self::is_valid) as a result: for work in steps, which looks before each of them.
+    /// [`is_valid`](Self::is_valid) as a result: for work in steps, which asks before each of them.
+    /// Local: asks no server.
     ///
     /// # Errors
     /// [`LockError::Lost`] when another client may hold the lock.
-    pub fn check(&self) -> Result<(), LockError> {
+    pub fn ensure_valid(&self) -> Result<(), LockError> {
         let loss = self.state().loss();
         loss.map_or(Ok(()), |loss| Err(self.lost_by(Some(loss))))
     }

@@ -47,7 +47,7 @@ impl Owner {
     fn again(self: &Arc<Self>) -> Option<Result<ReentrantGuard, LockError>> {
         let hold = lock(&self.hold);
         let guard = hold.upgrade()?;
-        if let Err(lost) = guard.check() {
+        if let Err(lost) = guard.ensure_valid() {
             return Some(Err(lost));
         }
         let owner = self.clone();

@@ -221,7 +221,7 @@ async fn work_under_a_lock_ends_with_its_output_or_with_the_loss() {
     let mutex = Mutex::new(&client, "/m").unwrap();
     let other = mutex.clone();
     let work = async move |guard: &Guard| {
-        guard.check().unwrap();
+        guard.ensure_valid().unwrap();
         other.try_lock().await.unwrap().is_none()
     };
     let spawned = mutex.clone();
@@ -245,7 +245,7 @@ async fn work_under_a_lock_ends_with_its_output_or_with_the_loss() {
     assert_eq!(guard.lock_path(), "/m");
     guard.limit_hold(Duration::ZERO);
     soon(guard.lost()).await;
-    overdue(&guard.check().unwrap_err());
+    overdue(&guard.ensure_valid().unwrap_err());
     // The lock is not held until the end of the work.
     let ended = mutex.with(async |guard| {
         client.delete(&guard.path(), Version::ANY).await.unwrap();
