@@ -134,8 +134,8 @@ pub(crate) async fn first_come_first_served<K: Kind>(ensemble: &Ensemble) {
     }
     let mut granted = std::mem::take(&mut *granted.lock().unwrap());
     if K::HOLDERS > 1 {
-        // Several waiters are granted a lease at the same time, and may record this in any order.
-        // Their leases were created in the order of the queue.
+        // Several waiters are granted a permit at the same time, and may record this in any order.
+        // Their permits were created in the order of the queue.
         granted.sort_unstable();
     }
     let order: Vec<_> = granted.into_iter().map(|(_, number)| number).collect();

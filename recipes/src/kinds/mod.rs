@@ -6,7 +6,7 @@
 //! | `plain`, `plain_turn` | the plain lock: one node, no queue |
 //! | `reentrant` | the reentrant mutex, counted for each owner |
 //! | `rw_lock` | the fair read/write lock |
-//! | `semaphore`, `first_waiter`, `lease_turn`, `limit` | the semaphore |
+//! | `semaphore`, `first_waiter`, `permit_turn`, `limit` | the semaphore |
 //! | `multi_lock` | several locks at once, all or none |
 //! | `election` | leader election |
 
@@ -19,10 +19,10 @@ use crate::{metrics::LockMeter, node::identity::Directory};
 
 pub(crate) mod election;
 mod first_waiter;
-pub mod lease_turn;
 mod limit;
 pub(crate) mod multi_lock;
 pub(crate) mod mutex;
+pub mod permit_turn;
 pub(crate) mod plain;
 pub mod plain_turn;
 pub(crate) mod reentrant;
@@ -84,5 +84,5 @@ settings! {
     plain::PlainMutex: directory;
     reentrant::ReentrantMutex: mutex.queue.directory;
     rw_lock::RwLock: readers.directory, writers.directory;
-    semaphore::Semaphore: queue.directory, leases;
+    semaphore::Semaphore: queue.directory, permits;
 }

@@ -305,7 +305,7 @@ impl NodeIdentity {
         Request::Create2(self.directory.create(path, mode, data)).into()
     }
 
-    /// The listing behind the create. That of leases tells whether their directory is a new one.
+    /// The listing behind the create. That of permits tells whether their directory is a new one.
     pub(crate) fn list_request(&self) -> Encoded {
         match self.kind {
             Kind::Semaphore => Encoded::read(OpCode::GET_CHILDREN2, &[&self.directory.server_path]),

@@ -180,7 +180,7 @@ pub struct Ticket<G = Guard> {
 impl<G> Ticket<G> {
     /// How many contenders were ahead when this client last looked: at a listing of the queue, or
     /// at its own contenders. 0 when it is our turn; for a semaphore, when it is our turn to take
-    /// the next free lease.
+    /// the next free permit.
     #[must_use]
     pub fn position(&self) -> usize {
         self.waiter.ahead

@@ -154,11 +154,11 @@ async fn the_metrics_count_attempts_holds_and_requests() {
     assert_eq!(metrics.listings, 5);
     assert_eq!(metrics.cleaned_up, 0);
 
-    let meter = LockMeter::new("leases");
+    let meter = LockMeter::new("permits");
     let semaphore = Semaphore::new(&client, "/s", 1).unwrap().with_meter(&meter);
-    let lease = soon(semaphore.acquire()).await.unwrap();
+    let permit = soon(semaphore.acquire()).await.unwrap();
     assert!(semaphore.try_acquire().await.unwrap().is_none());
-    lease.release().await.unwrap();
+    permit.release().await.unwrap();
     let metrics = meter.metrics();
     assert_eq!((metrics.acquired, metrics.refused, metrics.lost), (1, 1, 0));
 }

@@ -220,17 +220,17 @@ impl Kind for Reading {
     }
 }
 
-/// A semaphore with `LEASES` leases.
+/// A semaphore with `PERMITS` permits.
 #[derive(Clone)]
-pub(crate) struct Leasing<const LEASES: usize>(Semaphore);
+pub(crate) struct Permitting<const PERMITS: usize>(Semaphore);
 
-impl<const LEASES: usize> Kind for Leasing<LEASES> {
+impl<const PERMITS: usize> Kind for Permitting<PERMITS> {
     type Held = Guard;
-    const HOLDERS: usize = LEASES;
+    const HOLDERS: usize = PERMITS;
     const RIVALS_IN_QUEUE: usize = 0;
 
     fn at(client: &Client, path: &str) -> Self {
-        Self(Semaphore::new(client, path, LEASES).unwrap())
+        Self(Semaphore::new(client, path, PERMITS).unwrap())
     }
 
     async fn enter(&self, how: How) -> Entered<Guard> {
@@ -242,7 +242,7 @@ impl<const LEASES: usize> Kind for Leasing<LEASES> {
     }
 
     async fn rival(client: &Client, path: &str) -> Result<Rival, LockError> {
-        boxed(Self::at(client, path).0.acquire_many(LEASES).await)
+        boxed(Self::at(client, path).0.acquire_many(PERMITS).await)
     }
 
     fn directories(path: &str) -> Vec<String> {

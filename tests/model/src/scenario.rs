@@ -18,8 +18,8 @@ pub enum Role {
     Queue(Kind),
     /// The plain lock.
     Plain,
-    /// One lease of a semaphore.
-    Lease,
+    /// One permit of a semaphore.
+    Permit,
 }
 
 /// How often each thing may go wrong in one run, over all contenders. Everything else may happen at
@@ -159,13 +159,13 @@ impl Scenario {
         }
     }
 
-    /// Three contenders for a lease of a semaphore with this limit, which may be changed so often.
+    /// Three contenders for a permit of a semaphore with this limit, which may be changed so often.
     #[must_use]
     pub fn semaphore(limit: u8, limit_changes: Option<u8>) -> Self {
         Self {
             limit,
             limit_changes,
-            ..Self::new([Role::Lease; CONTENDERS])
+            ..Self::new([Role::Permit; CONTENDERS])
         }
     }
 
@@ -226,7 +226,7 @@ impl Scenario {
     }
 
     pub(crate) fn is_semaphore(&self) -> bool {
-        self.roles[0] == Role::Lease
+        self.roles[0] == Role::Permit
     }
 
     /// Whether no two contenders are tasks of one client.

@@ -12,7 +12,7 @@ use lockkeeper_recipes::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::{LEASES, LINES, Worker, raw::answer};
+use super::{LINES, PERMITS, Worker, raw::answer};
 use crate::{
     gate::at_most,
     history::{Answer, Attempt, End, Mode, What},
@@ -25,7 +25,7 @@ enum Held {
     One(Guard),
     Writer(WriteGuard),
     Reentrant(ReentrantGuard),
-    Leases(Vec<Guard>),
+    Permits(Vec<Guard>),
     All(MultiGuard),
 }
 
@@ -35,7 +35,7 @@ impl Held {
             Self::One(guard) => vec![guard],
             Self::Writer(guard) => vec![guard],
             Self::Reentrant(guard) => vec![guard],
-            Self::Leases(guards) => guards.iter().collect(),
+            Self::Permits(guards) => guards.iter().collect(),
             Self::All(several) => several.guards().iter().collect(),
         }
     }
@@ -45,7 +45,7 @@ impl Held {
             Self::One(guard) => guard.release().await,
             Self::Writer(guard) => guard.release().await,
             Self::Reentrant(guard) => guard.release().await,
-            Self::Leases(guards) => {
+            Self::Permits(guards) => {
                 let mut outcome = Ok(());
                 for guard in guards {
                     outcome = outcome.and(guard.release().await);
@@ -69,7 +69,7 @@ impl Worker {
             _ => {}
         }
         let waits = matches!(step.entry, Entry::Lock | Entry::Timeout(_));
-        if waits && !matches!(step.target, Target::Leases | Target::All) {
+        if waits && !matches!(step.target, Target::Permits | Target::All) {
             self.waiting(attempts.first().copied());
         }
         let entering = self.enter(step, &attempts);
@@ -95,16 +95,16 @@ impl Worker {
 
     /// Records the attempts of a step, one for each guard that it may get.
     pub(super) fn ask(&self, target: Target) -> Vec<Attempt> {
-        let limit = u32::try_from(LEASES).unwrap_or(u32::MAX);
+        let limit = u32::try_from(PERMITS).unwrap_or(u32::MAX);
         let path = |number: u32| format!("/locks/l{}", number % LINES);
-        let semaphore = || ("/locks/s".to_owned(), Mode::Lease { limit });
+        let semaphore = || ("/locks/s".to_owned(), Mode::Permit { limit });
         let asked = match target {
             Target::Mutex(number) | Target::Write(number) | Target::Reentrant(number) => {
                 vec![(path(number), Mode::Exclusive)]
             }
             Target::Read(number) => vec![(path(number), Mode::Shared)],
-            Target::Lease => vec![semaphore()],
-            Target::Leases => (0..LEASES).map(|_| semaphore()).collect(),
+            Target::Permit => vec![semaphore()],
+            Target::Permits => (0..PERMITS).map(|_| semaphore()).collect(),
             Target::All => vec![
                 (path(0), Mode::Exclusive),
                 (path(1), Mode::Exclusive),
@@ -189,13 +189,15 @@ impl Worker {
                     )
                     .map(Held::Writer)
                 }
-                Target::Lease => {
+                Target::Permit => {
                     let it = &locks.semaphore;
                     let (timed, tried) = (it.try_acquire_for(wait), it.try_acquire());
                     // Its place is a node of its own, which the rules do not look at.
                     asked!(it.acquire(), timed, tried, it.enqueue(),).map(Held::One)
                 }
-                Target::Leases => Some(Held::Leases(locks.semaphore.acquire_many(LEASES).await?)),
+                Target::Permits => {
+                    Some(Held::Permits(locks.semaphore.acquire_many(PERMITS).await?))
+                }
                 Target::Reentrant(number) => {
                     let it = &locks.reentrant[at(number)];
                     let owner = &format!("task {}", self.task);
