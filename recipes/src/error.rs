@@ -199,7 +199,7 @@ impl LockError {
         Self::Lost { loss, path }
     }
 
-    /// The same error, about the lock at this path if it names none yet.
+    /// The error, about the lock at this path if it names none yet.
     pub(crate) fn at(mut self, of_lock: &str) -> Self {
         if let Self::Lost { path, .. } | Self::TimedOut { path, .. } = &mut self {
             if path.is_empty() {
@@ -209,7 +209,7 @@ impl LockError {
         self
     }
 
-    /// The same error; when it is that of a deadline, so many contenders were ahead.
+    /// The error; when it is that of a deadline, so many contenders were ahead.
     pub(crate) fn behind(mut self, number: Option<usize>) -> Self {
         if let Self::TimedOut { ahead, .. } = &mut self {
             *ahead = number;

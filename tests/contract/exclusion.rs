@@ -21,7 +21,7 @@ pub(crate) async fn it_never_has_more_holders_than_allowed<K: Kind>(ensemble: &E
     contend::<K>(ensemble, CLIENTS, TASKS).await;
 }
 
-/// As above, with tasks of one session.
+/// Many tasks of one session contend.
 pub(crate) async fn tasks_of_one_session_take_turns<K: Kind>(ensemble: &Ensemble) {
     contend::<K>(ensemble, 1, 12).await;
 }

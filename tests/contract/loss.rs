@@ -64,7 +64,7 @@ pub(crate) async fn a_holder_whose_node_is_deleted_is_told<K: Kind>(ensemble: &E
     }
 }
 
-/// The same without waiting for the event: the release itself finds out.
+/// Nobody waits for the event of the loss: the release itself finds out.
 pub(crate) async fn releasing_a_lost_lock_is_an_error<K: Kind>(ensemble: &Ensemble) {
     let (client, operator) = (ensemble.client().await, ensemble.client().await);
     let path = ensemble.unique_path("lost-release");

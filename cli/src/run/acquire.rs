@@ -29,7 +29,7 @@ use crate::{
 /// After this time a user at a terminal is told that the command waits for the lock.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The same for a user who wants to hear of each step. A wait that is shorter is no wait.
+/// After this time a user who wants to hear of each step is told so. A wait that is shorter is no wait.
 const VERBOSE_SILENCE: Duration = Duration::from_millis(50);
 
 /// How long servers may take to answer an attempt that does not wait.

@@ -84,9 +84,9 @@ impl Election {
         self.elect().await?.hold_during(work).await
     }
 
-    /// As [`lead`](Self::lead), for a program that is to shut down: leaves the election when
-    /// `shutdown` completes while this contender waits. The result is `None` then, and `work` was
-    /// not called. A `shutdown` that is complete from the beginning sends nothing.
+    /// Leads as [`lead`](Self::lead) does, for a program that is to shut down: leaves the election
+    /// when `shutdown` completes while this contender waits. The result is `None` then, and `work`
+    /// was not called. A `shutdown` that is complete from the beginning sends nothing.
     ///
     /// A leader finishes its work, for at most `limit` after the shutdown. That replaces a limit of
     /// its own that the work has set ([`Guard::limit_hold`]), and does not bound the release after the
@@ -182,7 +182,7 @@ impl Election {
         self.queue.lock().await
     }
 
-    /// As [`elect`](Self::elect), for at most `wait`.
+    /// Waits for the leadership as [`elect`](Self::elect) does, but for at most `wait`.
     ///
     /// # Errors
     /// As [`elect`](Self::elect), and [`LockError::TimedOut`].

@@ -39,15 +39,15 @@ macro_rules! settings {
                 self
             }
 
-            /// The same lock. Its nodes have `data`, so that people who look at a node see who the
-            /// contender is.
+            /// Returns the lock with `data` in its nodes, so that people who look at a node see who
+            /// the contender is.
             #[must_use]
             pub fn with_data(self, data: impl Into<Bytes>) -> Self {
                 let data = data.into();
                 self.set(|directory| directory.data = data.clone())
             }
 
-            /// The same lock, with this access control list instead of the client's
+            /// Returns the lock with this access control list instead of the client's
             /// [default](lockkeeper_session::Builder::default_acl): for its nodes, and for all nodes
             /// above them that are missing.
             ///
@@ -63,7 +63,7 @@ macro_rules! settings {
                 self.set(|directory| directory.acl = acl.clone())
             }
 
-            /// The same lock, and this meter counts what it does.
+            /// Returns the lock with this meter, which counts what the lock does.
             #[must_use]
             pub fn with_meter(self, meter: &LockMeter) -> Self {
                 self.set(|directory| directory.set_meter(meter))

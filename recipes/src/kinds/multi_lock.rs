@@ -154,7 +154,7 @@ impl MultiLock {
         self.all(&mut 0).await
     }
 
-    /// As [`lock`](Self::lock), for at most `wait`: one deadline for all the locks.
+    /// Waits for all the locks as [`lock`](Self::lock) does, but for at most `wait` together.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and [`LockError::TimedOut`].

@@ -96,9 +96,9 @@ impl Mutex {
         self.lock().await?.hold_during(work).await
     }
 
-    /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything, from the first
-    /// request to the grant. In an outage the wait ends at its time, too, and the error has the
-    /// reason as its `obstacle`.
+    /// Waits for the lock as [`lock`](Self::lock) does, but for at most `wait`: one deadline for
+    /// everything, from the first request to the grant. In an outage the wait ends at its time,
+    /// too, and the error has the reason as its `obstacle`.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and [`LockError::TimedOut`].

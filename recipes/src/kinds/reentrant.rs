@@ -92,7 +92,7 @@ impl ReentrantMutex {
         }
     }
 
-    /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything.
+    /// Waits for the lock as [`lock`](Self::lock) does, but for at most `wait` in all.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and [`LockError::TimedOut`].

@@ -56,7 +56,7 @@ impl RwLock {
         self.readers.lock().await
     }
 
-    /// As [`read`](Self::read), for at most `wait`: one deadline for everything.
+    /// Waits for the lock as [`read`](Self::read) does, but for at most `wait` in all.
     ///
     /// # Errors
     /// As [`read`](Self::read), and [`LockError::TimedOut`].
@@ -103,7 +103,7 @@ impl RwLock {
         self.writers.lock().await.map(WriteGuard)
     }
 
-    /// As [`write`](Self::write), for at most `wait`: one deadline for everything.
+    /// Waits for the lock as [`write`](Self::write) does, but for at most `wait` in all.
     ///
     /// # Errors
     /// As [`write`](Self::write), and [`LockError::TimedOut`].
@@ -191,7 +191,7 @@ impl WriteGuard {
         self.0.release_with(build).await
     }
 
-    /// The same hold as a plain [`Guard`], which cannot become a reader.
+    /// Turns the guard into a plain [`Guard`] of the hold, which cannot become a reader.
     pub fn into_guard(self) -> Guard {
         self.0
     }

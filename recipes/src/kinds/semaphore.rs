@@ -167,7 +167,7 @@ impl Semaphore {
         acquired.await.map_err(|error| error.at(self.path()))
     }
 
-    /// As [`acquire`](Self::acquire), for at most `wait`: one deadline for everything.
+    /// Waits for one permit as [`acquire`](Self::acquire) does, but for at most `wait` in all.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), and [`LockError::TimedOut`].
@@ -178,7 +178,8 @@ impl Semaphore {
         one(self.try_acquire_many_for(1, wait).await?)
     }
 
-    /// As [`acquire_many`](Self::acquire_many), for at most `wait`: one deadline for everything.
+    /// Waits for several permits as [`acquire_many`](Self::acquire_many) does, but for at most
+    /// `wait` in all.
     ///
     /// # Errors
     /// As [`acquire_many`](Self::acquire_many), and [`LockError::TimedOut`].

@@ -83,7 +83,7 @@ impl LateCreates {
         }
     }
 
-    /// The same. It is compiled once, and not for each kind of listing.
+    /// Does the work of `listed`, compiled once and not for each kind of listing.
     fn find(directory: &Directory, names: &mut dyn Iterator<Item = &str>) {
         let late = &directory.late;
         for name in names {

@@ -56,8 +56,8 @@ pub fn rank<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>, mine: &
     rank_and_note(kind, children, mine, |_, _| {})
 }
 
-/// As [`rank`]. Calls `stranger` with each child that is not in the queue, and the number of
-/// `mine`.
+/// The rank, as [`rank`] has it. Calls `stranger` with each child that is not in the queue, and the
+/// number of `mine`.
 pub(crate) fn rank_and_note<'a>(
     kind: Kind,
     children: impl IntoIterator<Item = &'a str>,

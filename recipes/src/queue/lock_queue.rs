@@ -41,7 +41,7 @@ impl LockQueue {
         }
     }
 
-    /// The same queue, which does not keep the session open.
+    /// The queue with a handle that does not keep the session open.
     pub(crate) fn detached(&self) -> Self {
         Self {
             client: self.client.raw().downgrade(),
@@ -62,7 +62,7 @@ impl LockQueue {
         granted.map_err(|error| error.behind(ahead))
     }
 
-    /// The same queue, for a contender that only tries.
+    /// The queue for a contender that only tries.
     pub(crate) fn for_try(&self) -> Self {
         Self {
             directory: self.directory.for_try(),
@@ -118,7 +118,7 @@ impl LockQueue {
         Ok(waiter.node)
     }
 
-    /// The same, if it is the turn of one who comes now.
+    /// The node at its turn, if it is the turn of one who comes now.
     pub(crate) async fn try_turn(&self) -> Result<Option<BoxedNode>, LockError> {
         let children = children(&self.directory.client, &self.directory.parent).await?;
         LateCreates::listed(&self.directory, children.iter());

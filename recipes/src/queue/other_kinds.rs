@@ -44,7 +44,7 @@ pub(crate) async fn refuse(
     refuse_suspects(directory, suspects).await
 }
 
-/// The same, if one of these suspects is a lock. In a box, as suspects are rare.
+/// Refuses if one of these suspects is a lock. In a box, as suspects are rare.
 fn refuse_suspects<'a>(
     directory: &'a Directory,
     suspects: Vec<(Kind, &'a str)>,

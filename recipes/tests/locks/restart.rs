@@ -80,7 +80,7 @@ async fn a_try_on_a_server_that_makes_no_locks_yet_ends_and_says_why() {
     assert_eq!(obstacle, None, "the server throttles no more");
 }
 
-/// The same for the listing behind the create: the node goes again.
+/// The listing behind the create is throttled: the node goes again.
 #[tokio::test]
 async fn a_try_whose_listings_are_throttled_ends_and_leaves_no_node() {
     let server = Server::start().await.unwrap();

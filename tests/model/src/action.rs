@@ -56,7 +56,8 @@ pub(crate) enum Action {
     Pause(usize),
     /// The servers end the session of a client.
     Expire(usize),
-    /// The same, but the server of the second client keeps the node with this index.
+    /// The servers end the session of a client, but that of the second client keeps the node with
+    /// this index.
     ExpireBut(usize, usize, usize),
     /// A ping of a client is answered: its lease is renewed.
     Ping(usize),

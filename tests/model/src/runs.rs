@@ -130,7 +130,7 @@ const FAIR_FULL: &Table = &[
     ("changed", "000000"),
 ];
 
-/// The same, with contenders that come back for ever.
+/// Runs whose contenders come back for ever.
 const FOR_EVER: &Table = &[
     ("3 mutexes", "000000"),
     ("1 writer, 2 readers", "000000"),

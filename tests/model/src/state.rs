@@ -28,7 +28,7 @@ use crate::{
 
 /// More nodes than a run of any scenario has at a time.
 pub(crate) const NODES: usize = 12;
-/// As many as a listing of a queue shows: a node of each contender, and a ghost.
+/// How many nodes a listing of a queue shows: a node of each contender, and a ghost.
 pub(crate) const LISTED: usize = CONTENDERS + 1;
 /// More limits than a run has at a time.
 pub(crate) const LIMITS: usize = 4;

@@ -37,7 +37,7 @@ const ONE_SHOT_EVENTS: usize = 3;
 enum Listener {
     /// The request that leaves the watch is not answered yet.
     Pending,
-    /// As `Pending`, and the listener has gone.
+    /// The request is not answered yet, and the listener has gone.
     Abandoned,
     /// The watch is in the table, at this path.
     Registered(Arc<str>),
@@ -78,7 +78,7 @@ const MOST_UNSET: u8 = 8;
 pub(crate) enum Ask {
     /// To set watches on nodes that exist, and to report changes newer than this.
     Set { since: Zxid },
-    /// The same for the watches of a former connection.
+    /// To set the watches of a former connection again, with changes newer than this.
     Restore { since: Zxid },
     /// To remove a watch without listeners.
     Remove,

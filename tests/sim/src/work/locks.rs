@@ -391,7 +391,7 @@ impl Worker {
         }
     }
 
-    /// As [`new_write`](Self::new_write), for a write under the lock.
+    /// A [`new_write`](Self::new_write) under the lock.
     fn guarded_write(&self, attempt: Attempt) -> (u64, String) {
         let (write, prefix) = self.new_write();
         self.record(What::Writing { attempt, write });
@@ -530,8 +530,8 @@ fn end_of_loss(loss: Loss) -> End {
     }
 }
 
-/// As [`end_of_release`]. With several guards the outcome is unknown, because the error may be
-/// about any of them.
+/// The end after a release of these attempts. With several guards the outcome is unknown, because
+/// the error may be about any of them.
 fn end_of_releases(attempts: &[Attempt], released: &Result<(), LockError>) -> End {
     if attempts.len() > 1 && released.is_err() {
         return End::Dropped;
