@@ -8,7 +8,7 @@ use lockkeeper_proto::path::PathError;
 use lockkeeper_session::{
     AsRaw, Changes, Client,
     sync::{
-        changes::Teller,
+        changes::Sender,
         oneshot,
         select::{Either, select},
     },
@@ -199,7 +199,7 @@ impl Election {
     ///
     /// The work runs in the client's own task, so the method may be called outside a runtime.
     pub fn latch(&self) -> Latch {
-        let leadership = Follower(Teller::new(None));
+        let leadership = Follower(Sender::new(None));
         let changes = leadership.0.changes();
         let (stop, stopped) = oneshot::channel();
         let queue = self.queue.detached();
@@ -274,7 +274,7 @@ impl fmt::Debug for Latch {
 }
 
 /// What a latch tells its users. The client drops it when it ends: the latch follows then.
-struct Follower(Teller<Option<FencingToken>>);
+struct Follower(Sender<Option<FencingToken>>);
 
 impl Drop for Follower {
     fn drop(&mut self) {

@@ -27,7 +27,7 @@ use super::{
     random::Random,
     sync::{
         BoxFuture, Notify,
-        changes::Teller,
+        changes::Sender,
         oneshot,
         os::{Mutex, MutexGuard, lock},
     },
@@ -79,7 +79,7 @@ impl Future for PendingReply {
 pub(crate) struct Shared {
     core: Mutex<Core>,
     /// The newest state of the session. The driver sends it.
-    pub(crate) snapshot: Teller<Snapshot>,
+    pub(crate) snapshot: Sender<Snapshot>,
     /// Notifies those who wait for the lease to be valid.
     pub(crate) lease_renewed: Notify,
     pub(crate) chroot: Option<String>,
@@ -140,7 +140,7 @@ impl Shared {
             capacity_queue: CapacityQueue::default(),
             timers: Timers::default(),
         };
-        let snapshot = Teller::new(core.machine.link().snapshot());
+        let snapshot = Sender::new(core.machine.link().snapshot());
         Arc::new(Self {
             core: Mutex::new(core),
             snapshot,
