@@ -58,6 +58,7 @@
 //! |---|---|
 //! | `tls` | encryption by rustls: `client::tls::TlsConfig` |
 //! | `digest-md5` | a login with a user and a password: `client::sasl::DigestMd5` |
+//! | `gssapi` | a login with Kerberos, by the system's library: `client::sasl::Kerberos` |
 //! | `digest` | ids of the `digest` scheme for ACLs: `digest::id`, `digest::acl` |
 //! | `unstable` | `raw` and `proto`, which any release may change |
 //!
@@ -99,6 +100,9 @@ pub mod client {
         #[cfg(feature = "digest-md5")]
         #[doc(inline)]
         pub use lockkeeper_sasl::DigestMd5;
+        #[cfg(feature = "gssapi")]
+        #[doc(inline)]
+        pub use lockkeeper_sasl::Kerberos;
         #[doc(inline)]
         pub use lockkeeper_session::sasl::{Authenticator, Exchange, Step};
     }

@@ -17,9 +17,10 @@
 #                       as root
 #   kazoo               a private venv under target/ (or LOCKKEEPER_TEST_PYTHON)
 #   Go and go-zk        Go and the library in /usr/share/gocode (or LOCKKEEPER_TEST_GOPATH); else Debian's packages, as root
+#   a KDC, and what the command needs for --kerberos    Debian's packages, as root; else the script says that its tests are left out
 #   zsh and fish        on the PATH; else Debian's packages, as root; else the script says that they are left out
-# A missing program is a failure, unless LOCKKEEPER_TEST_WITHOUT names it: zookeeper, ensemble, java, kazoo, go, or several
-# of them separated by spaces.
+# A missing program is a failure, unless LOCKKEEPER_TEST_WITHOUT names it: zookeeper, ensemble, java, kazoo, go, kerberos, or
+# several of them separated by spaces.
 #
 # A Rust test that needs one of these programs is `#[ignore = "needs ...: tests/run.sh"]`. It finds them in these variables:
 #   LOCKKEEPER_TEST_ZOOKEEPER           host:port
@@ -50,8 +51,8 @@ trap 'exit 143' TERM
 
 for name in ${LOCKKEEPER_TEST_WITHOUT:-}; do
     case $name in
-        zookeeper | ensemble | java | kazoo | go) ;;
-        *) die "LOCKKEEPER_TEST_WITHOUT contains \"$name\"; it may contain only: zookeeper ensemble java kazoo go" ;;
+        zookeeper | ensemble | java | kazoo | go | kerberos) ;;
+        *) die "LOCKKEEPER_TEST_WITHOUT contains \"$name\"; it may contain only: zookeeper ensemble java kazoo go kerberos" ;;
     esac
 done
 have cargo || die "cargo is not on the PATH: install Rust first (rustup.rs)"
@@ -104,6 +105,16 @@ else
     fi
 fi
 
+# The feature needs headers, so that not every machine can build it.
+KERBEROS=
+if without zookeeper || without java || without kerberos || ! kerberos_up; then
+    left_out "kerberos: logins with a ticket (Debian's krb5-kdc krb5-admin-server krb5-user ${GSSAPI[*]})"
+else
+    own_servers_up
+    KERBEROS=--features=lockkeeper-sasl/gssapi,lockkeeper-cli/kerberos
+fi
+export KERBEROS
+
 # The completions are tried in real shells. A test that finds this variable demands them.
 if have zsh fish || install zsh fish; then
     export LOCKKEEPER_TEST_SHELLS=1
@@ -115,7 +126,7 @@ fi
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
 
 # The targets are named, because --all-targets would also run the benchmarks. The examples are built because some tests run them.
-tests_of() { cargo test --locked --workspace --no-fail-fast "$@"; }
+tests_of() { cargo test --locked --workspace --no-fail-fast ${KERBEROS:+"$KERBEROS"} "$@"; }
 readonly ALL=(--lib --bins --tests --examples)
 
 # beside FILTERS...: runs the test programs, one more side by side than there are cores, because most of them wait. The longest
@@ -155,7 +166,7 @@ else
     fi
     beside ${filters[@]+"${filters[@]}"} || failed+=("tests")
     heading "Doc tests"
-    cargo test --locked --workspace --no-fail-fast --doc || failed+=("doc tests")
+    tests_of --doc || failed+=("doc tests")
     if [ -n "$ENSEMBLES" ]; then
         heading "Tests that kill servers"
         wait "$ENSEMBLES" || failed+=("tests that kill servers")

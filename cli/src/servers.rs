@@ -13,7 +13,9 @@ use std::{
 };
 
 use clap::Args;
-use lockkeeper::client::{Builder, ConnectString, sasl::DigestMd5, tls::TlsConfig};
+#[cfg(feature = "kerberos")]
+use lockkeeper::client::sasl::Kerberos;
+use lockkeeper::client::{Builder, ConnectString, Connector, sasl::DigestMd5, tls::TlsConfig};
 
 use crate::exit::Failure;
 
@@ -58,22 +60,63 @@ pub(crate) struct ServerArgs {
 
     #[arg(long, env = "LOCKKEEPER_AUTH_FILE", requires = "connect", help_heading = HEADING, value_name = "FILE", help = AUTH_HELP, long_help = AUTH_DETAILS)]
     auth_file: Option<PathBuf>,
+
+    /// Log in with Kerberos, as this principal or the default one, by the ticket of kinit or of a client keytab
+    #[arg(long, requires = "connect", help_heading = HEADING, value_name = "PRINCIPAL", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = principal)]
+    kerberos: Option<String>,
 }
 
 impl ServerArgs {
     /// Settings for a client of the servers.
     pub(crate) fn settings(&self) -> Result<Builder, Failure> {
         let identities = self.identities()?;
-        Ok(settings_for(self.servers()?, self.tls()?, &identities))
+        Ok(self.settings_for(self.servers()?, self.tls()?, &identities, None))
+    }
+
+    /// Settings for a client of these servers, with this encryption, and with identities. The name is that of a server by address.
+    #[cfg_attr(
+        not(feature = "kerberos"),
+        expect(unused_variables, clippy::unused_self)
+    )]
+    pub(crate) fn settings_for(
+        &self,
+        servers: &ConnectString,
+        tls: Option<TlsConfig>,
+        identities: &[(String, String)],
+        name: Option<&str>,
+    ) -> Builder {
+        let connector = tls.map_or_else(Connector::tcp, TlsConfig::connector);
+        let mut builder = Builder::new(servers).connector(connector.clone());
+        #[cfg(feature = "kerberos")]
+        if let Some(principal) = &self.kerberos {
+            let mut kerberos = Kerberos::new();
+            if !principal.is_empty() {
+                kerberos = kerberos.principal(principal);
+            }
+            if let Some(name) = name {
+                kerberos = kerberos.host(name);
+            }
+            builder = kerberos.log_in_over(builder, connector);
+        }
+        for (scheme, credentials) in identities {
+            builder = match credentials.split_once(':') {
+                Some((user, password)) if scheme == "sasl" => {
+                    builder.sasl(DigestMd5::new(user, password))
+                }
+                _ => builder.auth(scheme, credentials.clone()),
+            };
+        }
+        builder
     }
 
     /// The schemes and credentials of the user. A file of them may be a pipe: it can be read once.
     pub(crate) fn identities(&self) -> Result<Vec<(String, String)>, Failure> {
+        let has_login = self.kerberos.is_some();
         if let Some(path) = &self.auth_file {
-            return parsed(&secret(path)?, &path.display());
+            return parsed(&secret(path)?, &path.display(), has_login);
         }
         match env::var(AUTH_VARIABLE) {
-            Ok(text) => parsed(&text, &AUTH_VARIABLE),
+            Ok(text) => parsed(&text, &AUTH_VARIABLE, has_login),
             Err(env::VarError::NotPresent) => Ok(Vec::new()),
             Err(error) => Err(failure!(USAGE, "{AUTH_VARIABLE}: {error}")),
         }
@@ -156,33 +199,16 @@ fn is_open(_: &Metadata) -> bool {
     false
 }
 
-/// Settings for a client of these servers, with this encryption, and with identities.
-pub(crate) fn settings_for(
-    servers: &ConnectString,
-    tls: Option<TlsConfig>,
-    identities: &[(String, String)],
-) -> Builder {
-    let mut builder = Builder::new(servers);
-    if let Some(tls) = tls {
-        builder = builder.connector(tls.connector());
-    }
-    for (scheme, credentials) in identities {
-        builder = match credentials.split_once(':') {
-            Some((user, password)) if scheme == "sasl" => {
-                builder.sasl(DigestMd5::new(user, password))
-            }
-            _ => builder.auth(scheme, credentials.clone()),
-        };
-    }
-    builder
-}
-
 /// The identities in `text`, one per line.
-fn parsed(text: &str, origin: &dyn fmt::Display) -> Result<Vec<(String, String)>, Failure> {
+fn parsed(
+    text: &str,
+    origin: &dyn fmt::Display,
+    has_login: bool,
+) -> Result<Vec<(String, String)>, Failure> {
     let mut identities: Vec<(String, String)> = Vec::new();
     for (number, line) in lines(text) {
         let (scheme, credentials) = line.split_once(':').unwrap_or_default();
-        let logs_in = identities.iter().any(|(it, _)| it == "sasl");
+        let logs_in = has_login || identities.iter().any(|(it, _)| it == "sasl");
         match (scheme, credentials.split_once(':')) {
             ("sasl", Some(_)) if logs_in => {
                 return Err(bad(origin, number, "a client has one login by SASL"));
@@ -209,6 +235,14 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = (1..).zip(text.lines());
     let lines = lines.map(|(number, line)| (number, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// Checks that this program can log in with Kerberos.
+fn principal(name: &str) -> Result<String, &'static str> {
+    cfg!(feature = "kerberos").then(|| name.to_owned()).ok_or(
+        "this program is built without Kerberos: install libkrb5-dev and libclang-dev, then \
+         `cargo install lockkeeper-cli --features kerberos`",
+    )
 }
 
 /// Checks the form of `host:port`; the host may be a name.

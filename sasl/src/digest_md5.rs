@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use lockkeeper_session::{
-    AuthFailure,
+    AuthFailure, Endpoint,
     sasl::{Authenticator, Exchange, Step},
 };
 use md5::{Digest as _, Md5};
@@ -95,7 +95,7 @@ impl Authenticator for DigestMd5 {
         &self.login.user
     }
 
-    fn begin(&self) -> Box<dyn Exchange> {
+    fn begin(&self, _: &Endpoint) -> Box<dyn Exchange> {
         let number = self.exchanges.fetch_add(1, Ordering::Relaxed);
         let [first, second] = [0, 1].map(|half| self.random.hash_one((number, half)));
         Box::new(self.conversation(DIGEST_URI, format!("{first:016x}{second:016x}")))
@@ -246,6 +246,11 @@ mod tests {
         DigestMd5::new("chris", "secret").conversation(uri, cnonce.to_owned())
     }
 
+    fn server() -> Endpoint {
+        let (host, port) = ("zk1".to_owned(), 2181);
+        Endpoint { host, port }
+    }
+
     fn sent(step: Result<Step, AuthFailure>) -> Vec<u8> {
         match step {
             Ok(Step::Send(token)) => token.to_vec(),
@@ -333,7 +338,7 @@ mod tests {
     fn names_are_quoted_and_sent_in_the_charset_of_the_challenge() {
         let answer = |user: &str, challenge: &str| {
             let user = DigestMd5::new(user, "x");
-            user.begin().answer(challenge.as_bytes())
+            user.begin(&server()).answer(challenge.as_bytes())
         };
         let plain =
             r#" realm="one" , realm="two",nonce="n\"n",, algorithm=md5-sess ,qop="auth-int, auth""#;
@@ -356,7 +361,7 @@ mod tests {
         let alice = DigestMd5::new("alice", "hunter2");
         let printed = format!("{alice:?} {alice:#?}");
         assert!(printed.contains("alice") && !printed.contains("hunter2"));
-        let answer = || sent(alice.begin().answer(b"nonce=n,algorithm=md5-sess"));
+        let answer = || sent(alice.begin(&server()).answer(b"nonce=n,algorithm=md5-sess"));
         assert_ne!(answer(), answer());
     }
 }

@@ -23,8 +23,8 @@ pub enum AuthFailure {
     /// The server answers only authenticated clients, and this client did not authenticate in a way
     /// that the server accepts.
     Required,
-    /// The server refused the user: the password is wrong, or the user does not exist. Servers do
-    /// not say which.
+    /// The server refused the user: the password is wrong, the user does not exist, or the server
+    /// does not accept the ticket. Servers do not say which.
     #[non_exhaustive]
     Sasl {
         /// The name of the user.
@@ -34,7 +34,7 @@ pub enum AuthFailure {
     },
     /// The client was configured to authenticate with SASL, and the server does not support SASL.
     SaslNotOffered,
-    /// The server could not prove that it knows the password: it may be an impostor.
+    /// The server could not prove that it knows the password, or its own key: it may be an impostor.
     ServerNotProven,
     /// The server broke the rules of the SASL mechanism.
     BadChallenge(&'static str),
@@ -50,12 +50,13 @@ impl fmt::Display for AuthFailure {
             Self::Sasl { user, code } => {
                 write!(
                     f,
-                    "user {user} was refused: wrong password, or no such user ({code})"
+                    "user {user} was refused: wrong password, no such user, or a ticket that the \
+                     server does not accept ({code})"
                 )
             }
             Self::SaslNotOffered => f.write_str("the server does not support SASL"),
             Self::ServerNotProven => {
-                f.write_str("the server did not prove that it knows the password")
+                f.write_str("the server did not prove that it knows its secret")
             }
             Self::BadChallenge(what) => write!(f, "the server's SASL challenge is invalid: {what}"),
         }

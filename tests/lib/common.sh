@@ -34,6 +34,18 @@ have() {
     for command in "$@"; do command -v "$command" >/dev/null 2>&1 || return 1; done
 }
 
+# have_gssapi: is there what libgssapi is built with?
+have_gssapi() {
+    [ -r /usr/include/gssapi/gssapi_krb5.h ] &&
+        { compgen -G '/usr/lib*/*/lib/libclang*.so*' || compgen -G '/usr/lib*/libclang*.so*'; } >/dev/null
+}
+readonly GSSAPI=(libkrb5-dev libclang-dev) # Debian's packages of these
+
+# features: cargo's arguments for all features of the library and the command. Without Kerberos where it cannot be built.
+features() {
+    have_gssapi && echo --all-features || echo --features lockkeeper/digest,lockkeeper/digest-md5,lockkeeper/tls,lockkeeper/unstable
+}
+
 # install PACKAGE...: installs Debian's packages. Fails if we are not root or there is no apt-get. Quiet unless it fails.
 install() {
     [ "$(id -u)" -eq 0 ] && have apt-get || return 1

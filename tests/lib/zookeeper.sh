@@ -126,6 +126,14 @@ own_servers_up() {
   ZooKeeper's server and netty. LOCKKEEPER_TEST_WITHOUT=\"java ensemble\" leaves those tests out."
 }
 
+# kerberos_up: succeeds if there are a KDC, its commands, and what libgssapi is built with.
+kerberos_up() {
+    have_kerberos || install krb5-kdc krb5-admin-server krb5-user "${GSSAPI[@]}" || true
+    have_kerberos
+}
+
+have_kerberos() { PATH=$PATH:/usr/sbin have krb5kdc kadmin.local kinit && have_gssapi; }
+
 own_server_jars() {
     local part list
     server_jars || return 1

@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     duration,
     exit::{self, Failure},
-    servers::{ServerArgs, settings_for},
+    servers::ServerArgs,
     signals::{ENDING, Signals},
     text,
 };
@@ -115,7 +115,9 @@ async fn examine(
         let servers = one.parse().map_err(Failure::usage)?;
         let name = target.name.as_ref().map(|it| it.host.as_str());
         let tls = args.servers.tls_to(tls, name)?;
-        let settings = settings_for(&servers, tls.clone(), &identities);
+        let settings = args
+            .servers
+            .settings_for(&servers, tls.clone(), &identities, name);
         asked.push(ask::server(number, target, settings, tls, args));
     }
     let (mut answers, clients): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().unzip();

@@ -255,9 +255,32 @@ fn cure_of(error: &str) -> &'static str {
         ),
         (
             ENFORCED,
-            "give an identity that it demands in --auth-file: a line sasl:USER:PASSWORD with sessionRequireClientSASLAuth, else by enforce.auth.schemes",
+            "give an identity that it demands: --kerberos, or a line sasl:USER:PASSWORD in --auth-file, with sessionRequireClientSASLAuth=true or requireClientAuthScheme=sasl; with enforce.auth.enabled=true one of enforce.auth.schemes",
         ),
-        ("authentication", "correct the identity in --auth-file"),
+        (
+            "icket expired",
+            "run kinit again, or set KRB5_CLIENT_KTNAME to a keytab, which renews the ticket",
+        ),
+        (
+            "Server zookeeper/",
+            "name the server as its principal does, or add that principal to the KDC",
+        ),
+        (
+            "Clock skew too great",
+            "set the clock of this machine, or that of the KDC",
+        ),
+        (
+            "KDC for ",
+            "start the KDC, or correct the realm in krb5.conf",
+        ),
+        (
+            "no ticket for ",
+            "run kinit, or set KRB5_CLIENT_KTNAME to a keytab with the principal of --kerberos",
+        ),
+        (
+            "authentication",
+            "correct the identity in --auth-file; with --kerberos, compare the clocks, and the server's keytab with the KDC",
+        ),
         (
             " not answered within",
             "it is slow: give a longer --timeout, and look at its disks and its load",
@@ -474,6 +497,26 @@ mod tests {
         ] {
             let told = cure_of(&error.to_string());
             assert!(told.starts_with(cure), "{error}: {told}");
+        }
+    }
+
+    /// The words of MIT's library.
+    #[test]
+    fn the_reason_for_a_missing_ticket_has_its_cure() {
+        for (reason, cure) in [
+            ("No Kerberos credentials available", "run kinit, or"),
+            ("Ticket expired", "run kinit again"),
+            (
+                "Server zookeeper/a@B not found in Kerberos database",
+                "name the server",
+            ),
+            ("Clock skew too great", "set the clock"),
+            ("Cannot contact any KDC for realm 'B'", "start the KDC"),
+            ("Cannot find KDC for realm \"B\"", "start the KDC"),
+            ("no answer of any KDC for 2 s", "start the KDC"),
+        ] {
+            let told = cure_of(&format!("no ticket for zookeeper@a: {reason}"));
+            assert!(told.starts_with(cure), "{reason}: {told}");
         }
     }
 }

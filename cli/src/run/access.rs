@@ -15,7 +15,7 @@ use lockkeeper::{
 };
 
 use super::{Run, RunArgs};
-use crate::{exit::Failure, servers::settings_for};
+use crate::exit::Failure;
 
 /// Who may use the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl TypedValueParser for Values {
             it if it.split(':').take(2).filter(|it| !it.is_empty()).count() == 2 => {
                 Ok(Access::Only(text))
             }
-            _ => Err("it is world, creator, or an identity: digest:USER, x509:SUBJECT"),
+            _ => Err("it is world, creator, or an identity: digest:USER, x509:SUBJECT, sasl:NAME"),
         });
         parser.parse_ref(all, arg, value)
     }
@@ -73,7 +73,7 @@ impl RunArgs {
     /// Settings for the client. What it creates is for the one identity of `--acl`, if there is one.
     pub(super) fn settings(&self) -> Result<Builder, Failure> {
         let (servers, identities) = (&self.servers, self.servers.identities()?);
-        let settings = settings_for(servers.servers()?, servers.tls()?, &identities);
+        let settings = servers.settings_for(servers.servers()?, servers.tls()?, &identities, None);
         let Access::Only(who) = &self.acl else {
             return Ok(settings);
         };

@@ -60,8 +60,8 @@ pub(crate) struct RunArgs {
     pub(crate) once_per: Option<Duration>,
 
     /// Who may use what this run creates, missing nodes above the lock included: `world`, everyone; one identity,
-    /// which this run must have: `digest:USER` of --auth-file, `x509:SUBJECT` of --tls-cert; or `creator`: each identity
-    /// of this run, and so everybody who has its client certificate
+    /// which this run must have: `digest:USER` of --auth-file, `x509:SUBJECT` of --tls-cert, `sasl:NAME` of a login; or
+    /// `creator`: each identity of this run, and so everybody who has its client certificate
     #[arg(long, value_name = "WHO", default_value = "world", hide_possible_values = true, value_parser = Values)]
     pub(crate) acl: Access,
 

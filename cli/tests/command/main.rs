@@ -18,6 +18,7 @@
 //! | `demo` | `demo` |
 //! | `wire` | `wire` |
 //! | `security` | encryption and identities |
+//! | `kerberos` | logins with a ticket, on a ZooKeeper that demands them |
 //! | `errors` | messages about servers and nodes |
 //! | `usage` | messages about bad usage, and help |
 //! | `packaging` | `completions`, `man`, `--version` |
@@ -33,6 +34,8 @@ mod demo;
 mod doctor;
 mod errors;
 mod jobs;
+#[cfg(feature = "kerberos")]
+mod kerberos;
 mod kills;
 mod limits;
 mod nodes;

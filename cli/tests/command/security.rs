@@ -78,6 +78,14 @@ fn a_server_without_sasl_is_not_trusted() {
     refused.says("the server does not support SASL");
 }
 
+#[cfg(not(feature = "kerberos"))]
+#[test]
+fn a_build_without_kerberos_says_how_to_get_it() {
+    let mut run = lockkeeper(&["run", "/a", "--connect", "zk:1", "--kerberos", "--", "true"]);
+    let refused = ended(&mut run).ends(64);
+    refused.says("cargo install lockkeeper-cli --features kerberos");
+}
+
 mod needs_java {
     use super::*;
 
@@ -99,7 +107,7 @@ mod needs_java {
         };
         run(Some("sasl:alice:hunter2")).ends(0).silently();
         let wrong = run(Some("sasl:alice:hunter3")).ends(69);
-        wrong.says("user alice was refused: wrong password, or no such user");
+        wrong.says("user alice was refused: wrong password, no such user");
         run(None).ends(69).says("authenticat");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lockkeeper_server::Server;
 use lockkeeper_session::{
-    AuthFailure, Client, ErrorKind,
+    AuthFailure, Client, Endpoint, ErrorKind,
     sasl::{Authenticator, Exchange, Step},
 };
 use tokio::time::Instant;
@@ -25,7 +25,7 @@ impl Authenticator for Listener {
         "alice"
     }
 
-    fn begin(&self) -> Box<dyn Exchange> {
+    fn begin(&self, _: &Endpoint) -> Box<dyn Exchange> {
         Box::new(Self)
     }
 }

@@ -44,6 +44,8 @@ pub(super) struct SaslExchange {
     user: Arc<str>,
     /// The number of the token that the server has to answer.
     xid: Xid,
+    /// Whether the mechanism has sent its last token.
+    is_last: bool,
     is_of_new_session: bool,
 }
 
@@ -131,13 +133,14 @@ impl Attempt {
         xid: Xid,
         is_of_new_session: bool,
     ) {
-        let mut exchange = authenticator.begin();
+        let mut exchange = authenticator.begin(&self.endpoint);
         let first = exchange.first();
         self.deadline = deadline;
         self.progress = Progress::Authenticating(SaslExchange {
             exchange,
             user: authenticator.user().into(),
             xid,
+            is_last: false,
             is_of_new_session,
         });
         self.send_token(xid, first);
@@ -174,13 +177,19 @@ impl SaslExchange {
         let Response::Sasl(response) = Response::decode(OpCode::SASL, &mut reader)? else {
             return Err(Trouble::Broken(Cause::BadHandshake(None)));
         };
-        // A server without SASL, or one that ignores a failure, answers null and accepts the
-        // client.
-        let token = response
-            .token
-            .ok_or(Trouble::Untrusted(AuthFailure::SaslNotOffered))?;
+        let token = match response.token {
+            Some(token) => token,
+            None if self.is_last => return Ok(None),
+            // A server without SASL, or one that ignores a failure, answers null and accepts the
+            // client.
+            None => return Err(Trouble::Untrusted(AuthFailure::SaslNotOffered)),
+        };
         match self.exchange.answer(&token) {
             Ok(Step::Send(token)) => Ok(Some(token)),
+            Ok(Step::SendLast(token)) => {
+                self.is_last = true;
+                Ok(Some(token))
+            }
             Ok(Step::Done) => Ok(None),
             Err(failure) => Err(Trouble::Untrusted(failure)),
         }

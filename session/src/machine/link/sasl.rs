@@ -10,7 +10,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::AuthFailure;
+use crate::{AuthFailure, Endpoint};
 
 /// A SASL mechanism together with its credentials.
 ///
@@ -20,8 +20,8 @@ pub trait Authenticator: fmt::Debug + Send + Sync {
     /// The user's name, for error messages.
     fn user(&self) -> &str;
 
-    /// Begins the exchange of a new connection.
-    fn begin(&self) -> Box<dyn Exchange>;
+    /// Begins the exchange of a new connection to this server.
+    fn begin(&self, server: &Endpoint) -> Box<dyn Exchange>;
 }
 
 /// The exchange of one connection.
@@ -43,6 +43,9 @@ pub trait Exchange: Send {
 pub enum Step {
     /// Send this token to the server.
     Send(Bytes),
+    /// Send this token: when the server has accepted it, both sides are authenticated. Servers
+    /// accept the last token of some mechanisms without a token of their own.
+    SendLast(Bytes),
     /// Both sides are authenticated, and the server waits for nothing.
     Done,
 }
@@ -52,6 +55,7 @@ impl fmt::Debug for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Send(_) => "Send",
+            Self::SendLast(_) => "SendLast",
             Self::Done => "Done",
         })
     }

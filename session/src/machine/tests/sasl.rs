@@ -19,7 +19,7 @@ use super::{
     requests::{digest, sync},
 };
 use crate::{
-    AuthFailure, Cause, Error, ErrorKind, State,
+    AuthFailure, Cause, Endpoint, Error, ErrorKind, State,
     machine::{
         Input, Output,
         sasl::{Authenticator, Exchange, Step},
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// A mechanism with fixed tokens: it sends `knock`, and answers `open` with `sesame`. It is done
-/// after `welcome`.
+/// after `welcome`, or after the answer to `bye`, with which it answers `leave`.
 #[derive(Debug)]
 struct Parrot;
 
@@ -36,7 +36,7 @@ impl Authenticator for Parrot {
         "polly"
     }
 
-    fn begin(&self) -> Box<dyn Exchange> {
+    fn begin(&self, _: &Endpoint) -> Box<dyn Exchange> {
         Box::new(Self)
     }
 }
@@ -49,6 +49,7 @@ impl Exchange for Parrot {
     fn answer(&mut self, token: &[u8]) -> Result<Step, AuthFailure> {
         match token {
             b"open" => Ok(Step::Send(Bytes::from_static(b"sesame"))),
+            b"leave" => Ok(Step::SendLast(Bytes::from_static(b"bye"))),
             b"welcome" => Ok(Step::Done),
             _ => Err(AuthFailure::ServerNotProven),
         }
@@ -152,10 +153,29 @@ fn a_refused_user_ends_the_client() {
         pair.reply(xid, 0, Err(code));
         assert_eq!(pair.states(), [State::AuthFailed]);
         let text = pair.error(waiting).to_string();
-        let wanted = "authentication failed: zk1:2181, session 0x100: user polly was refused: wrong password, or no such user";
+        let wanted = "authentication failed: zk1:2181, session 0x100: user polly was refused: wrong password, no such user";
         assert!(text.starts_with(wanted), "{text}");
         assert_eq!(pair.machine.next_deadline(), None);
     }
+}
+
+/// Servers answer null to the last token of GSSAPI.
+#[test]
+fn null_accepts_the_last_token_and_no_other_one() {
+    let null = || Ok(Response::Sasl(SaslResponse { token: None }));
+    let mut pair = pair();
+    let xid = half_way(&mut pair);
+    pair.reply(xid, 0, Ok(said(b"leave")));
+    let xid = hears(&mut pair, b"bye");
+    assert!(!pair.machine.link().is_connected());
+    pair.reply(xid, 0, null());
+    assert!(pair.machine.link().is_connected());
+
+    // The next connection has not sent its last token.
+    pair.cut();
+    let xid = half_way(&mut pair);
+    pair.reply(xid, 0, null());
+    assert_eq!(reason(&pair), AuthFailure::SaslNotOffered);
 }
 
 /// A server without SASL answers null, and so does a server that ignores a failed exchange. A

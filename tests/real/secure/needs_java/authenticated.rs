@@ -72,7 +72,7 @@ async fn the_error_tells_a_refused_login_from_a_missing_one() {
     // and lets bob in.
     for (user, password) in [("alice", "hunter2"), ("bob", "hunter2")] {
         let text = refusal(server.plain().sasl(DigestMd5::new(user, password))).await;
-        let wanted = format!("user {user} was refused: wrong password, or no such user");
+        let wanted = format!("user {user} was refused: wrong password, no such user");
         assert!(
             text.starts_with("authentication failed: localhost:") && text.contains(&wanted),
             "{text}"

@@ -1,0 +1,254 @@
+//! A ZooKeeper that demands Kerberos, and its KDC (`tests/lib/realm.sh`). The clients are processes of their own, since the
+//! system's library has its settings from the environment.
+
+mod needs_kerberos {
+    use std::{
+        env,
+        io::{BufRead as _, BufReader, Write as _},
+        net::{Ipv4Addr, SocketAddr},
+        process::{Child, Command, Stdio},
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering::SeqCst},
+        },
+        thread::sleep,
+        time::Duration,
+    };
+
+    use lockkeeper::{
+        Client, Mutex,
+        client::sasl::Kerberos,
+        node::{Acl, Perms},
+    };
+    use lockkeeper_test_support::{from_environment, proxy::Proxy, real_server::free_ports};
+    use rustix::process::{Pid, Signal, kill_process};
+    use tokio::runtime::Runtime;
+
+    use crate::support::{Ended, Files, Running, ended, lockkeeper, pid_of, root, wait_for};
+
+    /// A KDC and a server. Dropping this value ends both.
+    struct Realm {
+        script: Child,
+        files: Files,
+        kdc: Pid,
+        port: u16,
+    }
+
+    impl Realm {
+        fn start() -> Self {
+            let (files, ports) = (Files::new("realm"), free_ports(2));
+            let mut script = Command::new(root().join("tests/lib/realm.sh"))
+                .arg(files.path(""))
+                .args(ports.iter().map(u16::to_string))
+                .arg(from_environment("LOCKKEEPER_TEST_SERVER_CLASSPATH"))
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut line = String::new();
+            let output = script.stdout.as_mut().unwrap();
+            BufReader::new(output).read_line(&mut line).unwrap();
+            let why = ["kadmin.log", "kdc.log", "zookeeper.log"].map(|name| files.text(name));
+            assert!(!line.is_empty(), "{}", why.concat());
+            let kdc = pid_of(line.trim());
+            Self {
+                script,
+                files,
+                kdc,
+                port: ports[1],
+            }
+        }
+
+        /// The server behind a proxy, and how many connections it has had.
+        fn proxy(&self, runtime: &Runtime) -> (Proxy, String, Arc<AtomicUsize>) {
+            let server = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+            let connections = Arc::new(AtomicUsize::new(0));
+            let counted = connections.clone();
+            let taps = Arc::new(move |_| {
+                counted.fetch_add(1, SeqCst);
+                Box::new(()) as _
+            });
+            let proxy = runtime.block_on(Proxy::tapped(&[server], taps));
+            let servers = format!("localhost:{}", proxy.ports()[0]);
+            (proxy, servers, connections)
+        }
+
+        /// A ticket of `client` for this time, in the cache of this name.
+        fn kinit(&self, cache: &str, lifetime: &str) {
+            let mut kinit = Command::new("kinit");
+            let keytab = self.files.path("client.keytab");
+            self.in_realm(
+                kinit.args(["-l", lifetime, "-k", "-t", &*keytab, "client"]),
+                cache,
+            );
+            assert!(kinit.status().unwrap().success());
+        }
+
+        fn in_realm<'a>(&self, command: &'a mut Command, cache: &str) -> &'a mut Command {
+            let cache = format!("FILE:{}", self.files.path(cache));
+            command
+                .env("KRB5_CONFIG", self.files.path("krb5.conf"))
+                .env("KRB5CCNAME", cache)
+        }
+
+        fn servers(&self) -> String {
+            format!("localhost:{}", self.port)
+        }
+
+        /// `run` with these options, a ticket cache of this name, and no keytab.
+        fn run(&self, servers: &str, cache: &str, options: &[&str], script: &str) -> Command {
+            let mut run = lockkeeper(&["run", "/a", "--connect", servers]);
+            run.args(options).args(["--", "sh", "-c", script]);
+            self.in_realm(&mut run, cache);
+            run
+        }
+
+        /// The same with the keytab of `client`.
+        fn by_keytab(&self, servers: &str, cache: &str, options: &[&str], script: &str) -> Command {
+            let mut run = self.run(servers, cache, options, script);
+            run.env("KRB5_CLIENT_KTNAME", self.files.path("client.keytab"));
+            run
+        }
+    }
+
+    impl Drop for Realm {
+        fn drop(&mut self) {
+            drop(self.script.stdin.take());
+            let _ = self.script.wait();
+        }
+    }
+
+    #[test]
+    #[ignore = "needs a KDC, Java and a ZooKeeper: tests/run.sh"]
+    fn a_ticket_opens_a_server_that_requires_one() {
+        let realm = Realm::start();
+        let servers = realm.servers();
+        let with =
+            |options: &[&str]| ended(&mut realm.by_keytab(&servers, "cache", options, "true"));
+        with(&["--kerberos", "--acl", "creator"]).ends(0).silently();
+        with(&["--kerberos=client@EXAMPLE.TEST"]).ends(0).silently();
+        with(&["--try"]).ends(69).says("authenticat");
+        let refused = |ended: Ended, why| {
+            ended
+                .ends(69)
+                .says(&format!("no ticket for zookeeper@{why}"));
+        };
+        let why = "localhost: Can't find client principal nobody@EXAMPLE.TEST";
+        refused(with(&["--try", "--kerberos=nobody"]), why);
+
+        // What the cache has is enough. Without cache and keytab there is no ticket.
+        let no_keytab =
+            |cache| ended(&mut realm.run(&servers, cache, &["--try", "--kerberos"], "true"));
+        no_keytab("cache").ends(0).silently();
+        refused(
+            no_keytab("none"),
+            "localhost: No Kerberos credentials available",
+        );
+
+        // A host that the KDC does not know.
+        let other = servers.replace("localhost", "127.0.0.1");
+        let other = realm.by_keytab(&other, "cache", &["--try", "--kerberos"], "true");
+        let why = "127.0.0.1: Server zookeeper/127.0.0.1@EXAMPLE.TEST not found in Kerberos";
+        refused(ended(&mut { other }), why);
+
+        let both = realm.files.write("auth", "sasl:alice:hunter2");
+        let both = with(&["--kerberos", "--auth-file", &*both]).ends(64);
+        both.says("a client has one login by SASL");
+    }
+
+    /// The program is this one, with this test only: it has the settings of the system's library in its environment.
+    #[test]
+    #[ignore = "needs a KDC, Java and a ZooKeeper: tests/run.sh"]
+    fn a_program_takes_a_lock_with_a_ticket() {
+        const SERVERS: &str = "LOCKKEEPER_TEST_KERBEROS";
+        const NAME: &str = "kerberos::needs_kerberos::a_program_takes_a_lock_with_a_ticket";
+        if let Ok(servers) = env::var(SERVERS) {
+            return Runtime::new().unwrap().block_on(async {
+                let settings = Kerberos::new().log_in(Client::builder(&servers).unwrap());
+                let acl = vec![Acl::new(Perms::ALL, "sasl", "client@EXAMPLE.TEST")];
+                let client = settings.default_acl(acl).connect().await.unwrap();
+                let guard = Mutex::new(&client, "/a").unwrap().lock().await.unwrap();
+                guard.release().await.unwrap();
+            });
+        }
+        let (realm, mut program) = (Realm::start(), Command::new(env::current_exe().unwrap()));
+        program.args(["--exact", "--include-ignored", NAME]);
+        program.env(SERVERS, realm.servers());
+        program.env("KRB5_CLIENT_KTNAME", realm.files.path("client.keytab"));
+        ended(realm.in_realm(&mut program, "cache"))
+            .ends(0)
+            .shows("1 passed");
+        let with = |who| {
+            let options = ["--try", "--kerberos", "--acl", who];
+            ended(&mut realm.run(&realm.servers(), "cache", &options, "true"))
+        };
+        with("sasl:client@EXAMPLE.TEST").ends(0).silently();
+        with("sasl:other@EXAMPLE.TEST")
+            .ends(64)
+            .says("sasl:client@EXAMPLE.TEST");
+    }
+
+    #[test]
+    #[ignore = "needs a KDC, Java and a ZooKeeper: tests/run.sh"]
+    fn a_lock_outlives_its_ticket_if_the_next_one_comes_in_time() {
+        let realm = Realm::start();
+        let runtime = Runtime::new().unwrap();
+        let (proxy, servers, _) = realm.proxy(&runtime);
+        let options = ["--kerberos", "--session-timeout", "6s"];
+        realm.kinit("cache", "4s");
+        let script = "echo begun; read end; test \"$end\" = now";
+        let mut run = realm.run(&servers, "cache", &options, script);
+        let (mut run, mut stdin) = Running::start_to_write(&mut run);
+        assert_eq!(run.line(), "begun");
+
+        sleep(Duration::from_secs(5));
+        proxy.reset();
+        let mut doctor = lockkeeper(&["doctor", "--kerberos", "--timeout", "1s"]);
+        doctor.args(["--connect", &*realm.servers()]);
+        let doctor = ended(realm.in_realm(&mut doctor, "cache")).ends(69);
+        doctor.shows("icket expired").shows("run kinit again");
+        realm.kinit("cache", "1h");
+        sleep(Duration::from_secs(6));
+        assert!(run.is_running());
+        stdin.write_all(b"now\n").unwrap();
+        run.end().ends(0);
+    }
+
+    #[test]
+    #[ignore = "needs a KDC, Java and a ZooKeeper: tests/run.sh"]
+    fn locks_outlive_60_reconnects_while_the_kdc_hangs() {
+        let realm = Realm::start();
+        let runtime = Runtime::new().unwrap();
+        let (proxy, servers, connections) = realm.proxy(&runtime);
+        let options = ["--kerberos", "--shared", "--session-timeout", "4s"];
+        let script = "echo begun; read end; test \"$end\" = now";
+        let mut runs = [(); 3].map(|()| {
+            let mut run = realm.by_keytab(&servers, "cache", &options, script);
+            let (mut run, stdin) = Running::start_to_write(&mut run);
+            assert_eq!(run.line(), "begun");
+            (run, stdin)
+        });
+
+        kill_process(realm.kdc, Signal::STOP).unwrap();
+        for _ in 0..20 {
+            let before = connections.load(SeqCst);
+            proxy.reset();
+            wait_for("a new connection of each run", || {
+                connections.load(SeqCst) >= before + runs.len()
+            });
+            // They log in meanwhile.
+            sleep(Duration::from_millis(50));
+            assert!(runs.iter_mut().all(|(run, _)| run.is_running()));
+        }
+        // Nobody else gets a ticket meanwhile.
+        let options = ["--kerberos", "--wait", "4s"];
+        let mut other = realm.by_keytab(&realm.servers(), "other", &options, "true");
+        ended(&mut other)
+            .ends(75)
+            .says("no answer of any KDC for 2 s");
+        for (run, mut stdin) in runs {
+            stdin.write_all(b"now\n").unwrap();
+            run.end().ends(0);
+        }
+    }
+}
