@@ -323,8 +323,7 @@ impl Watches {
                 self.listeners.insert(id, Listener::Abandoned);
             }
             Some(Listener::Registered(path)) => {
-                let watched = self.paths.get_mut(&path);
-                let kind = watched.and_then(|watched| watched.remove(id));
+                let kind = self.paths.get_mut(&path).and_then(|it| it.remove(id));
                 if kind.is_some_and(|kind| kind.has(Kinds::ANY_PERSISTENT)) {
                     self.persistent = self.persistent.saturating_sub(1);
                 }
