@@ -9,7 +9,7 @@ use lockkeeper::{Client, Guard, LockError, Mutex};
 fn work(guard: &Guard) -> Result<u32, LockError> {
     let mut done = 0;
     for order in 1..=3 {
-        guard.check()?;
+        guard.ensure_valid()?;
         println!("order {order}, token {}", guard.fencing_token());
         done += 1;
     }
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // This thread has no runtime, so the client gets a thread of its own.
     let client = block_on(Client::connect(&server.connect_string()))?;
     let mutex = Mutex::new(&client, "/locks/orders")?;
-    let guard = block_on(mutex.lock_timeout(Duration::from_secs(5)))?;
+    let guard = block_on(mutex.try_lock_for(Duration::from_secs(5)))?;
     // Another thread may wait for the loss, for instance to end a child process. It ends with the
     // guard, too.
     let lost = guard.lost();

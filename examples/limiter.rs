@@ -28,11 +28,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         requests.spawn(async move {
             // At most ten seconds in the queue: then the caller gets an error and not a slow
             // answer.
-            let lease = limiter.acquire_timeout(Duration::from_secs(10)).await?;
+            let permit = limiter.try_acquire_for(Duration::from_secs(10)).await?;
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             sleep(Duration::from_millis(5)).await; // the request
             now.fetch_sub(1, Ordering::SeqCst);
-            lease.release().await
+            permit.release().await
         });
     }
     while let Some(request) = requests.join_next().await {

@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::connect(&server.connect_string()).await?;
     let mutex = Mutex::new(&client, "/locks/alice")?;
 
-    let first = mutex.lock_timeout(Duration::from_secs(5)).await?;
+    let first = mutex.try_lock_for(Duration::from_secs(5)).await?;
     let stale = first.fencing_token();
     assert_eq!(account.update(100, stale), 1);
     first.release().await?; // success: the lock was held until now

@@ -6,7 +6,7 @@ use std::{io, time::Duration};
 
 use clap::Args;
 use lockkeeper::{
-    Client, CreateMode, Error,
+    Client, Error,
     client::{Builder, Snapshot},
     error::{Cause, ErrorKind, Lost},
     raw::AsRaw,
@@ -99,13 +99,5 @@ impl ClientArgs {
         }
         let _ = timeout(GOODBYE, client.close()).await;
         done.map(|()| exit::OK)
-    }
-}
-
-/// Creates a persistent node and those above it, as far as they are missing.
-pub(crate) async fn create_all(client: &Client, path: &str) -> Result<(), Error> {
-    match client.create_all(path, "", CreateMode::Persistent).await {
-        Err(error) if !error.is_node_exists() => Err(error),
-        _ => Ok(()),
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 
 /// Where the server listens unless the user says otherwise.
 const USUAL: &str = "127.0.0.1:2181";
-/// The same for a server with a command: a port of its own, so that several can run.
+/// Where a server with a command listens: a port of its own, so that several can run.
 const OWN: &str = "127.0.0.1:0";
 /// How long the look-up of a name may take.
 const LOOK_UP: Duration = Duration::from_secs(5);

@@ -137,7 +137,7 @@ impl ServerArgs {
         Ok(Some(tls))
     }
 
-    /// The same to one server, whose certificate has this name, unless the user gives one.
+    /// TLS to one server, whose certificate has this name, unless the user gives one.
     pub(crate) fn tls_to(
         &self,
         tls: Option<&TlsConfig>,

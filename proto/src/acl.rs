@@ -32,7 +32,7 @@ record! {
 impl Id {
     /// Everyone: the identity in most lists.
     const ANYONE: Self = Self::named("world", "anyone");
-    /// The same, encoded.
+    /// [`ANYONE`](Self::ANYONE), encoded.
     const ANYONE_ENCODED: &'static [u8] = b"\0\0\0\x05world\0\0\0\x06anyone";
 
     const fn named(scheme: &'static str, id: &'static str) -> Self {

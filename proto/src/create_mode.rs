@@ -11,11 +11,11 @@ pub enum CreateMode {
     /// The node stays until a client deletes it.
     #[default]
     Persistent,
-    /// As `Persistent`, with a ten-digit number appended to the name.
+    /// The node stays as a `Persistent` one, with a ten-digit number appended to the name.
     PersistentSequential,
     /// The server deletes the node when the session that created it ends.
     Ephemeral,
-    /// As `Ephemeral`, with a ten-digit number appended to the name.
+    /// The node ends as an `Ephemeral` one, with a ten-digit number appended to the name.
     EphemeralSequential,
     /// The server deletes the node some time after its last child was deleted.
     ///
@@ -26,7 +26,7 @@ pub enum CreateMode {
     /// The time is 1 ms to 2^40-1 ms, in whole milliseconds. Needs a server from 3.5.3 with
     /// extended types enabled.
     PersistentWithTtl(Duration),
-    /// As `PersistentWithTtl`, with a ten-digit number appended to the name.
+    /// The node ends as a `PersistentWithTtl` one, with a ten-digit number appended to the name.
     PersistentSequentialWithTtl(Duration),
 }
 

@@ -38,7 +38,8 @@ pub enum LockError {
         /// The path of the lock.
         path: String,
     },
-    /// The sequence numbers of the lock's directory are used up, or nearly: 65,536 are left of 2^31.
+    /// The sequence numbers of the lock's directory are used up, or nearly: 65,536 are left of
+    /// 2^31.
     ///
     /// Stop using the path until the directory is empty. The server then removes it, and a new one
     /// starts at 0. Or use another path.
@@ -55,7 +56,7 @@ pub enum LockError {
         /// The semaphore's path.
         path: String,
     },
-    /// More leases were requested than the limit of the semaphore, or a higher limit than a
+    /// More permits were requested than the limit of the semaphore, or a higher limit than a
     /// semaphore can have.
     #[non_exhaustive]
     OverLimit {
@@ -64,10 +65,10 @@ pub enum LockError {
         /// The highest possible number.
         limit: usize,
     },
-    /// The holders of the other leases of the semaphore have another limit. Nothing was acquired.
+    /// The holders of the other permits of the semaphore have another limit. Nothing was acquired.
     ///
-    /// All users of a semaphore must have the same limit. A limit that is to change while leases are
-    /// held must be [shared](crate::Semaphore::with_shared_limit).
+    /// All users of a semaphore must have the same limit. A limit that is to change while permits
+    /// are held must be [shared](crate::Semaphore::with_shared_limit).
     #[non_exhaustive]
     OtherLimit {
         /// The semaphore's path.
@@ -198,7 +199,7 @@ impl LockError {
         Self::Lost { loss, path }
     }
 
-    /// The same error, about the lock at this path if it names none yet.
+    /// The error, about the lock at this path if it names none yet.
     pub(crate) fn at(mut self, of_lock: &str) -> Self {
         if let Self::Lost { path, .. } | Self::TimedOut { path, .. } = &mut self {
             if path.is_empty() {
@@ -208,7 +209,7 @@ impl LockError {
         self
     }
 
-    /// The same error; when it is that of a deadline, so many contenders were ahead.
+    /// The error; when it is that of a deadline, so many contenders were ahead.
     pub(crate) fn behind(mut self, number: Option<usize>) -> Self {
         if let Self::TimedOut { ahead, .. } = &mut self {
             *ahead = number;
@@ -334,7 +335,7 @@ impl fmt::Display for LockError {
                 "cannot set the limit of {path}: it is fixed; make the semaphore with a shared limit"
             ),
             Self::OverLimit { asked, limit } => {
-                write!(f, "{asked} leases requested, but the limit is {limit}")
+                write!(f, "{asked} permits requested, but the limit is {limit}")
             }
             Self::OtherLimit {
                 path,
@@ -342,7 +343,7 @@ impl fmt::Display for LockError {
                 theirs,
             } => write!(
                 f,
-                "{path} has the limit {theirs} while others hold leases, not {limit}: use one limit for each path"
+                "{path} has the limit {theirs} while others hold permits, not {limit}: use one limit for each path"
             ),
             Self::OtherKind { path, node, found } => write!(
                 f,
@@ -463,7 +464,7 @@ mod tests {
             ),
             (
                 LockError::OverLimit { asked: 3, limit: 2 },
-                "3 leases requested, but the limit is 2",
+                "3 permits requested, but the limit is 2",
             ),
             (
                 LockError::OtherLimit {
@@ -471,7 +472,7 @@ mod tests {
                     limit: 3,
                     theirs: 2,
                 },
-                "/l has the limit 2 while others hold leases, not 3: use one limit for each path",
+                "/l has the limit 2 while others hold permits, not 3: use one limit for each path",
             ),
             (
                 LockError::OtherKind {

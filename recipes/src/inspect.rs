@@ -134,10 +134,10 @@ async fn semaphore(
     if has(name::LOCKS) {
         waiting = waiters(client, &path::join(path, name::LOCKS)).await?;
         if let Some(first) = waiting.first() {
-            remove_pending_lease(&mut holders, first);
+            remove_pending_permit(&mut holders, first);
         }
     }
-    let kazoo = those(children, name::is_kazoo_lease);
+    let kazoo = those(children, name::is_kazoo_permit);
     if !kazoo.is_empty() {
         holders.extend(contenders(client, path, Kind::Semaphore, kazoo).await?);
         waiting.extend(waiters(client, &format!("{path}{}", name::KAZOO_LOCKS)).await?);
@@ -158,21 +158,21 @@ async fn waiters(client: &Client, path: &str) -> Result<Vec<QueueEntry>, LockErr
     Ok(waiting)
 }
 
-/// Takes the lease out that the first waiter of a semaphore's queue has created, and does not hold
+/// Takes the permit out that the first waiter of a semaphore's queue has created, and does not hold
 /// yet: its newest one.
-fn remove_pending_lease(leases: &mut Vec<QueueEntry>, first: &QueueEntry) {
-    let is_pending = |lease: &QueueEntry| {
-        let (lease_stat, place_stat) = (&lease.stat, &first.stat);
-        lease_stat.czxid > place_stat.czxid
-            && lease_stat.ephemeral_owner == place_stat.ephemeral_owner
-            && lease.data == first.data
+fn remove_pending_permit(permits: &mut Vec<QueueEntry>, first: &QueueEntry) {
+    let is_pending = |permit: &QueueEntry| {
+        let (permit_stat, place_stat) = (&permit.stat, &first.stat);
+        permit_stat.czxid > place_stat.czxid
+            && permit_stat.ephemeral_owner == place_stat.ephemeral_owner
+            && permit.data == first.data
     };
-    let pending = leases
+    let pending = permits
         .iter()
         .enumerate()
-        .filter(|(_, lease)| is_pending(lease));
-    if let Some((at, _)) = pending.max_by_key(|(_, lease)| lease.stat.czxid) {
-        leases.remove(at);
+        .filter(|(_, permit)| is_pending(permit));
+    if let Some((at, _)) = pending.max_by_key(|(_, permit)| permit.stat.czxid) {
+        permits.remove(at);
     }
 }
 

@@ -86,7 +86,7 @@ mod revocation;
 #[doc(hidden)]
 pub mod decisions {
     pub use crate::{
-        kinds::{lease_turn, plain_turn},
+        kinds::{permit_turn, plain_turn},
         node::life,
         order::{crowd, listing},
         queue::turn,

@@ -14,7 +14,7 @@ pub struct LockMetrics {
     pub acquired: u64,
     /// How often another contender was ahead when an attempt began.
     pub contended: u64,
-    /// How often a try found the lock taken.
+    /// How often an attempt that does not wait found the lock taken.
     pub refused: u64,
     /// How often an attempt ended without the lock: it was dropped, timed out, or failed.
     pub given_up: u64,

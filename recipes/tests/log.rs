@@ -114,7 +114,7 @@ async fn a_hold_is_logged_as_a_span_with_its_grant_and_its_end() {
     assert!(yours.try_lock().await.unwrap().is_none());
     log.only("held by another contender, not waiting");
     yours
-        .lock_timeout(Duration::from_millis(1))
+        .try_lock_for(Duration::from_millis(1))
         .await
         .unwrap_err();
     assert!(log.only("given up").contains("waited="));

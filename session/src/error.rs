@@ -297,7 +297,7 @@ impl Error {
         }
     }
 
-    /// The same error with the path of the node. For errors made where the path was not known.
+    /// The error with the path of the node. For errors made where the path was not known.
     #[doc(hidden)] // also for the recipes, whose requests have no path either
     #[must_use]
     pub fn on(mut self, node: &str) -> Self {
@@ -307,7 +307,7 @@ impl Error {
         self
     }
 
-    /// The same error of a transaction, counted from the operation behind so many `checks`, which
+    /// The error of a transaction, counted from the operation behind so many `checks`, which
     /// the caller of a recipe has not added.
     #[doc(hidden)]
     #[must_use]

@@ -21,7 +21,7 @@ pub(crate) async fn it_never_has_more_holders_than_allowed<K: Kind>(ensemble: &E
     contend::<K>(ensemble, CLIENTS, TASKS).await;
 }
 
-/// As above, with tasks of one session.
+/// Many tasks of one session contend.
 pub(crate) async fn tasks_of_one_session_take_turns<K: Kind>(ensemble: &Ensemble) {
     contend::<K>(ensemble, 1, 12).await;
 }
@@ -134,8 +134,8 @@ pub(crate) async fn first_come_first_served<K: Kind>(ensemble: &Ensemble) {
     }
     let mut granted = std::mem::take(&mut *granted.lock().unwrap());
     if K::HOLDERS > 1 {
-        // Several waiters are granted a lease at the same time, and may record this in any order.
-        // Their leases were created in the order of the queue.
+        // Several waiters are granted a permit at the same time, and may record this in any order.
+        // Their permits were created in the order of the queue.
         granted.sort_unstable();
     }
     let order: Vec<_> = granted.into_iter().map(|(_, number)| number).collect();

@@ -23,7 +23,7 @@ pub(crate) async fn a_timeout_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
     let before = nodes::<K>(&other, &path).await.len();
     let (wait, started) = (Duration::from_millis(150), Instant::now());
     let lock = K::at(&client, &path);
-    let error = lock.lock_timeout(wait).await.err().expect("it is held");
+    let error = lock.try_lock_for(wait).await.err().expect("it is held");
     let named = error.path().unwrap_or_default();
     assert!(named.starts_with(&path), "{error}");
     let LockError::TimedOut { waited, .. } = error else {
@@ -33,7 +33,7 @@ pub(crate) async fn a_timeout_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
     until!(nodes::<K>(&other, &path).await.len() == before);
     until_quiet(ensemble, &client).await;
     drop(rival);
-    let held = lock.lock_timeout(LONG).await.unwrap();
+    let held = lock.try_lock_for(LONG).await.unwrap();
     held.release().await.unwrap();
 }
 

@@ -73,7 +73,7 @@ pub(crate) async fn a_node_that_may_not_be_read_costs_two_session_timeouts<K: Ki
     granted_late::<K>(&waiter, "/hidden", async || drop(held)).await;
 }
 
-/// The same in real time, also on a real server.
+/// A node that may not be read, in real time, also on a real server.
 pub(crate) async fn a_contender_behind_a_node_that_it_may_not_read_is_granted_the_lock<K: Kind>(
     ensemble: &Ensemble,
 ) {
@@ -133,7 +133,7 @@ async fn a_deadline_names_what_was_in_the_way() {
     let (_server, holder, waiter) = server_and_two().await;
     let _held = rival::<Mutex>(&holder, "/hidden").await;
     let mutex = Mutex::new(&waiter, "/hidden").unwrap();
-    let obstacle = async |wait: Duration| match mutex.lock_timeout(wait).await {
+    let obstacle = async |wait: Duration| match mutex.try_lock_for(wait).await {
         Err(LockError::TimedOut { obstacle, .. }) => obstacle.map(|it| *it),
         other => panic!("{other:?}"),
     };

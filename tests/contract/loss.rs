@@ -41,7 +41,7 @@ pub(crate) async fn the_holder_is_told_before_another_contender_holds_it<K: Kind
     drop(rival);
     until("it can be had again", async || {
         let wait = Duration::from_millis(100);
-        K::at(&client, &path).lock_timeout(wait).await.is_ok()
+        K::at(&client, &path).try_lock_for(wait).await.is_ok()
     })
     .await;
 }
@@ -87,7 +87,7 @@ pub(crate) async fn a_view_of_a_hold_sees_its_loss<K: Kind>(ensemble: &Ensemble)
             while view.is_valid() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            names(&view.check().unwrap_err(), &path);
+            names(&view.ensure_valid().unwrap_err(), &path);
             view.lost().await
         }));
         assert_eq!(lost.await.unwrap(), Some(Loss::Deleted));
@@ -134,7 +134,7 @@ pub(crate) async fn a_view_of_a_hold_ends_with_its_release<K: Kind>(ensemble: &E
     .await;
 }
 
-/// Nobody waits for the event: the release itself finds out.
+/// Nobody waits for the event of the loss: the release itself finds out.
 pub(crate) async fn releasing_a_lost_lock_is_an_error<K: Kind>(ensemble: &Ensemble) {
     let (client, operator) = (ensemble.client().await, ensemble.client().await);
     let path = ensemble.unique_path("lost-release");

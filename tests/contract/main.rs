@@ -19,7 +19,7 @@
 //! | `outage` | a fault at any request of an acquisition and release; on the embedded server alone |
 //! | `mutex` | further methods of tickets and guards: not rules, but tests of the mutex, on both arms |
 //! | `plain` | the same for the plain lock, where all contenders use one node name |
-//! | `leases` | the same for the semaphore, while its limit changes and in outages |
+//! | `permits` | the same for the semaphore, while its limit changes and in outages |
 //! | `types` | what the compiler guarantees |
 //! | `stress` | all kinds at the same time, at random |
 //!
@@ -34,12 +34,12 @@ mod exclusion;
 mod giving_up;
 mod grants;
 mod kinds;
-mod leases;
 mod long_waits;
 mod loss;
 mod mutex;
 mod outage;
 mod partition;
+mod permits;
 mod plain;
 mod rig;
 mod rights;
@@ -47,7 +47,7 @@ mod stress;
 mod types;
 mod waits;
 
-use kinds::{Both, Latching, Leading, Leasing, Reading, Reentering, Writing};
+use kinds::{Both, Latching, Leading, Permitting, Reading, Reentering, Writing};
 use lockkeeper::{Mutex, locks::PlainMutex};
 use lockkeeper_test_support as support;
 
@@ -208,8 +208,8 @@ kinds! {
     of_a_plain_lock: PlainMutex, contract tells tries;
     of_a_writer: Writing, contract in_order tells waits_by_node tries;
     of_readers: Reading, contract tells waits_by_node tries;
-    of_one_lease: Leasing<1>, contract in_order tells waits_by_node tries;
-    of_three_leases: Leasing<3>, contract in_order tells waits_by_node tries;
+    of_one_permit: Permitting<1>, contract in_order tells waits_by_node tries;
+    of_three_permits: Permitting<3>, contract in_order tells waits_by_node tries;
     of_a_reentrant_mutex: Reentering, contract in_order tells waits_by_node tries;
     of_two_locks_at_once: Both, contract in_order tells waits_by_node tries;
     of_a_leader: Leading, contract in_order tells waits_by_node;

@@ -29,7 +29,7 @@ on_both_arms! {
         }
         // Without the reply to its listing, it does not know how many are ahead.
         let mut wait = Duration::from_millis(100);
-        let late = async |wait| match mutex.lock_timeout(wait).await.unwrap_err() {
+        let late = async |wait| match mutex.try_lock_for(wait).await.unwrap_err() {
             LockError::TimedOut { path: of, waited, ahead, obstacle: None, .. } if of == path => {
                 assert_eq!(waited, wait);
                 ahead

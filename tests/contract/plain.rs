@@ -110,7 +110,7 @@ async fn a_node_of_the_same_session_may_belong_to_another_task(ensemble: &Ensemb
         // On a busy machine the server may not have answered in time.
         let mut wait = Duration::from_millis(20);
         loop {
-            let error = mutex.lock_timeout(wait).await.unwrap_err();
+            let error = mutex.try_lock_for(wait).await.unwrap_err();
             assert_eq!(error.path(), Some(mutex.path()));
             let LockError::TimedOut {
                 waited,

@@ -24,7 +24,7 @@ use lockkeeper_server::Server;
 use lockkeeper_sim::Rng;
 
 use crate::{
-    kinds::{Both, Held, Kind, Latching, Leading, Leasing, Reading, Reentering, Writing},
+    kinds::{Both, Held, Kind, Latching, Leading, Permitting, Reading, Reentering, Writing},
     rig::{Dropped, dropped_after, until},
 };
 
@@ -99,7 +99,7 @@ impl Stress {
             },
             1 => {
                 let wait = Duration::from_micros(u64::try_from(random.below(5_000)).unwrap());
-                lock.lock_timeout(wait).await.ok()
+                lock.try_lock_for(wait).await.ok()
             }
             _ => Some(lock.lock().await.unwrap()),
         };
@@ -133,9 +133,9 @@ impl Stress {
                 4..6 => self.once::<Writing>(1, &client, random).await,
                 6..9 => self.once::<Reading>(1, &client, random).await,
                 9 => self.tried::<Reading>(1, &client, random).await,
-                10 => self.once::<Leasing<1>>(2, &client, random).await,
-                18 => self.tried::<Leasing<1>>(2, &client, random).await,
-                11 => self.once::<Leasing<3>>(3, &client, random).await,
+                10 => self.once::<Permitting<1>>(2, &client, random).await,
+                18 => self.tried::<Permitting<1>>(2, &client, random).await,
+                11 => self.once::<Permitting<3>>(3, &client, random).await,
                 12 => self.once::<Reentering>(4, &client, random).await,
                 13 => self.once::<Both>(5, &client, random).await,
                 14 => self.once::<PlainMutex>(7, &client, random).await,

@@ -67,7 +67,7 @@ pub(crate) async fn a_timeout_in_an_outage_names_its_cause<K: Kind>() {
     let [first, second] = [client(&server).await, client(&server).await];
     let _ahead = rival::<K>(&first, "/late").await;
     let (lock, wait, begun) = (K::at(&second, "/late"), 6 * TIMEOUT, Instant::now());
-    let (late, ()) = tokio::join!(lock.lock_timeout(wait), async {
+    let (late, ()) = tokio::join!(lock.try_lock_for(wait), async {
         until!(second.metrics().watches > 0);
         begin(&server, false).await;
     });

@@ -22,7 +22,7 @@
 //! | 10 | Curator | two contenders had the same number | `recipes/src/order/rank.rs::exhausted_numbers_are_refused_and_never_ordered` |
 //! | 11 | kazoo #606, #730 | negative numbers were compared as text | `numbers` |
 //! | 12 | go-zk PR 65, ZOOKEEPER-4372 | a minus sign was taken for a separator | `numbers`, `recipes/src/order/name.rs::names_of_every_implementation_are_read` |
-//! | 13 | kazoo #213 | tries took leases without the semaphore's mutex | `contract/stress.rs::nothing_is_left_after_many_random_acquisitions` |
+//! | 13 | kazoo #213 | tries took permits without the semaphore's mutex | `contract/stress.rs::nothing_is_left_after_many_random_acquisitions` |
 //! | 14 | kezhuw | each clone of a guard released the lock | `contract/types.rs::types_that_release_on_drop_cannot_be_cloned` |
 //! | 15 | ZooKeeper's `WriteLock` | two contenders of one session adopted one node | `contract/exclusion.rs::tasks_of_one_session_take_turns` |
 //! | 16 | etcd #11456, #10811 | a waiter was granted the lock after its lease had run out | `two_holders`, `recipes/tests/locks/losses.rs::a_multi_lock_is_not_granted_without_its_first_lock` |
@@ -34,7 +34,7 @@
 //! | 22 | CURATOR-205, -468 | an interrupt during the clean-up left the node | `orphans` |
 //! | 23 | vitess PR 15757 | the clean-up ran under a deadline that had passed | `contract/giving_up.rs::a_timeout_leaves_nothing`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
 //! | 24 | CURATOR-678 | a release that lost its connection left the node | `orphans`, `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time` |
-//! | 25 | CURATOR-315, -335, -462 | an attempt created a lease, failed, and did not return it | `contract/outage.rs::an_attempt_refused_at_any_request_leaves_nothing`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
+//! | 25 | CURATOR-315, -335, -462 | an attempt created a permit, failed, and did not return it | `contract/outage.rs::an_attempt_refused_at_any_request_leaves_nothing`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
 //! | 26 | CURATOR-48, -190, -489 | names grew with each retry, or were the same for all clients | `orphans`, `recipes/src/order/name.rs::a_protected_name_has_the_format_of_curator_and_is_unique` |
 //! | 27 | CURATOR-3 | a node was created after the close | `orphans` |
 //! | 28 | kazoo #732 | a refused try lost its connection in the clean-up and left its node | `orphans` |

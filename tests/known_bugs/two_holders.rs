@@ -54,10 +54,10 @@ async fn row_16_a_waiter_that_slept_past_its_lease_is_not_granted_the_lock() {
     assert_not_granted_after_a_sleep(&pair.server, waiter, pair.waiting).await;
 }
 
-/// The same for a contender whose listing, which grants it the lock, arrives before the sleep. It
-/// enters again, in its next session.
+/// etcd #11456, for a contender whose listing, which grants it the lock, arrives before the sleep.
+/// It enters again, in its next session.
 #[tokio::test]
-async fn row_16_a_contender_that_slept_past_its_session_gets_no_semaphore_lease() {
+async fn row_16_a_contender_that_slept_past_its_session_gets_no_semaphore_permit() {
     let server = server().await;
     let sleeper = client_of(&server, SHORT).await;
     let semaphore = Semaphore::new(&sleeper, PATH, 1).unwrap();

@@ -14,7 +14,7 @@ use crate::rig::{PATH, client_of, clients, driven, idle, mutex, server, soon, un
 const LONG_SESSION: Duration = Duration::from_secs(60);
 
 /// CURATOR-75: an operator raised the limit, and the waiters were not woken. Here the next waiter
-/// gets a lease at once.
+/// gets a permit at once.
 #[tokio::test]
 async fn row_45_a_change_of_the_shared_limit_takes_effect_at_once() {
     let server = server().await;
@@ -28,7 +28,7 @@ async fn row_45_a_change_of_the_shared_limit_takes_effect_at_once() {
     assert!(driven(&client, waiting.as_mut()).await.is_none());
     semaphore.set_limit(2).await.unwrap();
     let second = soon(waiting).await.unwrap();
-    // A lower limit takes no lease away and grants none.
+    // A lower limit takes no permit away and grants none.
     semaphore.set_limit(1).await.unwrap();
     assert_eq!(semaphore.available().await.unwrap(), 0);
     assert!(held.is_valid() && second.is_valid());
@@ -74,7 +74,7 @@ async fn row_65_a_timeout_does_not_restart_when_a_waiter_ahead_leaves() {
         ahead.push(mutex(&holder).enqueue().await.unwrap());
     }
     let (mutex, wait) = (mutex(&waiter), Duration::from_millis(200));
-    let waiting = tokio::spawn(async move { mutex.lock_timeout(wait).await.map(drop) });
+    let waiting = tokio::spawn(async move { mutex.try_lock_for(wait).await.map(drop) });
     // The waiters ahead leave one by one. Each leaves before a timeout that restarted at the last
     // wake-up could end.
     while !waiting.is_finished() && ahead.pop().is_some() {

@@ -22,24 +22,24 @@ on_both_arms! {
         set(&other, &path).await;
         assert_eq!(fired(data).await, (CHANGED, path.clone()));
         for (mode, not) in [(PERSISTENT, RECURSIVE), (RECURSIVE, PERSISTENT)] {
-            let mut lasting = client.add_watch(&path, mode).await.unwrap();
+            let mut persistent = client.add_watch(&path, mode).await.unwrap();
             assert_eq!(client.add_watch(&path, not).await.map(drop), Err(ErrorKind::WatchConflict.into()));
             // Another client is not concerned.
             let mut others = other.add_watch(&path, not).await.unwrap();
             set(&other, &path).await;
-            assert_eq!(event(&mut lasting).await, (CHANGED, path.clone()));
+            assert_eq!(event(&mut persistent).await, (CHANGED, path.clone()));
             assert_eq!(event(&mut others).await, (CHANGED, path.clone()));
-            silent(&client, &mut lasting).await;
+            silent(&client, &mut persistent).await;
         }
     }
 
     async fn a_read_with_a_watch_ends_a_persistent_watch(ensemble: &Ensemble) {
         for mode in [PERSISTENT, RECURSIVE] {
             let (client, other, path) = two_and_a_node(ensemble, "ended").await;
-            let mut lasting = client.add_watch(&path, mode).await.unwrap();
+            let mut persistent = client.add_watch(&path, mode).await.unwrap();
             let (_, data) = client.get_data_and_watch(&path).await.unwrap();
-            assert_eq!(soon(lasting.next()).await, Some(Err(ErrorKind::WatchConflict.into())));
-            assert_eq!(soon(lasting.next()).await, None);
+            assert_eq!(soon(persistent.next()).await, Some(Err(ErrorKind::WatchConflict.into())));
+            assert_eq!(soon(persistent.next()).await, None);
             set(&other, &path).await;
             assert_eq!(fired(data).await, (CHANGED, path.clone()));
             // No watch is left, on the server or in the client.

@@ -115,14 +115,14 @@ on_both_arms! {
     async fn the_end_of_a_session_ends_its_watches_with_an_error(ensemble: &Ensemble) {
         let (client, _, path) = two_and_a_node(ensemble, "ended").await;
         let (_, once) = client.get_data_and_watch(&path).await.unwrap();
-        let mut lasting = client.add_watch(&format!("{path}/x"), crate::rig::PERSISTENT).await.unwrap();
+        let mut persistent = client.add_watch(&format!("{path}/x"), crate::rig::PERSISTENT).await.unwrap();
         let expires = ensemble.server().is_some_and(|server| {
             server.faults().expire_early(client.snapshot().session_id)
         });
         if !expires {
             client.clone().close().await;
         }
-        let said = [soon(once).await.map(drop), soon(lasting.next()).await.unwrap().map(drop)];
+        let said = [soon(once).await.map(drop), soon(persistent.next()).await.unwrap().map(drop)];
         for end in said {
             match end.unwrap_err().kind() {
                 ErrorKind::SessionExpired => assert!(expires),
@@ -130,7 +130,7 @@ on_both_arms! {
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!(soon(lasting.next()).await, None);
+        assert_eq!(soon(persistent.next()).await, None);
         assert_eq!(client.metrics().watches, 0);
     }
 }

@@ -102,7 +102,7 @@ on_both_arms! {
     }
 
     async fn persistent_watches_are_removed_by_kind_and_their_listeners_are_told(ensemble: &Ensemble) {
-        let (client, other, path) = two_and_a_node(ensemble, "removed-lasting").await;
+        let (client, other, path) = two_and_a_node(ensemble, "removed-persistent").await;
         let mut watcher = client.add_watch(&path, PERSISTENT).await.unwrap();
         set(&other, &path).await;
         client.sync("/").await.unwrap();

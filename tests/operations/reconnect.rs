@@ -41,7 +41,7 @@ on_both_arms! {
     }
 
     async fn persistent_watches_report_that_events_may_be_missing_and_go_on(ensemble: &Ensemble) {
-        let (_, other, root) = two_and_a_node(ensemble, "lasting").await;
+        let (_, other, root) = two_and_a_node(ensemble, "persistent").await;
         let (client, proxy) = behind_a_proxy(ensemble).await;
         let [p, r] = ["p", "r"].map(|name| format!("{root}/{name}"));
         for path in [&p, &r] {

@@ -95,7 +95,7 @@ impl Bench {
         });
     }
 
-    /// The same for one that must succeed.
+    /// Measures one operation that must succeed.
     pub(crate) async fn ok<T, E: Debug>(
         &mut self,
         operation: &'static str,
@@ -104,7 +104,7 @@ impl Bench {
         self.measure(operation, doing).await.unwrap()
     }
 
-    /// The same for a try that must find the lock held.
+    /// Measures a try that must find the lock held.
     pub(crate) async fn refused<T>(
         &mut self,
         operation: &'static str,

@@ -174,14 +174,14 @@ pub(crate) async fn semaphores(bench: &mut Bench) {
     let first = bench.measure(operation, semaphore.acquire()).await;
     first.unwrap().release().await.unwrap();
     // The caller waits for two round trips. A third write gives up the place in the queue.
-    let lease = bench
+    let permit = bench
         .ok("`Semaphore::acquire`, free", semaphore.acquire())
         .await;
-    bench.ok("its `release`", lease.release()).await;
-    let lease = bench
+    bench.ok("its `release`", permit.release()).await;
+    let permit = bench
         .measure("`Semaphore::try_acquire`, free", semaphore.try_acquire())
         .await;
-    lease.unwrap().unwrap().release().await.unwrap();
+    permit.unwrap().unwrap().release().await.unwrap();
     let held = rival.acquire().await.unwrap();
     idle(&other).await;
     bench
@@ -193,7 +193,7 @@ pub(crate) async fn semaphores(bench: &mut Bench) {
     bench
         .handed_over(
             "`Semaphore::acquire`, none free: until it waits",
-            "and when a lease comes back",
+            "and when a permit comes back",
             held,
             semaphore.acquire(),
         )

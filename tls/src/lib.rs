@@ -268,8 +268,8 @@ impl TlsConfig {
         config
     }
 
-    /// The same with what the files have now; `None` if they have not changed. A new configuration
-    /// cannot resume the encryption of a former connection.
+    /// The configuration with what the files have now; `None` if they have not changed. A new
+    /// configuration cannot resume the encryption of a former connection.
     fn read_again(&self) -> Result<Option<Self>, TlsConfigError> {
         let ca = self.ca.as_ref().map(Pem::again).transpose()?;
         let identity = match &self.identity {

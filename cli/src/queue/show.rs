@@ -79,7 +79,7 @@ fn role(kind: Kind) -> &'static str {
         Kind::Read => "reader",
         Kind::Write => "writer",
         Kind::Latch => "leader",
-        Kind::Semaphore => "lease",
+        Kind::Semaphore => "permit",
         Kind::Plain => "plain",
         _ => "other",
     }

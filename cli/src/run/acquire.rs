@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Run, RunArgs, args::Access, once};
 use crate::{
-    client::{self, create_all},
+    client,
     duration::Human,
     exit::{self, Failure, Level},
     refusal, text,
@@ -29,7 +29,7 @@ use crate::{
 /// After this time a user at a terminal is told that the command waits for the lock.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The same for a user who wants to hear of each step. A wait that is shorter is no wait.
+/// After this time a user who wants to hear of each step is told so. A wait that is shorter is no wait.
 const VERBOSE_SILENCE: Duration = Duration::from_millis(50);
 
 /// How long servers may take to answer an attempt that does not wait.
@@ -79,7 +79,7 @@ impl Run {
             nodes.extend(once::nodes(&args.path));
         }
         for node in nodes {
-            create_all(client, &node).await?;
+            client.ensure_path(&node).await?;
             let acl = client.get_acl(&node).await?.acl;
             let mut others = acl.iter().filter(|it| it.perms.allows_any_of(HARMFUL));
             if let Some(who) = others.find_map(|it| args.acl.other(it)) {

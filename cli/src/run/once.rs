@@ -14,7 +14,6 @@ use lockkeeper::{Error, Guard, Version, proto::path};
 
 use super::Run;
 use crate::{
-    client::create_all,
     duration::Human,
     exit::{self, Failure},
     text::{moment, quoted},
@@ -108,7 +107,7 @@ impl Run {
         let write = || self.client.set_data(&clock, "", Version::ANY);
         let mut written = write().await;
         if written.as_ref().is_err_and(Error::is_no_node) {
-            create_all(&self.client, &clock).await?;
+            self.client.ensure_path(&clock).await?;
             written = write().await;
         }
         Ok(written?.mtime)

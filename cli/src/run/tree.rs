@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(Process::parse(pid, ""), None);
     }
 
-    /// As if the id had been given to another process after the look.
+    /// The id has been given to another process after the look.
     #[test]
     fn a_later_process_with_the_same_id_gets_no_signal() {
         let mut child = std::process::Command::new("sleep")

@@ -283,7 +283,7 @@ fn answers(one: &'static str, answer: &'static str, others: &'static str) -> Str
     })
 }
 
-/// As a ZooKeeper that has no quorum.
+/// The server answers as a ZooKeeper that has no quorum.
 #[test]
 fn a_server_without_a_quorum_is_told() {
     let says = |_: &_| "This ZooKeeper instance is not currently serving requests\n";
@@ -292,7 +292,7 @@ fn a_server_without_a_quorum_is_told() {
         .shows("it has no quorum\n  start a majority of the ensemble's servers");
 }
 
-/// As one whose disk is full: the others are a majority.
+/// A server whose disk is full stays out: the others are a majority.
 #[test]
 fn a_server_that_is_not_with_the_majority_is_told() {
     let runtime = Runtime::new().unwrap();

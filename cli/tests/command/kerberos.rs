@@ -103,7 +103,7 @@ mod needs_kerberos {
             run
         }
 
-        /// The same with the keytab of `client`.
+        /// `lockkeeper run` with the keytab of `client`.
         fn by_keytab(&self, servers: &str, cache: &str, options: &[&str], script: &str) -> Command {
             let mut run = self.run(servers, cache, options, script);
             run.env("KRB5_CLIENT_KTNAME", self.files.path("client.keytab"));

@@ -231,7 +231,7 @@ fn a_command_ends_when_its_run_and_its_watchdog_are_killed() {
     });
 }
 
-/// As by sudo(8) in a script. Nobody heard of such a process, and it worked beside the next holder.
+/// A script calls sudo(8). Nobody heard of such a process, and it worked beside the next holder.
 #[test]
 fn a_process_of_another_user_is_named_when_it_cannot_be_ended() {
     contained(|| {

@@ -205,7 +205,7 @@ fn commands_that_end_at_once_have_their_status() {
     });
 }
 
-/// As by an update of the package. The command never started, and with `--once-per` its period was over.
+/// An update of the package does that. The command never started, and with `--once-per` its period was over.
 #[test]
 fn a_run_whose_program_is_replaced_while_it_waits_starts_its_command() {
     let arm = Arm::embedded();
@@ -227,7 +227,7 @@ fn a_run_whose_program_is_replaced_while_it_waits_starts_its_command() {
     ended.is(0, "ran\n").silently();
 }
 
-/// As with line ends of Windows. The system's error is that of a missing program, and the run said "command not found".
+/// The script has line ends of Windows. The system's error is that of a missing program, and the run said "command not found".
 #[test]
 fn a_missing_interpreter_is_named() {
     let (arm, files) = (Arm::embedded(), Files::new("interpreter"));

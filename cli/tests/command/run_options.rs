@@ -198,7 +198,7 @@ fn a_service_manager_is_told_when_the_lock_is_held(arm: &Arm) {
     assert_eq!(manager.heard(), "STOPPING=1");
 }
 
-/// As in a unit that clears it. The run failed because of `cannot reach NOTIFY_SOCKET=`.
+/// A unit clears it. The run failed because of `cannot reach NOTIFY_SOCKET=`.
 #[test]
 fn an_empty_name_of_a_service_manager_is_none() {
     let arm = Arm::embedded();
@@ -270,7 +270,7 @@ fn a_chroot_that_a_run_creates_is_told(arm: &Arm) {
     }
 }
 
-/// As from the crontabs of two machines. Both have seen that the command did not run yet, before they wait for the lock.
+/// The crontabs of two machines start it. Both have seen that the command did not run yet, before they wait for the lock.
 #[test]
 fn of_two_starts_at_the_same_moment_one_runs_the_command() {
     contained(|| {
@@ -293,7 +293,7 @@ fn of_two_starts_at_the_same_moment_one_runs_the_command() {
     });
 }
 
-/// As several machines have it. All but the first ended with 80, which `-E 0` did not change, and all started on the border of the
+/// Several machines have the crontab. All but the first ended with 80, which `-E 0` did not change, and all started on the border of the
 /// period, where clocks that differ a little make two periods.
 #[test]
 fn the_crontab_of_the_runbook_runs_a_job_once_in_a_period() {

@@ -88,7 +88,7 @@ fn a_stopped_run_stops_its_command(arm: &Arm) {
     run.end().ends(143);
 }
 
-/// As under nohup(1): neither `run` nor its command handles a hang-up.
+/// Under nohup(1), neither `run` nor its command handles a hang-up.
 fn a_signal_that_was_ignored_stays_ignored(arm: &Arm) {
     let files = Files::new("ignored");
     let fifo = files.fifo("fifo");
@@ -106,7 +106,7 @@ fn a_signal_that_was_ignored_stays_ignored(arm: &Arm) {
     run.end().is(0, "alive\n");
 }
 
-/// As some service managers and language runtimes leave them. `run` never heard of the end of its command, and TERM was lost. The command
+/// Some service managers and language runtimes block them. `run` never heard of the end of its command, and TERM was lost. The command
 /// gets the mask as the parent had it.
 fn signals_that_the_parent_has_blocked_are_received(arm: &Arm) {
     // env(1), of GNU coreutils, since 8.31.

@@ -20,8 +20,8 @@ record! {
         pub child_watches: Vec<String>,
     }
 
-    /// As [`SetWatches`], and also for persistent watches. The server sends no catch-up events for
-    /// persistent watches.
+    /// Sets watches again as [`SetWatches`] does, and also persistent ones. The server sends no
+    /// catch-up events for persistent watches.
     #[derive(Default)]
     pub struct SetWatches2 {
         /// The last transaction that the client has seen.

@@ -109,7 +109,7 @@ impl Kind {
         self.read(reader, true)
     }
 
-    /// As [`recode`](Self::recode), with the reader that clients use.
+    /// Decodes and encodes as [`recode`](Self::recode) does, with the reader that clients use.
     pub(crate) fn recode_all(self, bytes: &Bytes) -> Result<Bytes, DecodeError> {
         self.recode(&mut Reader::new(bytes.clone()))
     }

@@ -268,6 +268,16 @@ impl Hold {
 /// the same rate, and nobody deletes lock nodes by hand. No lock service can see that a process is
 /// paused between this check and its next step. So give the [`fencing_token`](Self::fencing_token)
 /// to the resource that the lock protects, or write through [`transaction`](Self::transaction).
+///
+/// # What a question costs
+/// | question | requests | what the answer says |
+/// |---|---|---|
+/// | [`Guard::is_valid`], [`Guard::ensure_valid`] | none | no other client can hold the lock now |
+/// | [`Guard::state`], [`Guard::valid_until`] | none | how sure that is, and until when |
+/// | [`Guard::lost`], [`Guard::during`] | one watch | nothing before the lock is in doubt |
+/// | [`Guard::confirm`] | one write (a plain lock: and a read) | held at an instant of the call |
+/// | [`Guard::transaction`] | none but its own | held when the writes happened |
+/// | [`Guard::release`] | one delete | held until then |
 #[must_use = "dropping the guard releases the lock, also by `let _ =`: keep it, as in `let _guard =`"]
 pub struct Guard {
     pub(super) hold: Arc<Hold>,

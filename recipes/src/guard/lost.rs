@@ -91,11 +91,12 @@ impl Guard {
         self.state().loss().is_none()
     }
 
-    /// [`is_valid`](Self::is_valid) as a result: for work in steps, which looks before each of them.
+    /// [`is_valid`](Self::is_valid) as a result: for work in steps, which asks before each of them.
+    /// Local: asks no server.
     ///
     /// # Errors
     /// [`LockError::Lost`] when another client may hold the lock.
-    pub fn check(&self) -> Result<(), LockError> {
+    pub fn ensure_valid(&self) -> Result<(), LockError> {
         let loss = self.state().loss();
         loss.map_or(Ok(()), |loss| Err(self.lost_by(Some(loss))))
     }
@@ -139,7 +140,7 @@ impl Guard {
     /// let guard = lockkeeper::Mutex::new(&client, "/locks/orders")?.lock().await?;
     /// let view = guard.view();
     /// let handler = tokio::spawn(async move {
-    ///     view.check()?;
+    ///     view.ensure_valid()?;
     ///     Ok::<_, lockkeeper::LockError>(view.fencing_token())
     /// });
     /// assert_eq!(handler.await??, guard.fencing_token());
@@ -262,7 +263,7 @@ impl GuardView {
     /// # Errors
     /// [`LockError::Lost`] when another client may hold the lock, with [`Loss::Deleted`] after a
     /// release.
-    pub fn check(&self) -> Result<(), LockError> {
+    pub fn ensure_valid(&self) -> Result<(), LockError> {
         let lost = |loss: Option<Loss>| LockError::lost(loss.unwrap_or(Loss::Deleted));
         self.state().map_err(|loss| lost(loss).at(self.hold.path()))
     }

@@ -90,8 +90,8 @@ impl<'a> GuardedTransaction<'a> {
         self.send(Hold::is_held).await
     }
 
-    /// As [`commit`](Self::commit), if `may_send` says so of each hold when the transaction is
-    /// queued.
+    /// Sends the transaction as [`commit`](Self::commit) does, if `may_send` says so of each hold
+    /// when the transaction is queued.
     async fn send(
         self,
         may_send: impl Fn(&Hold) -> bool + Sync,

@@ -8,7 +8,7 @@ use lockkeeper_proto::path::PathError;
 use lockkeeper_session::{
     AsRaw, Changes, Client,
     sync::{
-        changes::Teller,
+        changes::Sender,
         oneshot,
         select::{Either, select},
     },
@@ -84,9 +84,9 @@ impl Election {
         self.elect().await?.hold_during(work).await
     }
 
-    /// As [`lead`](Self::lead), for a program that is to shut down: leaves the election when
-    /// `shutdown` completes while this contender waits. The result is `None` then, and `work` was
-    /// not called. A `shutdown` that is complete from the beginning sends nothing.
+    /// Leads as [`lead`](Self::lead) does, for a program that is to shut down: leaves the election
+    /// when `shutdown` completes while this contender waits. The result is `None` then, and `work`
+    /// was not called. A `shutdown` that is complete from the beginning sends nothing.
     ///
     /// The output of `shutdown` is dropped at once. A leader finishes its work, for at most `limit`
     /// after the shutdown. That replaces a limit of
@@ -191,15 +191,15 @@ impl Election {
         self.queue.lock().await
     }
 
-    /// As [`elect`](Self::elect), for at most `wait`.
+    /// Waits for the leadership as [`elect`](Self::elect) does, but for at most `wait`.
     ///
     /// # Errors
     /// As [`elect`](Self::elect), and [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     /// As [`elect`](Self::elect).
-    pub async fn elect_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
-        self.queue.lock_timeout(wait).await
+    pub async fn try_elect_for(&self, wait: Duration) -> Result<Guard, LockError> {
+        self.queue.try_lock_for(wait).await
     }
 
     /// Takes part in the election in the background until the latch is dropped. After a loss of the
@@ -208,7 +208,7 @@ impl Election {
     ///
     /// The work runs in the client's own task, so the method may be called outside a runtime.
     pub fn latch(&self) -> Latch {
-        let leadership = Follower(Teller::new(None));
+        let leadership = Follower(Sender::new(None));
         let changes = leadership.0.changes();
         let (stop, stopped) = oneshot::channel();
         let queue = self.queue.detached();
@@ -283,7 +283,7 @@ impl fmt::Debug for Latch {
 }
 
 /// What a latch tells its users. The client drops it when it ends: the latch follows then.
-struct Follower(Teller<Option<FencingToken>>);
+struct Follower(Sender<Option<FencingToken>>);
 
 impl Drop for Follower {
     fn drop(&mut self) {

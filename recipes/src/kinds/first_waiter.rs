@@ -1,7 +1,8 @@
-//! What the first waiter of a semaphore does: it creates its leases, and waits until they are
+//! What the first waiter of a semaphore does: it creates its permits, and waits until they are
 //! within the limit.
 //!
-//! Not here: what it does next (`lease_turn`), the limit (`limit`), waiting in the queue (`queue`).
+//! Not here: what it does next (`permit_turn`), the limit (`limit`), waiting in the queue
+//! (`queue`).
 
 use std::{pin::pin, sync::atomic::Ordering};
 
@@ -12,7 +13,7 @@ use lockkeeper_session::{
 };
 
 use super::{
-    lease_turn::{LeaseTurn, Next, Out},
+    permit_turn::{Next, Out, PermitTurn},
     semaphore::Semaphore,
 };
 use crate::{
@@ -32,10 +33,10 @@ use crate::{
 };
 
 impl Semaphore {
-    /// Creates leases, as the first waiter of the queue, and waits until they are within the limit.
-    /// Then it leaves the queue. One that does not wait is refused if the limit was lowered
+    /// Creates permits, as the first waiter of the queue, and waits until they are within the
+    /// limit. Then it leaves the queue. One that does not wait is refused if the limit was lowered
     /// meanwhile.
-    pub(super) async fn lease(
+    pub(super) async fn take_permits(
         &self,
         mut place: BoxedNode,
         count: usize,
@@ -43,7 +44,7 @@ impl Semaphore {
         waits: bool,
     ) -> Result<Option<Vec<Guard>>, LockError> {
         place.keep_lease();
-        let (nodes, first) = self.create_leases(count).await?;
+        let (nodes, first) = self.create_permits(count).await?;
         self.look_around(first.as_ref(), &nodes).await?;
         let mut sessions = nodes.iter().map(|node| node.session_id());
         if !sessions.all(|session| session == place.session_id()) {
@@ -51,37 +52,37 @@ impl Semaphore {
             // one by now.
             return Err(LockError::lost(Loss::Expired));
         }
-        let mut leases = Leases::new(self, nodes, first);
+        let mut permits = Permits::new(self, nodes, first);
         loop {
-            match leases.next()? {
+            match permits.next()? {
                 Next::Grant => break,
-                Next::Renew => leases.renew().await?,
-                Next::List => leases.list().await?,
-                Next::ReadLimit => leases.read_limit().await?,
+                Next::Renew => permits.renew().await?,
+                Next::List => permits.list().await?,
+                Next::ReadLimit => permits.read_limit().await?,
                 Next::Wait if !waits => {
                     attempt.refused();
                     return Ok(None);
                 }
-                Next::Wait => leases.wait(&place).await?,
+                Next::Wait => permits.wait(&place).await?,
             }
         }
         drop(place);
         let mut attempts = vec![attempt];
-        attempts.resize_with(count, || Attempt::new(&self.leases));
-        let granted = leases.nodes.into_iter().zip(attempts);
+        attempts.resize_with(count, || Attempt::new(&self.permits));
+        let granted = permits.nodes.into_iter().zip(attempts);
         let guards = granted.map(|(node, attempt)| attempt.guard(node));
         guards.collect::<Result<_, _>>().map(Some)
     }
 
-    /// Creates leases, all of them before it waits for the first reply. Returns them with the
+    /// Creates permits, all of them before it waits for the first reply. Returns them with the
     /// listing behind the last create, if it shows all of them. That listing sets no watch.
-    async fn create_leases(
+    async fn create_permits(
         &self,
         count: usize,
     ) -> Result<(Vec<BoxedNode>, Option<GetChildren2Response>), LockError> {
         let mut nodes = Vec::new();
         for _ in 0..count {
-            let mut node = LockNode::new(self.client(), self.leases.clone(), Kind::Semaphore);
+            let mut node = LockNode::new(self.client(), self.permits.clone(), Kind::Semaphore);
             node.begin().await;
             nodes.push(node);
         }
@@ -103,30 +104,30 @@ impl Semaphore {
         }
     }
 
-    /// Refuses if another kind of lock is used at the path (see `other_kinds`), or another limit. One
-    /// look is enough while the directory of the leases is the same, and so are its data. Contenders
-    /// of another kind see it, and are refused.
+    /// Refuses if another kind of lock is used at the path (see `other_kinds`), or another limit.
+    /// One look is enough while the directory of the permits is the same, and so are its data.
+    /// Contenders of another kind see it, and are refused.
     async fn look_around(
         &self,
-        leases: Option<&GetChildren2Response>,
+        permits: Option<&GetChildren2Response>,
         own: &[BoxedNode],
     ) -> Result<(), LockError> {
-        let directory = leases.map_or(0, |leases| leases.stat.mzxid.0);
+        let directory = permits.map_or(0, |permits| permits.stat.mzxid.0);
         if directory != 0 && self.looked_at.load(Ordering::Relaxed) == directory {
             return Ok(());
         }
         let mut backoff = Backoff::default();
         let children = loop {
-            match self.leases.client.get_children(self.path()).await {
-                Err(error) if error.is_transient() => backoff.after(&self.leases, &error).await?,
+            match self.permits.client.get_children(self.path()).await {
+                Err(error) if error.is_transient() => backoff.after(&self.permits, &error).await?,
                 Err(error) if error.is_no_node() => return Ok(()),
                 listed => break listed?,
             }
         };
         let children = children.iter().map(String::as_str);
-        other_kinds::refuse(&self.leases, Kind::Semaphore, children).await?;
-        let is_own = |lease: &str| own.iter().any(|node| node.name() == lease);
-        let agreed = self.limit.agree(&self.leases, is_own);
+        other_kinds::refuse(&self.permits, Kind::Semaphore, children).await?;
+        let is_own = |permit: &str| own.iter().any(|node| node.name() == permit);
+        let agreed = self.limit.agree(&self.permits, is_own);
         let written = agreed.await?;
         let directory = written.map_or(directory, |written| written.0);
         self.looked_at.store(directory, Ordering::Relaxed);
@@ -134,13 +135,13 @@ impl Semaphore {
     }
 }
 
-/// The leases of the first waiter, and what it knows of those of others.
-struct Leases<'a> {
+/// The permits of the first waiter, and what it knows of those of others.
+struct Permits<'a> {
     semaphore: &'a Semaphore,
     /// They all belong to one session.
     nodes: Vec<BoxedNode>,
-    turn: LeaseTurn,
-    /// The names of all leases, as last listed.
+    turn: PermitTurn,
+    /// The names of all permits, as last listed.
     listed: Vec<String>,
     /// Ends when they change.
     changed: Option<Watcher>,
@@ -150,13 +151,13 @@ struct Leases<'a> {
     patience: Patience,
 }
 
-impl<'a> Leases<'a> {
+impl<'a> Permits<'a> {
     fn new(
         semaphore: &'a Semaphore,
         nodes: Vec<BoxedNode>,
         first: Option<GetChildren2Response>,
     ) -> Self {
-        let mut turn = LeaseTurn::default();
+        let mut turn = PermitTurn::default();
         if first.is_some() {
             turn.listed(false);
         }
@@ -186,15 +187,15 @@ impl<'a> Leases<'a> {
         Ok(())
     }
 
-    /// Lists the leases, with a watch.
+    /// Lists the permits, with a watch.
     async fn list(&mut self) -> Result<(), LockError> {
-        let directory = &self.semaphore.leases;
+        let directory = &self.semaphore.permits;
         let list = directory.client.get_children_and_watch(&directory.parent);
         match list.await {
             Err(error) if error.is_transient() => {
                 self.backoff.after(directory, &error).await?;
             }
-            // An operator deleted the directory. Our leases are gone with it.
+            // An operator deleted the directory. Our permits are gone with it.
             Err(error) if error.is_no_node() => {
                 self.listed.clear();
                 self.turn.listed(false);
@@ -212,10 +213,10 @@ impl<'a> Leases<'a> {
         Ok(())
     }
 
-    /// Reads the limit, and counts the leases that were listed.
+    /// Reads the limit, and counts the permits that were listed.
     async fn read_limit(&mut self) -> Result<(), LockError> {
-        let Semaphore { limit, leases, .. } = self.semaphore;
-        let (limit, changed) = limit.read(leases).await?;
+        let Semaphore { limit, permits, .. } = self.semaphore;
+        let (limit, changed) = limit.read(permits).await?;
         self.limit_changed = changed;
         let own = self.nodes.iter().map(|node| node.name());
         let listed = self.listed.iter().map(String::as_str);
@@ -230,7 +231,7 @@ impl<'a> Leases<'a> {
     async fn wait(&mut self, place: &LockNode) -> Result<(), LockError> {
         if let Some(changed) = self.changed.take() {
             let others: Vec<_> = self.listed.iter().map(String::as_str).collect();
-            let directory = &self.semaphore.leases;
+            let directory = &self.semaphore.permits;
             let ends = self.patience.ends(directory, Role::Counting, &others);
             let changed = wait_for_change(place, changed, self.limit_changed.take());
             if let Either::Left(waited) = select(changed, ends).await {
@@ -242,8 +243,8 @@ impl<'a> Leases<'a> {
         Ok(())
     }
 
-    /// Forgets the first lease that is gone. Returns the error for the caller. The other leases are
-    /// deleted when they are dropped.
+    /// Forgets the first permit that is gone. Returns the error for the caller. The other permits
+    /// are deleted when they are dropped.
     fn lost(&mut self, loss: Loss) -> LockError {
         let gone = missing(&self.nodes, |name| self.listed.iter().any(|it| it == name));
         let gone = gone.and_then(|gone| self.nodes.get_mut(gone));
@@ -251,12 +252,12 @@ impl<'a> Leases<'a> {
     }
 }
 
-/// Waits for a reason to count the leases again. Any result of a watch is a reason, also its end:
+/// Waits for a reason to count the permits again. Any result of a watch is a reason, also its end:
 /// the next listing shows what is wrong. The end of the session's lease is none: nothing can be
 /// granted until it is renewed.
 async fn wait_for_change(
     place: &LockNode,
-    leases: Watcher,
+    permits: Watcher,
     limit: Option<Watcher>,
 ) -> Result<(), LockError> {
     let limit = async {
@@ -279,7 +280,7 @@ async fn wait_for_change(
             }
         }
     };
-    match select(leases, select(pin!(limit), pin!(lost))).await {
+    match select(permits, select(pin!(limit), pin!(lost))).await {
         Either::Right(Either::Right(lost)) => lost,
         _ => Ok(()),
     }
@@ -287,10 +288,10 @@ async fn wait_for_change(
 
 /// Whether this listing shows a node.
 fn shown_by(list: &GetChildren2Response) -> impl Fn(&str) -> bool {
-    |name| list.children.iter().any(|lease| lease == name)
+    |name| list.children.iter().any(|permit| permit == name)
 }
 
-/// The first lease whose session is over or whose node this listing does not show.
+/// The first permit whose session is over or whose node this listing does not show.
 fn missing(nodes: &[BoxedNode], shows: impl Fn(&str) -> bool) -> Option<usize> {
     let mut nodes = nodes.iter();
     nodes.position(|node| node.session_loss().is_some() || !shows(node.name()))

@@ -1,6 +1,6 @@
 //! The limit of a semaphore: a fixed number, or the data of a node that all clients share.
 //!
-//! Not here: counting the leases (`lease_turn`).
+//! Not here: counting the permits (`permit_turn`).
 
 use bytes::Bytes;
 use lockkeeper_proto::{CreateMode, ErrorCode, Version, Zxid};
@@ -8,7 +8,7 @@ use lockkeeper_session::{Client, Error as SessionError, Watcher};
 
 use crate::{backoff::Backoff, error::LockError, node::identity::Directory, order::name::Kind};
 
-/// How the data of the leases' directory begin that name a fixed limit.
+/// How the data of the permits' directory begin that name a fixed limit.
 const PREFIX: &[u8] = b"limit=";
 
 /// How often a shared limit is set, and its node made. More than once is needed only while others
@@ -25,8 +25,8 @@ pub(super) enum Limit {
 }
 
 impl Limit {
-    /// Refuses more leases than the limit: they would never be granted. A shared limit is read for
-    /// several leases only. For one lease the first waiter reads it anyway.
+    /// Refuses more permits than the limit: they would never be granted. A shared limit is read for
+    /// several permits only. For one permit the first waiter reads it anyway.
     pub(super) async fn allow(&self, asked: usize, directory: &Directory) -> Result<(), LockError> {
         if asked == 1 && matches!(self, Self::Shared(_)) {
             return Ok(());
@@ -37,7 +37,7 @@ impl Limit {
         }
     }
 
-    /// What the data of the leases' directory say of a fixed limit.
+    /// What the data of the permits' directory say of a fixed limit.
     pub(super) fn text(&self) -> Bytes {
         match self {
             Self::Fixed(limit) => [PREFIX, limit.to_string().as_bytes()].concat().into(),
@@ -45,12 +45,12 @@ impl Limit {
         }
     }
 
-    /// Refuses a fixed limit if others hold leases with another one. Who makes the directory of the
-    /// leases writes the limit into its data, and so does who finds no lease of others there: the result
-    /// is that transaction. Data that are not ours say nothing, and stay.
+    /// Refuses a fixed limit if others hold permits with another one. Who makes the directory of
+    /// the permits writes the limit into its data, and so does who finds no permit of others there:
+    /// the result is that transaction. Data that are not ours say nothing, and stay.
     pub(super) async fn agree(
         &self,
-        leases: &Directory,
+        permits: &Directory,
         is_own: impl Fn(&str) -> bool,
     ) -> Result<Option<Zxid>, LockError> {
         let Self::Fixed(limit) = *self else {
@@ -58,12 +58,12 @@ impl Limit {
         };
         let mut backoff = Backoff::default();
         loop {
-            let error = match self.theirs(leases, &is_own).await {
+            let error = match self.theirs(permits, &is_own).await {
                 Ok(Theirs::Same) => return Ok(None),
                 Ok(Theirs::Written(zxid)) => return Ok(Some(zxid)),
                 Ok(Theirs::Other(theirs)) => {
                     return Err(LockError::OtherLimit {
-                        path: leases.path.to_string(),
+                        path: permits.path.to_string(),
                         limit,
                         theirs,
                     });
@@ -73,10 +73,10 @@ impl Limit {
             match error.code() {
                 // Another client has changed the data meanwhile.
                 Some(ErrorCode::BAD_VERSION) => {
-                    backoff.begin(&leases.client);
+                    backoff.begin(&permits.client);
                     backoff.pause().await;
                 }
-                _ if error.is_transient() => backoff.after(leases, &error).await?,
+                _ if error.is_transient() => backoff.after(permits, &error).await?,
                 // The directory is gone, or this client may not read or write its data.
                 Some(_) => return Ok(None),
                 None => return Err(error.into()),
@@ -84,13 +84,13 @@ impl Limit {
         }
     }
 
-    /// The limit of others who hold leases.
+    /// The limit of others who hold permits.
     async fn theirs(
         &self,
-        leases: &Directory,
+        permits: &Directory,
         is_own: impl Fn(&str) -> bool,
     ) -> Result<Theirs, SessionError> {
-        let (client, path, ours) = (&leases.client, &*leases.parent, self.text());
+        let (client, path, ours) = (&permits.client, &*permits.parent, self.text());
         let node = client.get_data(path).await?;
         let data = node.data.unwrap_or_default();
         let theirs = data.strip_prefix(PREFIX).map(String::from_utf8_lossy);
@@ -134,12 +134,12 @@ impl Limit {
     }
 }
 
-/// What the data of the leases' directory say.
+/// What the data of the permits' directory say.
 enum Theirs {
     /// Our limit, or nothing.
     Same,
     Other(usize),
-    /// Our limit since this transaction, as nobody else holds a lease.
+    /// Our limit since this transaction, as nobody else holds a permit.
     Written(Zxid),
 }
 

@@ -6,7 +6,7 @@
 //! | `plain`, `plain_turn` | the plain lock: one node, no queue |
 //! | `reentrant` | the reentrant mutex, counted for each owner |
 //! | `rw_lock` | the fair read/write lock |
-//! | `semaphore`, `first_waiter`, `lease_turn`, `limit` | the semaphore |
+//! | `semaphore`, `first_waiter`, `permit_turn`, `limit` | the semaphore |
 //! | `multi_lock` | several locks at once, all or none |
 //! | `election` | leader election |
 
@@ -19,10 +19,10 @@ use crate::{metrics::LockMeter, node::identity::Directory};
 
 pub(crate) mod election;
 mod first_waiter;
-pub mod lease_turn;
 mod limit;
 pub(crate) mod multi_lock;
 pub(crate) mod mutex;
+pub mod permit_turn;
 pub(crate) mod plain;
 pub mod plain_turn;
 pub(crate) mod reentrant;
@@ -39,15 +39,15 @@ macro_rules! settings {
                 self
             }
 
-            /// The same lock. Its nodes have `data`, so that people who look at a node see who the
-            /// contender is.
+            /// Returns the lock with `data` in its nodes, so that people who look at a node see who
+            /// the contender is.
             #[must_use]
             pub fn with_data(self, data: impl Into<Bytes>) -> Self {
                 let data = data.into();
                 self.set(|directory| directory.data = data.clone())
             }
 
-            /// The same lock, with this access control list instead of the client's
+            /// Returns the lock with this access control list instead of the client's
             /// [default](lockkeeper_session::Builder::default_acl): for its nodes, and for all nodes
             /// above them that are missing.
             ///
@@ -63,7 +63,7 @@ macro_rules! settings {
                 self.set(|directory| directory.acl = acl.clone())
             }
 
-            /// The same lock, and this meter counts what it does.
+            /// Returns the lock with this meter, which counts what the lock does.
             #[must_use]
             pub fn with_meter(self, meter: &LockMeter) -> Self {
                 self.set(|directory| directory.set_meter(meter))
@@ -84,5 +84,5 @@ settings! {
     plain::PlainMutex: directory;
     reentrant::ReentrantMutex: mutex.queue.directory;
     rw_lock::RwLock: readers.directory, writers.directory;
-    semaphore::Semaphore: queue.directory, leases;
+    semaphore::Semaphore: queue.directory, permits;
 }

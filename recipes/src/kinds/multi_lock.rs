@@ -62,7 +62,7 @@ impl Member {
         match &self.0 {
             Lock::Queue(queue) => &queue.directory,
             Lock::Plain(lock) => &lock.directory,
-            Lock::Semaphore(lock) => &lock.leases,
+            Lock::Semaphore(lock) => &lock.permits,
         }
     }
 
@@ -123,7 +123,7 @@ impl MultiLock {
     /// # Errors
     /// [`LockError::SelfDeadlock`] when two members have the same path. The second one would wait
     /// for the first. This is so even for locks that can be shared: a writer may enter the queue
-    /// between two readers, and two clients may each hold one of two leases.
+    /// between two readers, and two clients may each hold one of two permits.
     pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self, LockError> {
         let mut members: Vec<_> = members.into_iter().collect();
         members.sort_by_cached_key(Member::server_path);
@@ -154,14 +154,14 @@ impl MultiLock {
         self.all(&mut 0).await
     }
 
-    /// As [`lock`](Self::lock), for at most `wait`: one deadline for all the locks.
+    /// Waits for all the locks as [`lock`](Self::lock) does, but for at most `wait` together.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn lock_timeout(&self, wait: Duration) -> Result<MultiGuard, LockError> {
+    pub async fn try_lock_for(&self, wait: Duration) -> Result<MultiGuard, LockError> {
         let Some(first) = self.members.first() else {
             return self.lock().await;
         };

@@ -96,17 +96,17 @@ impl Mutex {
         self.lock().await?.hold_during(work).await
     }
 
-    /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything, from the first
-    /// request to the grant. In an outage the wait ends at its time, too, and the error has the
-    /// reason as its `obstacle`.
+    /// Waits for the lock as [`lock`](Self::lock) does, but for at most `wait`: one deadline for
+    /// everything, from the first request to the grant. In an outage the wait ends at its time,
+    /// too, and the error has the reason as its `obstacle`.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
-        self.queue.lock_timeout(wait).await
+    pub async fn try_lock_for(&self, wait: Duration) -> Result<Guard, LockError> {
+        self.queue.try_lock_for(wait).await
     }
 
     /// Takes the lock if no contender holds it or waits for it; otherwise returns `None`.

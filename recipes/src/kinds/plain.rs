@@ -99,7 +99,8 @@ impl PlainMutex {
         self.granted(&mut false).await
     }
 
-    /// As [`lock`](Self::lock). Sets `contended` when another contender had the lock at first.
+    /// Waits for the lock as [`lock`](Self::lock) does. Sets `contended` when another contender had
+    /// the lock at first.
     async fn granted(&self, contended: &mut bool) -> Result<Guard, LockError> {
         let mut rounds = Rounds::default();
         loop {
@@ -112,7 +113,7 @@ impl PlainMutex {
         }
     }
 
-    /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything.
+    /// Waits for the lock as [`lock`](Self::lock) does, but for at most `wait` in all.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and [`LockError::TimedOut`]. There one contender is ahead, the
@@ -120,7 +121,7 @@ impl PlainMutex {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
+    pub async fn try_lock_for(&self, wait: Duration) -> Result<Guard, LockError> {
         let mut contended = false;
         let granted = Box::pin(self.granted(&mut contended));
         let granted = timeout(&self.client, self.path(), wait, granted).await;

@@ -47,7 +47,7 @@ impl Owner {
     fn again(self: &Arc<Self>) -> Option<Result<ReentrantGuard, LockError>> {
         let hold = lock(&self.hold);
         let guard = hold.upgrade()?;
-        if let Err(lost) = guard.check() {
+        if let Err(lost) = guard.ensure_valid() {
             return Some(Err(lost));
         }
         let owner = self.clone();
@@ -92,14 +92,14 @@ impl ReentrantMutex {
         }
     }
 
-    /// As [`lock`](Self::lock), for at most `wait`: one deadline for everything.
+    /// Waits for the lock as [`lock`](Self::lock) does, but for at most `wait` in all.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    pub async fn lock_timeout(
+    pub async fn try_lock_for(
         &self,
         owner: &str,
         wait: Duration,

@@ -56,15 +56,15 @@ impl RwLock {
         self.readers.lock().await
     }
 
-    /// As [`read`](Self::read), for at most `wait`: one deadline for everything.
+    /// Waits for the lock as [`read`](Self::read) does, but for at most `wait` in all.
     ///
     /// # Errors
     /// As [`read`](Self::read), and [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     /// As [`read`](Self::read).
-    pub async fn read_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
-        self.readers.lock_timeout(wait).await
+    pub async fn try_read_for(&self, wait: Duration) -> Result<Guard, LockError> {
+        self.readers.try_lock_for(wait).await
     }
 
     /// Takes the lock as a reader if no writer holds it or waits for it; otherwise returns `None`.
@@ -103,15 +103,15 @@ impl RwLock {
         self.writers.lock().await.map(WriteGuard)
     }
 
-    /// As [`write`](Self::write), for at most `wait`: one deadline for everything.
+    /// Waits for the lock as [`write`](Self::write) does, but for at most `wait` in all.
     ///
     /// # Errors
     /// As [`write`](Self::write), and [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     /// As [`write`](Self::write).
-    pub async fn write_timeout(&self, wait: Duration) -> Result<WriteGuard, LockError> {
-        self.writers.lock_timeout(wait).await.map(WriteGuard)
+    pub async fn try_write_for(&self, wait: Duration) -> Result<WriteGuard, LockError> {
+        self.writers.try_lock_for(wait).await.map(WriteGuard)
     }
 
     /// Takes the lock as the writer if no contender holds it or waits for it; otherwise returns
@@ -191,7 +191,7 @@ impl WriteGuard {
         self.0.release_with(build).await
     }
 
-    /// The same hold as a plain [`Guard`], which cannot become a reader.
+    /// Turns the guard into a plain [`Guard`] of the hold, which cannot become a reader.
     pub fn into_guard(self) -> Guard {
         self.0
     }

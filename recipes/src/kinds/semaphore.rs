@@ -1,10 +1,10 @@
-//! The semaphore: a limited number of leases.
+//! The semaphore: a limited number of permits.
 //!
 //! It has Curator's layout. The directory `locks` is the queue of a mutex: it orders the
-//! contenders. The first waiter of that queue creates its leases in the directory `leases`, and
+//! contenders. The first waiter of that queue creates its permits in the directory `leases`, and
 //! counts the nodes there.
 //!
-//! Not here: how the first waiter gets its leases (`first_waiter`), the limit (`limit`).
+//! Not here: how the first waiter gets its permits (`first_waiter`), the limit (`limit`).
 
 use std::{
     sync::{Arc, atomic::AtomicI64},
@@ -28,7 +28,7 @@ use crate::{
     queue::lock_queue::{Finish, LockQueue, Ticket},
 };
 
-/// A fair lock with a limited number of leases. A holder has one lease or several. Leases are
+/// A fair lock with a limited number of permits. A holder has one permit or several. Permits are
 /// granted in the order of arrival.
 ///
 /// Cheap to clone. Compatible with Curator's `InterProcessSemaphoreV2` on the same path.
@@ -37,30 +37,30 @@ use crate::{
 /// All users of a path must agree on the limit, or share it through a node
 /// ([`with_shared_limit`](Self::with_shared_limit)). A limit that differs from that of the present
 /// holders is refused ([`LockError::OtherLimit`]); Curator does not check it. A shared limit can be
-/// changed while leases are held. A lower limit takes no lease away: it grants no further lease until
-/// enough leases were released.
+/// changed while permits are held. A lower limit takes no permit away: it grants no further permit
+/// until enough permits were released.
 ///
 /// # Cost
-/// Two round trips when a lease is free: one to become the first waiter of the queue, one for the
-/// lease. The first use takes up to four more: it looks for other kinds of lock and for another
+/// Two round trips when a permit is free: one to become the first waiter of the queue, one for the
+/// permit. The first use takes up to four more: it looks for other kinds of lock and for another
 /// limit.
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     pub(super) queue: LockQueue,
-    pub(super) leases: Arc<Directory>,
-    /// The last transaction that created the directory of the leases, or set its data, when this
+    pub(super) permits: Arc<Directory>,
+    /// The last transaction that created the directory of the permits, or set its data, when this
     /// semaphore last looked at it and above it; 0 before.
     pub(super) looked_at: Arc<AtomicI64>,
     pub(super) limit: Limit,
 }
 
 impl Semaphore {
-    /// The semaphore at this path, with `limit` leases. Sends nothing. The client makes the nodes
+    /// The semaphore at this path, with `limit` permits. Sends nothing. The client makes the nodes
     /// when it first needs them.
     ///
     /// # Errors
     /// [`LockError::Session`] for an invalid path, [`LockError::OverLimit`] for a limit of 0, with
-    /// which nobody would ever get a lease.
+    /// which nobody would ever get a permit.
     pub fn new(client: &Client, path: &str, limit: usize) -> Result<Self, LockError> {
         if limit == 0 {
             return Err(LockError::OverLimit { asked: 1, limit });
@@ -71,7 +71,7 @@ impl Semaphore {
     /// The semaphore at this path. The node `limit_path` has the limit.
     ///
     /// Call [`set_limit`](Self::set_limit) before the first use, in any client: it makes the node.
-    /// Without the node, an attempt to get a lease fails with "no node".
+    /// Without the node, an attempt to get a permit fails with "no node".
     ///
     /// # Errors
     /// [`PathError`] for an invalid path.
@@ -86,11 +86,11 @@ impl Semaphore {
 
     fn with_limit(client: &Client, path: &str, limit: Limit) -> Result<Self, PathError> {
         let queue = Directory::new(client, path, Some(name::LOCKS), Kind::Semaphore)?;
-        let mut leases = Directory::new(client, path, Some(name::LEASES), Kind::Semaphore)?;
-        Arc::make_mut(&mut leases).about = limit.text();
+        let mut permits = Directory::new(client, path, Some(name::LEASES), Kind::Semaphore)?;
+        Arc::make_mut(&mut permits).about = limit.text();
         Ok(Self {
             queue: LockQueue::at(client, queue, Kind::Mutex),
-            leases,
+            permits,
             looked_at: Arc::default(),
             limit,
         })
@@ -100,7 +100,7 @@ impl Semaphore {
         &self.queue.client
     }
 
-    /// Waits for one lease.
+    /// Waits for one permit.
     ///
     /// # Errors
     /// - As [`Mutex::lock`](crate::Mutex::lock).
@@ -113,7 +113,7 @@ impl Semaphore {
         one(self.acquire_many(1).await?)
     }
 
-    /// Waits for several leases, and returns all of them together. With a `count` of 0 it returns
+    /// Waits for several permits, and returns all of them together. With a `count` of 0 it returns
     /// at once.
     ///
     /// # Errors
@@ -126,8 +126,8 @@ impl Semaphore {
     pub async fn acquire_many(&self, count: usize) -> Result<Vec<Guard>, LockError> {
         let mut rounds = Rounds::default();
         loop {
-            match self.leased(count, true).await {
-                Ok(Some(leases)) => return Ok(leases),
+            match self.acquired(count, true).await {
+                Ok(Some(permits)) => return Ok(permits),
                 // Who waits is not refused.
                 Ok(None) => {}
                 Err(error) => rounds.again(self.client(), error).await?,
@@ -135,16 +135,16 @@ impl Semaphore {
         }
     }
 
-    /// Gets all of these leases. It `waits` for them, or it is a try, which is refused if some are
+    /// Gets all of these permits. It `waits` for them, or it is a try, which is refused if some are
     /// not free.
-    async fn leased(&self, count: usize, waits: bool) -> Result<Option<Vec<Guard>>, LockError> {
+    async fn acquired(&self, count: usize, waits: bool) -> Result<Option<Vec<Guard>>, LockError> {
         if count == 0 {
             return Ok(Some(Vec::new()));
         }
-        let leased = async {
+        let acquired = async {
             // Checked before it waits: with too high a count it would wait for ever.
-            self.limit.allow(count, &self.leases).await?;
-            let attempt = Attempt::new(&self.leases);
+            self.limit.allow(count, &self.permits).await?;
+            let attempt = Attempt::new(&self.permits);
             let place = if waits {
                 Some(self.queue.turn(&attempt, &mut None).await?)
             } else if self.available().await? < count {
@@ -154,9 +154,9 @@ impl Semaphore {
             };
             match place {
                 // Of a try, some may have been taken since the first look. We are the first waiter,
-                // so no other contender can take a lease now.
+                // so no other contender can take a permit now.
                 Some(place) if waits || self.available().await? >= count => {
-                    self.lease(place, count, attempt, waits).await
+                    self.take_permits(place, count, attempt, waits).await
                 }
                 _ => {
                     attempt.refused();
@@ -164,38 +164,39 @@ impl Semaphore {
                 }
             }
         };
-        leased.await.map_err(|error| error.at(self.path()))
+        acquired.await.map_err(|error| error.at(self.path()))
     }
 
-    /// As [`acquire`](Self::acquire), for at most `wait`: one deadline for everything.
+    /// Waits for one permit as [`acquire`](Self::acquire) does, but for at most `wait` in all.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), and [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub async fn acquire_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
-        one(self.acquire_many_timeout(1, wait).await?)
+    pub async fn try_acquire_for(&self, wait: Duration) -> Result<Guard, LockError> {
+        one(self.try_acquire_many_for(1, wait).await?)
     }
 
-    /// As [`acquire_many`](Self::acquire_many), for at most `wait`: one deadline for everything.
+    /// Waits for several permits as [`acquire_many`](Self::acquire_many) does, but for at most
+    /// `wait` in all.
     ///
     /// # Errors
     /// As [`acquire_many`](Self::acquire_many), and [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
-    pub async fn acquire_many_timeout(
+    pub async fn try_acquire_many_for(
         &self,
         count: usize,
         wait: Duration,
     ) -> Result<Vec<Guard>, LockError> {
-        let leases = Box::pin(self.acquire_many(count));
-        timeout(self.client(), self.path(), wait, leases).await
+        let permits = Box::pin(self.acquire_many(count));
+        timeout(self.client(), self.path(), wait, permits).await
     }
 
-    /// Takes a lease if one is free and no contender waits; otherwise returns `None`. A try that
-    /// finds no free lease writes nothing.
+    /// Takes a permit if one is free and no contender waits; otherwise returns `None`. A try that
+    /// finds no free permit writes nothing.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), and as [`Mutex::try_lock`](crate::Mutex::try_lock): it is one
@@ -204,12 +205,12 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        let leases = self.try_acquire_many(1).await?;
-        Ok(leases.and_then(|mut leases| leases.pop()))
+        let permits = self.try_acquire_many(1).await?;
+        Ok(permits.and_then(|mut permits| permits.pop()))
     }
 
-    /// Takes several leases if all of them are free and no contender waits; otherwise returns
-    /// `None`. A try that finds too few free leases writes nothing.
+    /// Takes several permits if all of them are free and no contender waits; otherwise returns
+    /// `None`. A try that finds too few free permits writes nothing.
     ///
     /// # Errors
     /// As [`acquire_many`](Self::acquire_many) and [`try_acquire`](Self::try_acquire).
@@ -219,10 +220,10 @@ impl Semaphore {
     pub async fn try_acquire_many(&self, count: usize) -> Result<Option<Vec<Guard>>, LockError> {
         let tries = Self {
             queue: self.queue.for_try(),
-            leases: self.leases.for_try(),
+            permits: self.permits.for_try(),
             ..self.clone()
         };
-        tries.leased(count, false).await
+        tries.acquired(count, false).await
     }
 
     /// Enters the queue, and returns a ticket as soon as the place in the queue is known.
@@ -235,23 +236,23 @@ impl Semaphore {
     pub async fn enqueue(&self) -> Result<Ticket, LockError> {
         let semaphore = self.clone();
         let finish = Box::new(|place, attempt| {
-            let lease = async move {
-                let leases = semaphore.lease(place, 1, attempt, true).await?;
-                one(leases.unwrap_or_default())
+            let acquired = async move {
+                let permits = semaphore.take_permits(place, 1, attempt, true).await?;
+                one(permits.unwrap_or_default())
             };
-            Box::pin(lease) as BoxFuture<'static, _>
+            Box::pin(acquired) as BoxFuture<'static, _>
         });
         self.queue.enqueue(Finish::Then(finish)).await
     }
 
-    /// How many leases are free, as far as the server of this client knows.
+    /// How many permits are free, as far as the server of this client knows.
     ///
     /// # Errors
     /// [`LockError::Session`] when a request fails, or the node of a shared limit does not exist.
     pub async fn available(&self) -> Result<usize, LockError> {
-        let (limit, _) = self.limit.read(&self.leases).await?;
-        let children = children(&self.leases.client, &self.leases.parent).await?;
-        let taken = rank::leases(children.iter());
+        let (limit, _) = self.limit.read(&self.permits).await?;
+        let children = children(&self.permits.client, &self.permits.parent).await?;
+        let taken = rank::permits(children.iter());
         Ok(limit.saturating_sub(taken))
     }
 
@@ -275,8 +276,8 @@ impl Semaphore {
     }
 }
 
-/// The only lease of a request for one.
-fn one(mut leases: Vec<Guard>) -> Result<Guard, LockError> {
+/// The only permit of a request for one.
+fn one(mut permits: Vec<Guard>) -> Result<Guard, LockError> {
     let (asked, limit) = (1, 0);
-    leases.pop().ok_or(LockError::OverLimit { asked, limit })
+    permits.pop().ok_or(LockError::OverLimit { asked, limit })
 }

@@ -47,7 +47,7 @@ pub(crate) struct Directory {
     kind: Kind,
     /// The path of the directory, as the caller names it.
     pub(crate) parent: Arc<str>,
-    /// The same, as the server names it: with the chroot.
+    /// The path of the directory, as the server names it: with the chroot.
     pub(crate) server_path: Arc<str>,
     /// The data of each new node.
     pub(crate) data: Bytes,
@@ -90,7 +90,7 @@ impl Directory {
         }))
     }
 
-    /// The same directory, for a contender that only tries.
+    /// The directory for a contender that only tries.
     pub(crate) fn for_try(&self) -> Arc<Self> {
         let is_try = true;
         Arc::new(Self {
@@ -277,7 +277,7 @@ impl NodeIdentity {
         [protection.unwrap_or(""), self.kind.marker()]
     }
 
-    /// The same, in one piece.
+    /// How the names of the nodes that may be ours begin, in one piece.
     pub(super) fn prefix(&self) -> String {
         self.prefix_parts().concat()
     }
@@ -305,7 +305,7 @@ impl NodeIdentity {
         Request::Create2(self.directory.create(path, mode, data)).into()
     }
 
-    /// The listing behind the create. That of leases tells whether their directory is a new one.
+    /// The listing behind the create. That of permits tells whether their directory is a new one.
     pub(crate) fn list_request(&self) -> Encoded {
         match self.kind {
             Kind::Semaphore => Encoded::read(OpCode::GET_CHILDREN2, &[&self.directory.server_path]),

@@ -83,7 +83,7 @@ impl LateCreates {
         }
     }
 
-    /// The same. It is compiled once, and not for each kind of listing.
+    /// Does the work of `listed`, compiled once and not for each kind of listing.
     fn find(directory: &Directory, names: &mut dyn Iterator<Item = &str>) {
         let late = &directory.late;
         for name in names {
@@ -286,7 +286,7 @@ mod tests {
         let (_directory, prefixes) = noted(&ours, &LockMeter::new("late"), 2).await;
         let mutex = LockMutex::new(&ours, "/lock").unwrap();
         apply(&ours, &prefixes[0]).await;
-        let guard = mutex.lock_timeout(LONG / 4).await.unwrap();
+        let guard = mutex.try_lock_for(LONG / 4).await.unwrap();
         guard.release().await.unwrap();
         // A try makes no node.
         let late = apply(&ours, &prefixes[1]).await;

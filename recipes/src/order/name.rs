@@ -22,7 +22,7 @@ const PROTECTION_LEN: usize = PROTECTED_PREFIX.len() + 36 + 1;
 pub(crate) const PLAIN: &str = "lock";
 /// The queue of a semaphore of Curator or of this crate: a child of the semaphore's path.
 pub(crate) const LOCKS: &str = "locks";
-/// The directory of a semaphore's leases: a child of the semaphore's path.
+/// The directory of a semaphore's permits: a child of the semaphore's path.
 pub(crate) const LEASES: &str = "leases";
 /// kazoo appends this suffix to the path of a semaphore. The result is the path of its queue.
 pub(crate) const KAZOO_LOCKS: &str = "-__lock__";
@@ -174,9 +174,9 @@ pub(crate) fn number(name: &str) -> Option<i32> {
     parse(name).map(|(_, number)| number)
 }
 
-/// Whether kazoo names a lease of a semaphore like this: a UUID in hexadecimal digits, and nothing
+/// Whether kazoo names a permit of a semaphore like this: a UUID in hexadecimal digits, and nothing
 /// else.
-pub(crate) fn is_kazoo_lease(name: &str) -> bool {
+pub(crate) fn is_kazoo_permit(name: &str) -> bool {
     name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 

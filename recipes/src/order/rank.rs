@@ -56,8 +56,8 @@ pub fn rank<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>, mine: &
     rank_and_note(kind, children, mine, |_, _| {})
 }
 
-/// As [`rank`]. Calls `stranger` with each child that is not in the queue, and the number of
-/// `mine`.
+/// The rank, as [`rank`] has it. Calls `stranger` with each child that is not in the queue, and the
+/// number of `mine`.
 pub(crate) fn rank_and_note<'a>(
     kind: Kind,
     children: impl IntoIterator<Item = &'a str>,
@@ -134,10 +134,10 @@ pub fn is_contended<'a>(kind: Kind, children: impl IntoIterator<Item = &'a str>)
     contenders.any(|(other, _)| conflicts(kind, other == Kind::Read))
 }
 
-/// How many leases are among the children of their directory.
-pub(crate) fn leases<'a>(children: impl IntoIterator<Item = &'a str>) -> usize {
-    let is_lease = |child: &&str| Kind::Semaphore.contender(child).is_some();
-    children.into_iter().filter(is_lease).count()
+/// How many permits are among the children of their directory.
+pub(crate) fn permits<'a>(children: impl IntoIterator<Item = &'a str>) -> usize {
+    let is_permit = |child: &&str| Kind::Semaphore.contender(child).is_some();
+    children.into_iter().filter(is_permit).count()
 }
 
 /// The contenders among a directory's children, in the order of their numbers.

@@ -41,7 +41,7 @@ impl LockQueue {
         }
     }
 
-    /// The same queue, which does not keep the session open.
+    /// The queue with a handle that does not keep the session open.
     pub(crate) fn detached(&self) -> Self {
         Self {
             client: self.client.raw().downgrade(),
@@ -55,14 +55,14 @@ impl LockQueue {
         Box::pin(async { self.granted(&mut None).await })
     }
 
-    pub(crate) async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
+    pub(crate) async fn try_lock_for(&self, wait: Duration) -> Result<Guard, LockError> {
         let mut ahead = None;
         let granted = Box::pin(self.granted(&mut ahead));
         let granted = timeout(&self.client, &self.directory.path, wait, granted).await;
         granted.map_err(|error| error.behind(ahead))
     }
 
-    /// The same queue, for a contender that only tries.
+    /// The queue for a contender that only tries.
     pub(crate) fn for_try(&self) -> Self {
         Self {
             directory: self.directory.for_try(),
@@ -118,7 +118,7 @@ impl LockQueue {
         Ok(waiter.node)
     }
 
-    /// The same, if it is the turn of one who comes now.
+    /// The node at its turn, if it is the turn of one who comes now.
     pub(crate) async fn try_turn(&self) -> Result<Option<BoxedNode>, LockError> {
         let children = children(&self.directory.client, &self.directory.parent).await?;
         LateCreates::listed(&self.directory, children.iter());
@@ -180,7 +180,7 @@ pub struct Ticket<G = Guard> {
 impl<G> Ticket<G> {
     /// How many contenders were ahead when this client last looked: at a listing of the queue, or
     /// at its own contenders. 0 when it is our turn; for a semaphore, when it is our turn to take
-    /// the next free lease.
+    /// the next free permit.
     #[must_use]
     pub fn position(&self) -> usize {
         self.waiter.ahead

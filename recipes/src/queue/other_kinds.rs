@@ -6,7 +6,7 @@
 //! are none. A node of a contender is ephemeral. A semaphore shows in its directory `leases`.
 //!
 //! Invariant: of two contenders of different kinds, the second one is refused. Each creates its
-//! node before it lists, and a semaphore creates a lease before it looks at the directory above.
+//! node before it lists, and a semaphore creates a permit before it looks at the directory above.
 //!
 //! Not here: a plain lock that is not free creates its node without a listing (`kinds::plain`).
 
@@ -44,7 +44,7 @@ pub(crate) async fn refuse(
     refuse_suspects(directory, suspects).await
 }
 
-/// The same, if one of these suspects is a lock. In a box, as suspects are rare.
+/// Refuses if one of these suspects is a lock. In a box, as suspects are rare.
 fn refuse_suspects<'a>(
     directory: &'a Directory,
     suspects: Vec<(Kind, &'a str)>,
@@ -71,7 +71,7 @@ fn refuse_suspects<'a>(
                     // An application's node has had no child, or has others.
                     Ok(Response::GetChildren2(list)) => {
                         let is_empty = list.children.is_empty() && list.stat.next_sequence() > 0;
-                        is_empty || rank::leases(list.children.iter()) > 0
+                        is_empty || rank::permits(list.children.iter()) > 0
                     }
                     // A repeated read does no harm. The client itself pauses between connections.
                     Err(error) if error.is_transient() => {

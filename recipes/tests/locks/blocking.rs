@@ -70,7 +70,7 @@ fn a_lock_is_taken_and_lost_without_a_runtime() {
 
     let mutex = Mutex::new(&client, "/mutex").unwrap();
     let guard = block_on(mutex.lock()).unwrap();
-    let late = block_on(mutex.lock_timeout(SHORT)).unwrap_err();
+    let late = block_on(mutex.try_lock_for(SHORT)).unwrap_err();
     assert!(late.is_timeout());
     let mut lost = pin!(guard.lost());
     assert!(lost.as_mut().now_or_never().is_none());
@@ -163,7 +163,7 @@ fn a_wait_with_a_limit_ends_with_the_client() {
     let mutex = ReentrantMutex::new(&client, "/reentrant").unwrap();
     let _held = block_on(mutex.lock("a")).unwrap();
     let start = Instant::now();
-    let waits = mutex.lock_timeout("b", LONG);
+    let waits = mutex.try_lock_for("b", LONG);
     let (waited, ()) = block_on(join(waits, client.clone().close()));
     assert!(waited.is_err_and(|error| error.loss() == Some(Loss::Closed)));
     assert!(start.elapsed() < LONG);

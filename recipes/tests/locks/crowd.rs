@@ -247,7 +247,7 @@ async fn a_change_of_the_node_ahead_is_not_its_deletion() {
     granted_in_order(&one, tickets).await;
 }
 
-/// The same. The waiter that hears of the change leaves before it has listed the queue.
+/// The holder's data change. The waiter that hears of that leaves before it has listed the queue.
 #[tokio::test]
 async fn a_change_of_the_holders_node_does_not_let_the_second_waiter_pass() {
     let (_server, one, other) = server_and_two().await;
@@ -295,7 +295,7 @@ async fn a_crowd_lists_the_queue_rarely_also_after_its_connection_was_cut() {
     assert!(received <= 1_200, "{received} bytes");
 }
 
-/// The same. Every second waiter gives up while there is no connection.
+/// Every second waiter of a crowd gives up while there is no connection.
 #[tokio::test]
 async fn where_many_give_up_without_a_connection_the_others_do_not_list_the_queue() {
     let (server, one, _) = server_and_two().await;

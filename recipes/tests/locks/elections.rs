@@ -34,14 +34,14 @@ async fn an_elected_leader_has_a_guard() {
     let leader = election(&one).elect().await.unwrap();
     assert!(leader.is_valid());
     let wait = Duration::from_millis(500);
-    let late = election(&two).elect_timeout(wait).await.unwrap_err();
+    let late = election(&two).try_elect_for(wait).await.unwrap_err();
     let text = format!("lock {PATH} not acquired in 500 ms, 1 ahead");
     assert_eq!(late.to_string(), text);
     until_contenders(&server, 1).await;
     let before = leader.fencing_token();
     leader.release().await.unwrap();
     let wait = Duration::from_secs(30);
-    let next = soon(election(&two).elect_timeout(wait)).await.unwrap();
+    let next = soon(election(&two).try_elect_for(wait)).await.unwrap();
     assert!(next.fencing_token() > before);
 }
 

@@ -1,6 +1,6 @@
 //! The first waiter of a semaphore while the servers prove no lease.
 //!
-//! Not here: an outage of the whole connection (`tests/contract/leases.rs`).
+//! Not here: an outage of the whole connection (`tests/contract/permits.rs`).
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::support::{
 };
 
 /// The place in the queue goes with the session. Another waiter may be the first one by the time
-/// the lease is created.
+/// the permit is created.
 #[tokio::test]
-async fn a_lease_in_a_later_session_than_the_place_is_not_granted() {
+async fn a_permit_in_a_later_session_than_the_place_is_not_granted() {
     let server = server().await;
     let client = client(&server).await;
     let session = client.snapshot().session_id;
@@ -36,7 +36,7 @@ async fn a_lease_in_a_later_session_than_the_place_is_not_granted() {
     until!(below(&server, "/s/leases") == 0 && below(&server, "/s/locks") == 0);
 }
 
-/// An earlier version listed the leases again and again without a pause.
+/// An earlier version listed the permits again and again without a pause.
 #[tokio::test]
 async fn a_first_waiter_without_a_lease_waits_for_a_change() {
     for is_deleted in [false, true] {

@@ -124,7 +124,7 @@ async fn the_metrics_count_attempts_holds_and_requests() {
     assert!(mutex.clone().try_lock().await.unwrap().is_none());
     assert!(
         mutex
-            .lock_timeout(Duration::from_millis(500))
+            .try_lock_for(Duration::from_millis(500))
             .await
             .is_err()
     );
@@ -154,11 +154,11 @@ async fn the_metrics_count_attempts_holds_and_requests() {
     assert_eq!(metrics.listings, 5);
     assert_eq!(metrics.cleaned_up, 0);
 
-    let meter = LockMeter::new("leases");
+    let meter = LockMeter::new("permits");
     let semaphore = Semaphore::new(&client, "/s", 1).unwrap().with_meter(&meter);
-    let lease = soon(semaphore.acquire()).await.unwrap();
+    let permit = soon(semaphore.acquire()).await.unwrap();
     assert!(semaphore.try_acquire().await.unwrap().is_none());
-    lease.release().await.unwrap();
+    permit.release().await.unwrap();
     let metrics = meter.metrics();
     assert_eq!((metrics.acquired, metrics.refused, metrics.lost), (1, 1, 0));
 }
@@ -221,7 +221,7 @@ async fn work_under_a_lock_ends_with_its_output_or_with_the_loss() {
     let mutex = Mutex::new(&client, "/m").unwrap();
     let other = mutex.clone();
     let work = async move |guard: &Guard| {
-        guard.check().unwrap();
+        guard.ensure_valid().unwrap();
         other.try_lock().await.unwrap().is_none()
     };
     let spawned = mutex.clone();
@@ -245,7 +245,7 @@ async fn work_under_a_lock_ends_with_its_output_or_with_the_loss() {
     assert_eq!(guard.lock_path(), "/m");
     guard.limit_hold(Duration::ZERO);
     soon(guard.lost()).await;
-    overdue(&guard.check().unwrap_err());
+    overdue(&guard.ensure_valid().unwrap_err());
     // The lock is not held until the end of the work.
     let ended = mutex.with(async |guard| {
         client.delete(&guard.path(), Version::ANY).await.unwrap();

@@ -82,13 +82,13 @@ async fn readers_hold_together_and_writers_wait_for_all_of_them() {
 }
 
 #[tokio::test]
-async fn a_semaphore_lists_its_leases_and_then_its_waiters() {
+async fn a_semaphore_lists_its_permits_and_then_its_waiters() {
     let (_server, client, _) = server_and_two().await;
     let named = |name: &str| {
         let semaphore = Semaphore::new(&client, PATH, 2).unwrap();
         semaphore.with_data(name.to_owned())
     };
-    let _leases = named("a").acquire_many(2).await.unwrap();
+    let _permits = named("a").acquire_many(2).await.unwrap();
     let _first = named("b").enqueue().await.unwrap();
     let _second = named("c").enqueue().await.unwrap();
     let waiter = |ahead, name: &str| (Kind::Semaphore, false, ahead, name.to_owned());
@@ -101,7 +101,7 @@ async fn a_semaphore_lists_its_leases_and_then_its_waiters() {
     assert_eq!(seen(&client).await, expected);
 }
 
-/// The first waiter creates its lease before there is room for it.
+/// The first waiter creates its permit before there is room for it.
 #[tokio::test]
 async fn a_waiter_of_a_semaphore_is_no_holder() {
     let (server, client, other) = server_and_two().await;
@@ -113,8 +113,8 @@ async fn a_waiter_of_a_semaphore_is_no_holder() {
     let semaphore = named(&other, "b");
     let waiting = semaphore.clone();
     let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
-    let leases = format!("{PATH}/leases");
-    until!(below(&server, &leases) == 2);
+    let permits = format!("{PATH}/leases");
+    until!(below(&server, &permits) == 2);
     let expected = [
         contender(Kind::Semaphore, 0, "a"),
         (Kind::Semaphore, false, 0, "b".to_owned()),

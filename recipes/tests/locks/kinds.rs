@@ -62,22 +62,22 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
     let semaphore = |client: &Client| Semaphore::new(client, "/sem", 3).unwrap();
-    let two_leases = semaphore(&one).acquire_many(2).await.unwrap();
+    let two_permits = semaphore(&one).acquire_many(2).await.unwrap();
     assert_eq!(semaphore(&two).available().await.unwrap(), 1);
     let last = semaphore(&two)
         .try_acquire()
         .await
         .unwrap()
-        .expect("a free lease");
+        .expect("a free permit");
     assert!(semaphore(&one).try_acquire().await.unwrap().is_none());
     let error = semaphore(&two)
-        .acquire_timeout(Duration::from_millis(50))
+        .try_acquire_for(Duration::from_millis(50))
         .await
         .unwrap_err();
     assert!(matches!(error, LockError::TimedOut { .. }), "{error:?}");
     until!(below(&server, "/sem/locks") == 0);
-    // `pair` wants two leases, and only one is free soon. `single` comes later and waits for its
-    // turn, although one lease would be enough for it.
+    // `pair` wants two permits, and only one is free soon. `single` comes later and waits for its
+    // turn, although one permit would be enough for it.
     let (pair, single) = (semaphore(&one), semaphore(&two));
     let pair = tokio::spawn(async move { pair.acquire_many(2).await });
     until!(below(&server, "/sem/locks") == 1);
@@ -86,7 +86,7 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
     last.release().await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(!single.is_finished() && !pair.is_finished());
-    drop(two_leases);
+    drop(two_permits);
     let pair = soon(pair).await.unwrap().unwrap();
     let single = soon(single).await.unwrap().unwrap();
     assert!(single.fencing_token() > pair[1].fencing_token());
@@ -95,7 +95,7 @@ async fn a_semaphore_grants_at_most_its_limit_and_in_order() {
     until!(below(&server, "/sem/leases") + below(&server, "/sem/locks") == 0);
     let requests = server.counters().all_requests();
     let error = semaphore(&one).acquire_many(4).await.unwrap_err();
-    let over = "4 leases requested, but the limit is 3";
+    let over = "4 permits requested, but the limit is 3";
     assert_eq!(error.to_string(), over);
     let sent = server.counters().all_requests() - requests;
     assert_eq!(sent, 0, "an attempt over the limit sends nothing");
@@ -156,7 +156,7 @@ async fn a_multi_lock_takes_all_or_none_and_in_one_order() {
         .acquire()
         .await
         .unwrap();
-    let error = all.lock_timeout(Duration::from_secs(1)).await.unwrap_err();
+    let error = all.try_lock_for(Duration::from_secs(1)).await.unwrap_err();
     assert!(matches!(error, LockError::TimedOut { path, .. } if path == "/c"));
     until!(below(&server, "/a") + below(&server, "/b") == 0);
     drop(last);
@@ -200,14 +200,14 @@ async fn a_ticket_whose_node_was_deleted_before_the_wait_grants_nothing() {
 
 /// Otherwise the one with the higher limit would be a holder too many for the others.
 #[tokio::test]
-async fn another_limit_is_refused_while_others_hold_leases() {
+async fn another_limit_is_refused_while_others_hold_permits() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
     let of = |client: &Client, limit| Semaphore::new(client, "/s", limit).unwrap();
     let (two_of_two, three) = (of(&one, 2), of(&two, 3));
     let held = two_of_two.acquire_many(2).await.unwrap();
     let late = soon(three.acquire()).await.unwrap_err();
-    let other = "/s has the limit 2 while others hold leases, not 3";
+    let other = "/s has the limit 2 while others hold permits, not 3";
     assert!(late.to_string().starts_with(other), "{late}");
     until!(below(&server, "/s/locks") + below(&server, "/s/leases") == 2);
     drop(held);
@@ -250,15 +250,15 @@ async fn a_limit_that_cannot_be_written_yet_is_written_after_a_pause() {
     }
     let begin = Instant::now();
     let semaphore = Semaphore::new(&client, "/s", 2).unwrap();
-    let _lease = soon(semaphore.acquire()).await.unwrap();
+    let _permit = soon(semaphore.acquire()).await.unwrap();
     assert_eq!(server.counters().requests_of(OpCode::SET_DATA), 5);
     // Four pauses, each twice as long as the last, of which up to half is left out.
     assert!(begin.elapsed() > Duration::from_millis(100));
 }
 
-/// Every method that takes a number of leases grants all of them or none.
+/// Every method that takes a number of permits grants all of them or none.
 #[tokio::test]
-async fn several_leases_are_granted_together_or_not_at_all() {
+async fn several_permits_are_granted_together_or_not_at_all() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
     let semaphore = |client: &Client| Semaphore::new(client, "/s", 3).unwrap();
@@ -266,11 +266,11 @@ async fn several_leases_are_granted_together_or_not_at_all() {
     assert_eq!(two_of_three.len(), 2);
     assert!(semaphore(&two).try_acquire_many(2).await.unwrap().is_none());
     let wait = Duration::from_millis(50);
-    let late = semaphore(&two).acquire_many_timeout(2, wait).await;
+    let late = semaphore(&two).try_acquire_many_for(2, wait).await;
     let timed_out = "lock /s not acquired in 50 ms";
     assert_eq!(late.unwrap_err().to_string(), timed_out);
     let refused = semaphore(&two).try_acquire_many(4).await.unwrap_err();
-    let never = "4 leases requested, but the limit is 3";
+    let never = "4 permits requested, but the limit is 3";
     assert_eq!(refused.to_string(), never);
     assert!(semaphore(&two).acquire_many(0).await.unwrap().is_empty());
     let none = semaphore(&two).try_acquire_many(0).await.unwrap();
@@ -278,7 +278,7 @@ async fn several_leases_are_granted_together_or_not_at_all() {
     let fixed = semaphore(&two).set_limit(4).await.unwrap_err();
     assert!(matches!(fixed, LockError::FixedLimit { path, .. } if path == "/s"));
     drop(two_of_three);
-    let all = semaphore(&two).acquire_many_timeout(3, LONG).await.unwrap();
+    let all = semaphore(&two).try_acquire_many_for(3, LONG).await.unwrap();
     assert_eq!(all.len(), 3);
     assert_eq!(semaphore(&one).available().await.unwrap(), 0);
 }
@@ -350,7 +350,7 @@ async fn a_transaction_under_several_locks_checks_each_of_them() {
         .iter()
         .map(|guard| guard.valid_until().unwrap());
     let (first, last) = (each.clone().min().unwrap(), each.max().unwrap());
-    assert!(first < last, "the leases of two clients");
+    assert!(first < last, "the permits of two clients");
     assert_eq!(held.valid_until(), Some(first));
     held.release().await.unwrap();
     let none = MultiLock::new([]).unwrap().lock().await.unwrap();
@@ -375,20 +375,22 @@ async fn several_clients_can_set_the_first_limit_at_the_same_time() {
     assert_eq!(one.available().await.unwrap(), 1);
 }
 
-/// Once, the listing behind the last create was taken although it did not show a lease whose create
-/// came after it. The caller was told that a lease was deleted, and that lease stayed until the end
-/// of the session.
+/// Once, the listing behind the last create was taken although it did not show a permit whose
+/// create came after it. The caller was told that a permit was deleted, and that permit stayed
+/// until the end of the session.
 #[tokio::test]
-async fn several_leases_are_taken_although_the_create_of_one_was_throttled() {
+async fn several_permits_are_taken_although_the_create_of_one_was_throttled() {
     let server = server().await;
     let client = client(&server).await;
     let semaphore = Semaphore::new(&client, "/s", 2).unwrap();
     semaphore.acquire().await.unwrap().release().await.unwrap();
-    let first_lease = When::create().within("/s/leases");
-    server.faults().refuse(first_lease, ErrorCode::THROTTLED_OP);
-    let leases = soon(semaphore.acquire_many(2)).await.unwrap();
-    assert_eq!((leases.len(), server.faults().pending()), (2, 0));
-    drop(leases);
+    let first_permit = When::create().within("/s/leases");
+    server
+        .faults()
+        .refuse(first_permit, ErrorCode::THROTTLED_OP);
+    let permits = soon(semaphore.acquire_many(2)).await.unwrap();
+    assert_eq!((permits.len(), server.faults().pending()), (2, 0));
+    drop(permits);
     soon(semaphore.acquire_many(2)).await.unwrap();
 }
 

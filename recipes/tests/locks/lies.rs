@@ -231,7 +231,7 @@ async fn a_plain_lock_that_is_taken_and_deleted() {
 }
 
 #[tokio::test]
-async fn leases_that_are_taken_and_change_all_the_time() {
+async fn permits_that_are_taken_and_change_all_the_time() {
     let (_server, client, memory) = liar(|memory, request| {
         let mut reply = memory.honest(request);
         let children = match (request, &mut reply) {

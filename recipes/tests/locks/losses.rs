@@ -362,17 +362,17 @@ async fn requests_about_a_node_end_with_its_session() {
     }
 }
 
-/// The limit is lowered between the count of a try and its lease. An earlier version then waited
-/// for a lease.
+/// The limit is lowered between the count of a try and its permit. An earlier version then waited
+/// for a permit.
 #[tokio::test]
-async fn a_try_never_waits_for_a_lease() {
+async fn a_try_never_waits_for_a_permit() {
     let server = server().await;
     let (holder, other) = (client(&server).await, client(&server).await);
     let semaphore = |client: &Client| Semaphore::with_shared_limit(client, "/s", "/limit").unwrap();
     let meter = LockMeter::new("tries");
     let (of_holder, tried) = (semaphore(&holder), semaphore(&other).with_meter(&meter));
     of_holder.set_limit(1).await.unwrap();
-    let _lease = of_holder.acquire().await.unwrap();
+    let _permit = of_holder.acquire().await.unwrap();
     let mut refused = 0;
     'steps: for steps in 0.. {
         of_holder.set_limit(2).await.unwrap();
@@ -384,9 +384,9 @@ async fn a_try_never_waits_for_a_lease() {
             idle(&other).await;
         }
         of_holder.set_limit(1).await.unwrap();
-        let lease = soon(trying).await.unwrap();
-        refused += u64::from(lease.is_none());
-        drop(lease);
+        let permit = soon(trying).await.unwrap();
+        refused += u64::from(permit.is_none());
+        drop(permit);
         until!(below(&server, "/s/leases") == 1 && below(&server, "/s/locks") == 0);
     }
     assert_eq!(meter.metrics().refused, refused);
@@ -394,12 +394,12 @@ async fn a_try_never_waits_for_a_lease() {
 
 /// An earlier version reserved memory for all of them at once, and panicked.
 #[tokio::test]
-async fn asking_for_any_number_of_leases_does_not_panic() {
+async fn asking_for_any_number_of_permits_does_not_panic() {
     let server = server().await;
     let client = client(&server).await;
     let semaphore = Semaphore::new(&client, "/s", usize::MAX).unwrap();
     let wait = Duration::from_millis(20);
-    let late = semaphore.acquire_many_timeout(usize::MAX, wait).await;
+    let late = semaphore.try_acquire_many_for(usize::MAX, wait).await;
     assert!(matches!(late, Err(LockError::TimedOut { .. })), "{late:?}");
     until!(below(&server, "/s/leases") == 0);
 }

@@ -139,7 +139,7 @@ async fn a_mutex_and_a_read_write_lock_wait_for_each_other() {
     }
 }
 
-/// A semaphore looks once at the directory above its leases. The directory of the leases may be
+/// A semaphore looks once at the directory above its permits. The directory of the permits may be
 /// removed after that, and a mutex may be taken: the semaphore looks again when there is a new one.
 #[tokio::test]
 async fn a_semaphore_whose_directory_is_new_looks_again() {
@@ -176,25 +176,25 @@ async fn a_semaphore_whose_directory_is_new_looks_again() {
     drop(soon(semaphore.acquire()).await.unwrap());
 }
 
-/// The listing behind the create of the first lease is throttled. The semaphore has not looked for
+/// The listing behind the create of the first permit is throttled. The semaphore has not looked for
 /// other kinds yet.
 #[tokio::test]
-async fn a_semaphore_without_a_listing_of_its_leases_looks() {
+async fn a_semaphore_without_a_listing_of_its_permits_looks() {
     let (server, one, other) = server_and_two().await;
     let mutex = soon(hold(&one, Kind::Mutex)).await.unwrap();
     // The directories are there: the create is not repeated for them.
     for node in ["/l/leases", "/l/locks"] {
         one.create(node, "", CreateMode::Persistent).await.unwrap();
     }
-    let leases = When::op(OpCode::GET_CHILDREN2).within("/l/leases");
-    server.faults().refuse(leases, ErrorCode::THROTTLED_OP);
+    let permits = When::op(OpCode::GET_CHILDREN2).within("/l/leases");
+    server.faults().refuse(permits, ErrorCode::THROTTLED_OP);
     let refused = soon(hold(&other, Kind::Semaphore)).await;
     assert_eq!(server.faults().pending(), 0);
     assert!(is_refused(refused, Kind::Mutex));
     drop(mutex);
 }
 
-/// Applications have nodes with such names, too. They belong to no session, or hold no leases.
+/// Applications have nodes with such names, too. They belong to no session, or hold no permits.
 #[tokio::test]
 async fn nodes_of_an_application_are_no_locks() {
     let (_server, one, other) = server_and_two().await;

@@ -69,18 +69,18 @@ async fn a_try_on_a_server_that_makes_no_locks_yet_ends_and_says_why() {
     let (began, semaphore) = (now(), Semaphore::new(&client, "/s", 2).unwrap());
     ended_as_throttled(began, semaphore.try_acquire().await);
     let wait = Duration::from_millis(200);
-    ended_as_throttled(now(), mutex.lock_timeout(wait).await);
-    ended_as_throttled(now(), semaphore.acquire_timeout(wait).await);
+    ended_as_throttled(now(), mutex.try_lock_for(wait).await);
+    ended_as_throttled(now(), semaphore.try_acquire_for(wait).await);
     server.advance(Duration::from_secs(8));
     let _guard = mutex.try_lock().await.unwrap().unwrap();
-    let late = mutex.lock_timeout(wait).await.unwrap_err();
+    let late = mutex.try_lock_for(wait).await.unwrap_err();
     let LockError::TimedOut { obstacle, .. } = late else {
         panic!("{late}");
     };
     assert_eq!(obstacle, None, "the server throttles no more");
 }
 
-/// The same for the listing behind the create: the node goes again.
+/// The listing behind the create is throttled: the node goes again.
 #[tokio::test]
 async fn a_try_whose_listings_are_throttled_ends_and_leaves_no_node() {
     let server = Server::start().await.unwrap();

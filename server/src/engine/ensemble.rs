@@ -101,7 +101,7 @@ impl Ensemble {
         self.leader == Some(server) || self.role(server) == Role::Former
     }
 
-    /// The same, and no majority follows it.
+    /// Whether a member takes itself for the leader, and no majority follows it.
     pub(super) fn leads_alone(&self, server: ServerId) -> bool {
         self.leads(server) && !(self.leader == Some(server) && self.is_in_sync())
     }

@@ -151,7 +151,8 @@ impl Engine {
     }
 }
 
-/// As the real server counts: it counts its root twice, as `/` and as the empty path.
+/// The number of nodes, as the real server counts: it counts its root twice, as `/` and as the
+/// empty path.
 fn node_count(view: &View) -> usize {
     view.tree.len().saturating_add(1)
 }

@@ -31,7 +31,7 @@ impl View {
         }
     }
 
-    /// The same nodes, without the watches.
+    /// A copy of the nodes, without the watches.
     pub(super) fn copy(&self) -> Self {
         Self::new(self.tree.clone(), self.zxid)
     }

@@ -164,7 +164,7 @@ impl Watches {
     /// The connections that get an event at `path`. Their one-shot watches in that table are
     /// removed.
     pub(crate) fn trigger(&mut self, table: Table, path: &str) -> BTreeSet<ConnId> {
-        let (one_shot, lasting) = match table {
+        let (one_shot, persistent) = match table {
             Table::Data => (Modes::DATA, Modes::PERSISTENT.or(Modes::RECURSIVE)),
             Table::Child => (Modes::CHILD, Modes::PERSISTENT),
         };
@@ -173,7 +173,7 @@ impl Watches {
             let entries = self.at.get(at).into_iter().flatten();
             told.extend(entries.filter_map(|(id, own)| own.has(wanted).then_some(*id)));
         };
-        note(path, one_shot.or(lasting));
+        note(path, one_shot.or(persistent));
         if table == Table::Data {
             let mut above = path::parent(path);
             while let Some(ancestor) = above {

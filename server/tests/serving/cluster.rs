@@ -208,7 +208,7 @@ async fn each_member_shows_its_settings() {
     }
 }
 
-/// As a real member that looks for a leader.
+/// A real member that looks for a leader says the same.
 #[tokio::test]
 async fn a_member_without_a_majority_says_that_it_does_not_serve() {
     let (cluster, leader, [one, other]) = three().await;

@@ -31,8 +31,8 @@ async fn operations_that_clients_may_not_send_are_unimplemented() {
     }
 }
 
-/// As both recorded servers did (`proto/tests/golden/pipelined_handshake.*`). The conformance cases
-/// wait for the answer to a handshake, so none of them shows this.
+/// Both recorded servers took them (`proto/tests/golden/pipelined_handshake.*`). The conformance
+/// cases wait for the answer to a handshake, so none of them shows this.
 #[tokio::test]
 async fn requests_may_follow_the_handshake_in_one_write() {
     let alone = Server::start().await.unwrap();

@@ -115,7 +115,8 @@ async fn what_clients_left_is_named() {
     server.assert_no_leaks();
 }
 
-/// As `superDigest` of a real server: confirmed with 3.9.3, except for the order of the identities.
+/// The user `super` is that of `superDigest` of a real server: confirmed with 3.9.3, except for the
+/// order of the identities.
 #[tokio::test]
 async fn no_acl_counts_for_the_user_super() {
     let server = Server::builder()

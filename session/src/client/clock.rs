@@ -121,7 +121,7 @@ const MOST_SUSPECTED: usize = 8;
 /// A client's clock that counts sleep. The client's lock guards it.
 #[derive(Debug)]
 pub(crate) struct SleepingClock {
-    /// The same without the time slept.
+    /// The clock without the time slept.
     pub(crate) source: Clock,
     /// `None` for a clock that is given: what it says is not corrected. `None` also on Windows,
     /// where the running clock counts sleep: a second count would only do harm.
@@ -200,8 +200,8 @@ struct Detector {
     start_uptime: Option<Duration>,
     /// The readings of the running clock and the wall clock at the last comparison.
     compared: (Instant, SystemTime),
-    /// The same, a jump later: every request reads the clock, and comparing is cheaper than
-    /// subtracting.
+    /// The readings at the last comparison, a jump later: every request reads the clock, and
+    /// comparing is cheaper than subtracting.
     recent: (Instant, SystemTime),
     /// The time slept for certain.
     slept: Duration,

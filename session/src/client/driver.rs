@@ -210,8 +210,8 @@ impl Driver {
         let is_idle = has_input && core.machine.outstanding() == 0;
         let gives_back = self.owes_room && (is_due || is_idle);
         if gives_back {
-            core.machine.give_back_room();
-            core.timers.give_back_room();
+            core.machine.shrink_to_fit();
+            core.timers.shrink_to_fit();
         }
         self.owes_room = is_due || self.owes_room && !gives_back;
         let woken = core.woken(now);
@@ -233,7 +233,7 @@ impl Driver {
         }
         wake(woken);
         if gives_back {
-            self.give_back_room();
+            self.shrink_to_fit();
         }
         turn
     }
@@ -278,15 +278,15 @@ impl Driver {
         }
     }
 
-    /// Frees the room that a burst has left. The machine does the same at its timers.
-    fn give_back_room(&mut self) {
+    /// Frees the capacity that a burst has left. The machine does the same at its timers.
+    fn shrink_to_fit(&mut self) {
         if self.out.is_empty() {
             self.out = BytesMut::new();
         }
         self.inputs = VecDeque::new();
         self.outputs = VecDeque::new();
         if let Wire::Up(frames) = &mut self.wire {
-            frames.give_back_room();
+            frames.shrink_to_fit();
         }
     }
 

@@ -296,7 +296,7 @@ impl Client {
         }
     }
 
-    /// The same session, with requests in another manner.
+    /// A handle of the session, with requests in another manner.
     fn in_manner(&self, set: impl FnOnce(&mut Manner)) -> Self {
         let mut client = self.clone();
         set(Arc::make_mut(client.manner.get_or_insert_default()));
@@ -337,7 +337,7 @@ impl Client {
         Ok(self.shared.server_path(path))
     }
 
-    /// The same, for a request that needs no copy of the path.
+    /// Checks a path and converts it, for a request that needs no copy of the path.
     fn resolve_in_pieces<'a>(&'a self, path: &'a str) -> Result<[&'a str; 2], Error> {
         path::check(path)?;
         Ok(self.shared.in_pieces(path))

@@ -55,7 +55,7 @@ impl AsRaw for Client {
 }
 
 impl Raw<'_> {
-    /// The same layer, with requests that are sent within this session only.
+    /// The layer with requests that are sent within this session only.
     ///
     /// Once that session has ended, the client never sends them: the replies are
     /// [`SessionExpired`](crate::ErrorKind::SessionExpired) with
@@ -109,8 +109,8 @@ impl Raw<'_> {
         })
     }
 
-    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for one request: the method
-    /// is compiled once, and not for each program.
+    /// Submits one request as [`submit_with_backpressure`](Self::submit_with_backpressure) does:
+    /// the method is compiled once, and not for each program.
     #[doc(hidden)]
     pub fn submit_one(self, request: Encoded) -> impl Future<Output = PendingReply> + Send {
         let bytes = self.client.makes_all([&request]);
@@ -119,8 +119,8 @@ impl Raw<'_> {
         })
     }
 
-    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), if `is_allowed` says so
-    /// when there is capacity.
+    /// Submits as [`submit_with_backpressure`](Self::submit_with_backpressure) does, if
+    /// `is_allowed` says so when there is capacity.
     ///
     /// It is asked right before the requests are queued, under the lock of the client, so it must
     /// not use the client. A request that another thread queues after it has changed the answer is
@@ -139,8 +139,9 @@ impl Raw<'_> {
         self.client.when_capacity(bytes, submit).await
     }
 
-    /// As [`submit_with_backpressure`](Self::submit_with_backpressure), for a list of requests: each
-    /// is submitted as soon as there is capacity for it. A deadline of the handle counts for each.
+    /// Submits a list of requests as [`submit_with_backpressure`](Self::submit_with_backpressure)
+    /// does: each is submitted as soon as there is capacity for it. A deadline of the handle counts
+    /// for each.
     ///
     /// # Cancel safety
     /// If the future is dropped, the requests for which there was no capacity yet are not sent.

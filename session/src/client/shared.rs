@@ -27,7 +27,7 @@ use super::{
     random::Random,
     sync::{
         BoxFuture, Notify,
-        changes::Teller,
+        changes::Sender,
         oneshot,
         os::{Mutex, MutexGuard, lock},
     },
@@ -79,7 +79,7 @@ impl Future for PendingReply {
 pub(crate) struct Shared {
     core: Mutex<Core>,
     /// The newest state of the session. The driver sends it.
-    pub(crate) snapshot: Teller<Snapshot>,
+    pub(crate) snapshot: Sender<Snapshot>,
     /// Notifies those who wait for the lease to be valid.
     pub(crate) lease_renewed: Notify,
     pub(crate) chroot: Option<String>,
@@ -140,7 +140,7 @@ impl Shared {
             capacity_queue: CapacityQueue::default(),
             timers: Timers::default(),
         };
-        let snapshot = Teller::new(core.machine.link().snapshot());
+        let snapshot = Sender::new(core.machine.link().snapshot());
         Arc::new(Self {
             core: Mutex::new(core),
             snapshot,
@@ -162,7 +162,8 @@ impl Shared {
         of_type.downcast().unwrap_or_default()
     }
 
-    /// The same. It is compiled once, and not for each type.
+    /// The value of a type, for [`extension`](Self::extension): compiled once, and not for each
+    /// type.
     fn extension_of(&self, of_type: TypeId, make: fn() -> Extension) -> Extension {
         let mut extensions = lock(&self.extensions);
         if let Some(made) = extensions.iter().find(|it| (***it).type_id() == of_type) {
@@ -200,7 +201,7 @@ impl Shared {
         }
     }
 
-    /// The same, and wakes the callers whose turn has come.
+    /// Ends an action as [`acted`](Self::acted) does, and wakes the callers whose turn has come.
     pub(crate) fn acted_at(&self, mut core: MutexGuard<'_, Core>, now: Instant) {
         let woken = core.woken(now);
         self.acted(core);
@@ -262,7 +263,7 @@ impl Shared {
         }
     }
 
-    /// The same, in pieces.
+    /// Converts a path of this client to the pieces of the server's path.
     pub(crate) fn in_pieces<'a>(&'a self, path: &'a str) -> [&'a str; 2] {
         match self.chroot.as_deref() {
             None => ["", path],

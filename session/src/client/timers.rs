@@ -5,7 +5,7 @@
 
 use std::{collections::VecDeque, task::Waker, time::Instant};
 
-use crate::machine::spare::give_back;
+use crate::machine::spare::shrink;
 
 /// The timers of a client that are being waited for.
 #[derive(Debug, Default)]
@@ -59,9 +59,9 @@ impl Timers {
         }
     }
 
-    /// Frees the room that many timers have left.
-    pub(crate) fn give_back_room(&mut self) {
-        give_back(&mut self.waiting);
+    /// Frees the capacity that many timers have left.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        shrink(&mut self.waiting);
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
         for number in all.into_iter().rev() {
             assert!(timers.remove((due, number)).is_some());
         }
-        timers.give_back_room();
+        timers.shrink_to_fit();
         assert_eq!(timers.waiting.capacity(), 0);
     }
 }

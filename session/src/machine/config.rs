@@ -105,7 +105,7 @@ impl Config {
         }
     }
 
-    /// The same settings, with durations that can be added to an instant. A caller may mean "for
+    /// The settings with durations that can be added to an instant. A caller may mean "for
     /// ever" by a very long one.
     pub(crate) fn bounded(mut self) -> Self {
         self.session_timeout = self.session_timeout.min(LONGEST_TIMEOUT);
@@ -204,8 +204,8 @@ pub(crate) struct Timing {
     ///
     /// Java's client pings when it has sent nothing for a third.
     pub(crate) ping: Duration,
-    /// The same in a session that keeps its lease proved: a twelfth. Each third one is the touch of
-    /// a proof.
+    /// Between two pings in a session that keeps its lease proved: a twelfth. Each third one is the
+    /// touch of a proof.
     pub(crate) kept_ping: Duration,
     /// Between a touch and the first request behind it, longer than half a tick: a third, since
     /// servers grant a tick and a half or more, or two thirds of a tick that is known. So a client's

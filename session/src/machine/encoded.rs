@@ -58,7 +58,7 @@ impl Encoded {
         Self::check_all([path])
     }
 
-    /// The same for several nodes.
+    /// A transaction that only checks that these nodes are there.
     pub(crate) fn check_all(paths: impl IntoIterator<Item = String>) -> Self {
         let version = Version::ANY;
         let check = |path| Request::Check(CheckVersionRequest { path, version });

@@ -55,8 +55,8 @@ impl Kinds {
 
     pub(crate) const ABOUT_DATA: Self = Self::DATA.and(Self::EXIST);
     pub(crate) const ONE_SHOT: Self = Self::ABOUT_DATA.and(Self::CHILD);
-    pub(crate) const LASTING: Self = Self::PERSISTENT.and(Self::RECURSIVE);
-    pub(crate) const ALL: Self = Self::ONE_SHOT.and(Self::LASTING);
+    pub(crate) const ANY_PERSISTENT: Self = Self::PERSISTENT.and(Self::RECURSIVE);
+    pub(crate) const ALL: Self = Self::ONE_SHOT.and(Self::ANY_PERSISTENT);
 
     pub(crate) const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)

@@ -311,9 +311,10 @@ impl<T> Machine<T> {
         self.router().hear();
     }
 
-    /// Frees the room that requests have left. Call it now and then, best while none is under way.
-    pub fn give_back_room(&mut self) {
-        self.router().give_back_room();
+    /// Frees the capacity that requests have left. Call it now and then, best while none is under
+    /// way.
+    pub fn shrink_to_fit(&mut self) {
+        self.router().shrink_to_fit();
     }
 
     // What is known.

@@ -21,7 +21,7 @@ use super::{
     metrics::{self, Metrics},
     proving::{is_for_leader, note_checked},
     requests::{Overdue, Pending, Requests, is_unknown, overtakes},
-    spare::give_back,
+    spare::shrink,
     watches::{Ask, PendingWatch, Tell, Watches},
 };
 use crate::{AuthFailure, Cause, Effect, Error, ErrorKind, Peer};
@@ -74,8 +74,8 @@ impl<T> Outbox<T> {
         self.push(Output::Completed(token, result));
     }
 
-    pub(crate) fn give_back_room(&mut self) {
-        give_back(&mut self.queue);
+    pub(crate) fn shrink_to_fit(&mut self) {
+        shrink(&mut self.queue);
     }
 }
 
@@ -525,7 +525,7 @@ impl<T> Router<'_, T> {
         self.note_unknown(op, &peer);
         let mut kinds = Kinds::ONE_SHOT;
         if op == OpCode::SET_WATCHES2 {
-            (op, kinds) = (OpCode::ADD_WATCH, Kinds::LASTING);
+            (op, kinds) = (OpCode::ADD_WATCH, Kinds::ANY_PERSISTENT);
             self.note_unknown(op, &peer);
         }
         self.end_watches(kinds, &Error::unsupported(op, peer));
@@ -557,7 +557,7 @@ impl<T> Router<'_, T> {
         self.link.reach(now, (unanswered, scarce));
         let interval = self.lease.ping_interval(self.link.timing());
         if self.link.tick(now, interval) {
-            self.give_back_room();
+            self.shrink_to_fit();
         }
         self.hear();
         self.keep_proved(now);
@@ -591,10 +591,10 @@ impl<T> Router<'_, T> {
         }
     }
 
-    /// Frees the room that requests have left.
-    pub(super) fn give_back_room(&mut self) {
-        self.requests.give_back_room();
-        self.watches.give_back_room();
-        self.out.give_back_room();
+    /// Frees the capacity that requests have left.
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.requests.shrink_to_fit();
+        self.watches.shrink_to_fit();
+        self.out.shrink_to_fit();
     }
 }

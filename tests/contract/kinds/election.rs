@@ -177,7 +177,7 @@ async fn within<T>(
         return elected.map(Some);
     }
     // The error of a method that has a deadline. No answer comes in no time.
-    let mut late = election.elect_timeout(Duration::ZERO).await.unwrap_err();
+    let mut late = election.try_elect_for(Duration::ZERO).await.unwrap_err();
     if let LockError::TimedOut { waited, .. } = &mut late {
         *waited = wait;
     }

@@ -65,7 +65,7 @@ pub(crate) trait Kind: Clone + Send + Sync + 'static {
         async { Ok(self.enter(How::Wait).await?.expect("waited for")) }
     }
 
-    fn lock_timeout(
+    fn try_lock_for(
         &self,
         wait: Duration,
     ) -> impl Future<Output = Result<Self::Held, LockError>> + Send {
@@ -156,7 +156,7 @@ impl Kind for Mutex {
     async fn enter(&self, how: How) -> Entered<Guard> {
         match how {
             How::Wait => Self::lock(self).await.map(Some),
-            How::Within(wait) => Self::lock_timeout(self, wait).await.map(Some),
+            How::Within(wait) => Self::try_lock_for(self, wait).await.map(Some),
             How::Try => Self::try_lock(self).await,
         }
     }
@@ -173,7 +173,7 @@ impl Kind for PlainMutex {
     async fn enter(&self, how: How) -> Entered<Guard> {
         match how {
             How::Wait => Self::lock(self).await.map(Some),
-            How::Within(wait) => Self::lock_timeout(self, wait).await.map(Some),
+            How::Within(wait) => Self::try_lock_for(self, wait).await.map(Some),
             How::Try => Self::try_lock(self).await,
         }
     }
@@ -193,7 +193,7 @@ impl Kind for Writing {
     async fn enter(&self, how: How) -> Entered<WriteGuard> {
         match how {
             How::Wait => self.0.write().await.map(Some),
-            How::Within(wait) => self.0.write_timeout(wait).await.map(Some),
+            How::Within(wait) => self.0.try_write_for(wait).await.map(Some),
             How::Try => self.0.try_write().await,
         }
     }
@@ -219,7 +219,7 @@ impl Kind for Reading {
     async fn enter(&self, how: How) -> Entered<Guard> {
         match how {
             How::Wait => self.0.read().await.map(Some),
-            How::Within(wait) => self.0.read_timeout(wait).await.map(Some),
+            How::Within(wait) => self.0.try_read_for(wait).await.map(Some),
             How::Try => self.0.try_read().await,
         }
     }
@@ -229,29 +229,29 @@ impl Kind for Reading {
     }
 }
 
-/// A semaphore with `LEASES` leases.
+/// A semaphore with `PERMITS` permits.
 #[derive(Clone)]
-pub(crate) struct Leasing<const LEASES: usize>(Semaphore);
+pub(crate) struct Permitting<const PERMITS: usize>(Semaphore);
 
-impl<const LEASES: usize> Kind for Leasing<LEASES> {
+impl<const PERMITS: usize> Kind for Permitting<PERMITS> {
     type Held = Guard;
-    const HOLDERS: usize = LEASES;
+    const HOLDERS: usize = PERMITS;
     const RIVALS_IN_QUEUE: usize = 0;
 
     fn at(client: &Client, path: &str) -> Self {
-        Self(Semaphore::new(client, path, LEASES).unwrap())
+        Self(Semaphore::new(client, path, PERMITS).unwrap())
     }
 
     async fn enter(&self, how: How) -> Entered<Guard> {
         match how {
             How::Wait => self.0.acquire().await.map(Some),
-            How::Within(wait) => self.0.acquire_timeout(wait).await.map(Some),
+            How::Within(wait) => self.0.try_acquire_for(wait).await.map(Some),
             How::Try => self.0.try_acquire().await,
         }
     }
 
     async fn rival(client: &Client, path: &str) -> Result<Rival, LockError> {
-        boxed(Self::at(client, path).0.acquire_many(LEASES).await)
+        boxed(Self::at(client, path).0.acquire_many(PERMITS).await)
     }
 
     fn directories(path: &str) -> Vec<String> {
@@ -290,7 +290,7 @@ impl Kind for Reentering {
         let Self { mutex, owner } = self;
         match how {
             How::Wait => mutex.lock(owner).await.map(Some),
-            How::Within(wait) => mutex.lock_timeout(owner, wait).await.map(Some),
+            How::Within(wait) => mutex.try_lock_for(owner, wait).await.map(Some),
             How::Try => mutex.try_lock(owner).await,
         }
     }
@@ -314,7 +314,7 @@ impl Kind for Both {
     async fn enter(&self, how: How) -> Entered<MultiGuard> {
         match how {
             How::Wait => self.0.lock().await.map(Some),
-            How::Within(wait) => self.0.lock_timeout(wait).await.map(Some),
+            How::Within(wait) => self.0.try_lock_for(wait).await.map(Some),
             How::Try => self.0.try_lock().await,
         }
     }

@@ -23,9 +23,9 @@ pub(crate) enum Action {
     Tell(usize, usize),
     /// The event of one of its watches is lost.
     Lose(usize, usize),
-    /// The event arrives that a waiter for a lease waits for.
+    /// The event arrives that a waiter for a permit waits for.
     TellChange(usize),
-    /// The event is lost that a waiter for a lease waits for.
+    /// The event is lost that a waiter for a permit waits for.
     LoseChange(usize),
     /// It has waited for long, and asks the leader whether the node ahead is there. It is not.
     Ask(usize),
@@ -56,7 +56,8 @@ pub(crate) enum Action {
     Pause(usize),
     /// The servers end the session of a client.
     Expire(usize),
-    /// The same, but the server of the second client keeps the node with this index.
+    /// The servers end the session of a client, but that of the second client keeps the node with
+    /// this index.
     ExpireBut(usize, usize, usize),
     /// A ping of a client is answered: its lease is renewed.
     Ping(usize),

@@ -36,20 +36,20 @@ impl Contender {
         self.saw_free &= self.life.node().is_none();
         self.is_placed &= scenario.tries[i];
         match self.read {
-            Some((Read::Look | Read::WatchedLeases, _)) => {
-                self.leases_at = NEVER;
-                self.leases_since = NEVER;
+            Some((Read::Look | Read::WatchedPermits, _)) => {
+                self.permits_at = NEVER;
+                self.permits_since = NEVER;
                 self.limit_since = NEVER;
             }
             Some((Read::Limit, _)) => self.limit_since = NEVER,
             // The room that was found is still to be granted.
             Some((Read::Renew, _)) => {}
-            // A long wait ends with a look at each lease of the listing.
+            // A long wait ends with a look at each permit of the listing.
             None if scenario.has_doubts() => {}
-            None => self.leases_at = NEVER,
+            None => self.permits_at = NEVER,
         }
         if self.is_change_told {
-            self.leases_since = NEVER;
+            self.permits_since = NEVER;
             self.limit_since = NEVER;
         }
         // The order of the watches ahead matters in one request only, and is this one there.
@@ -177,9 +177,9 @@ impl State {
                 Some((_, Reply::At(view))) => view,
                 _ => NEVER,
             };
-            let leases = [contender.leases_at, contender.leases_since];
+            let permits = [contender.permits_at, contender.permits_since];
             let others = [shown, contender.committed, contender.limit_since];
-            leases.into_iter().chain(others)
+            permits.into_iter().chain(others)
         });
         let views = self.sessions.iter().map(|session| session.view);
         contenders.chain(views).min().unwrap_or(0).min(self.now)
@@ -274,8 +274,8 @@ impl Times for State {
         change(&mut self.now);
         for contender in &mut self.contenders {
             change(&mut contender.committed);
-            change(&mut contender.leases_at);
-            change(&mut contender.leases_since);
+            change(&mut contender.permits_at);
+            change(&mut contender.permits_since);
             change(&mut contender.limit_since);
             if let Some((_, Reply::At(view))) = &mut contender.read {
                 change(view);

@@ -7,8 +7,8 @@
 use lockkeeper_recipes::{
     Loss,
     decisions::{
-        lease_turn::LeaseTurn,
         life::{self, Answer, Ask, End, Failure, Next, NodeLife, Seen},
+        permit_turn::PermitTurn,
         plain_turn::PlainTurn,
         turn::Turn,
     },
@@ -114,7 +114,7 @@ pub(crate) fn enter(after: &mut State, scenario: &Scenario, i: usize) {
             Decider::Queue(turn)
         }
         Role::Plain => Decider::Plain(PlainTurn::default()),
-        Role::Lease => Decider::Lease(LeaseTurn::default()),
+        Role::Permit => Decider::Permit(PermitTurn::default()),
     };
     proceed(after, scenario, i);
 }
@@ -162,8 +162,8 @@ fn at_rest(after: &mut State, scenario: &Scenario, i: usize) {
             Decider::Nothing => contender.phase = Phase::Holding,
             Decider::Plain(turn) => turn.created(true),
             // The place in the queue was lost with the session.
-            Decider::Lease(_) if contender.place.is_none() => give_up(after, scenario, i),
-            Decider::Queue(_) | Decider::Lease(_) => {}
+            Decider::Permit(_) if contender.place.is_none() => give_up(after, scenario, i),
+            Decider::Queue(_) | Decider::Permit(_) => {}
         }
         return;
     }
@@ -206,7 +206,7 @@ pub(crate) fn answered(after: &mut State, scenario: &Scenario, i: usize, answer:
     }
     proceed(after, scenario, i);
     let contender = &mut after.contenders[i];
-    let is_listed = matches!(contender.turn, Decider::Queue(_) | Decider::Lease(_));
+    let is_listed = matches!(contender.turn, Decider::Queue(_) | Decider::Permit(_));
     if contender.phase == Phase::Deciding && is_listed {
         contender.read = Some((Read::Look, listing));
     }

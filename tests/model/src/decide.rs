@@ -1,5 +1,5 @@
 //! How a contender waits for its turn. What to do next is decided by [`Turn`], [`PlainTurn`] and
-//! [`LeaseTurn`]. The code around them is that of `waiter`, `plain`, `semaphore` and the tries of
+//! [`PermitTurn`]. The code around them is that of `waiter`, `plain`, `semaphore` and the tries of
 //! `lock_queue` in the recipes, await by await.
 //!
 //! Not here: the life of the node (`client`).
@@ -7,8 +7,8 @@
 use lockkeeper_recipes::{
     Loss,
     decisions::{
-        lease_turn::{self, LeaseTurn},
         life::Facts,
+        permit_turn::{self, PermitTurn},
         plain_turn::{self, PlainTurn},
         turn::{self, Out, Turn},
     },
@@ -90,7 +90,7 @@ pub(crate) fn poll(after: &mut State, scenario: &Scenario, i: usize, choice: Cho
         (Phase::Trying, _) => look_before(after, scenario, i),
         (_, Decider::Queue(turn)) => queue(after, scenario, i, turn, choice),
         (_, Decider::Plain(_)) => plain(after, scenario, i),
-        (_, Decider::Lease(turn)) => lease(after, scenario, i, turn),
+        (_, Decider::Permit(turn)) => permit(after, scenario, i, turn),
         (_, Decider::Nothing) => {}
     }
 }
@@ -122,7 +122,7 @@ pub(crate) fn is_in_the_way(state: &State, scenario: &Scenario, i: usize, view: 
     let mut shown = state.shown_to(scenario.clients[i], view);
     match scenario.roles[i] {
         Role::Queue(kind) => is_contended(kind, shown.map(|node| node.name.as_ref())),
-        Role::Plain | Role::Lease => shown.next().is_some(),
+        Role::Plain | Role::Permit => shown.next().is_some(),
     }
 }
 
@@ -286,9 +286,9 @@ pub(crate) fn plain(after: &mut State, scenario: &Scenario, i: usize) {
     }
 }
 
-/// The first waiter of a semaphore, whose lease exists.
-fn lease(after: &mut State, scenario: &Scenario, i: usize, mut turn: LeaseTurn) {
-    let own = after.contenders[i].node().expect("its lease");
+/// The first waiter of a semaphore, whose permit exists.
+fn permit(after: &mut State, scenario: &Scenario, i: usize, mut turn: PermitTurn) {
+    let own = after.contenders[i].node().expect("its permit");
     doubt::listed(after, scenario, i);
     let read = after.contenders[i].read.take();
     if let Some((Read::Renew, Reply::At(view))) = read
@@ -302,18 +302,18 @@ fn lease(after: &mut State, scenario: &Scenario, i: usize, mut turn: LeaseTurn) 
         Some((read @ (Read::Limit | Read::Renew), Reply::Lost)) => {
             return ask(after, scenario, i, read);
         }
-        Some((read @ (Read::Look | Read::WatchedLeases), Reply::At(view))) => {
-            let is_watched = read == Read::WatchedLeases;
+        Some((read @ (Read::Look | Read::WatchedPermits), Reply::At(view))) => {
+            let is_watched = read == Read::WatchedPermits;
             turn.listed(is_watched);
-            contender.leases_at = view;
-            contender.leases_since = if is_watched { view } else { NEVER };
+            contender.permits_at = view;
+            contender.permits_since = if is_watched { view } else { NEVER };
         }
         Some((Read::Limit, Reply::At(view))) => {
             contender.limit_since = view;
             match count(after, scenario, &mut turn, i, own, view) {
                 Ok(()) => {}
-                Err(lease_turn::Out::Lost(_)) => return gone(after, i),
-                Err(lease_turn::Out::OverLimit) => return give_up(after, scenario, i),
+                Err(permit_turn::Out::Lost(_)) => return gone(after, i),
+                Err(permit_turn::Out::OverLimit) => return give_up(after, scenario, i),
             }
         }
         _ => {}
@@ -325,53 +325,53 @@ fn lease(after: &mut State, scenario: &Scenario, i: usize, mut turn: LeaseTurn) 
             return give_up(after, scenario, i);
         }
         turn.changed();
-        after.contenders[i].leases_since = NEVER;
+        after.contenders[i].permits_since = NEVER;
         after.contenders[i].limit_since = NEVER;
     }
     let mut next = turn.next(&facts(after, scenario, i));
-    if next == Ok(lease_turn::Next::ReadLimit) && scenario.limit_changes.is_none() {
+    if next == Ok(permit_turn::Next::ReadLimit) && scenario.limit_changes.is_none() {
         if count(after, scenario, &mut turn, i, own, 0).is_err() {
             return gone(after, i);
         }
         next = turn.next(&facts(after, scenario, i));
     }
-    after.contenders[i].turn = Decider::Lease(turn);
+    after.contenders[i].turn = Decider::Permit(turn);
     match next {
         Err(_) => gone(after, i),
-        Ok(lease_turn::Next::Grant) => {
+        Ok(permit_turn::Next::Grant) => {
             check_grant(after, scenario, i, own);
             hold(after, scenario, i);
         }
-        Ok(lease_turn::Next::List) => ask(after, scenario, i, Read::WatchedLeases),
-        Ok(lease_turn::Next::ReadLimit) => ask(after, scenario, i, Read::Limit),
-        Ok(lease_turn::Next::Renew) => ask(after, scenario, i, Read::Renew),
-        Ok(lease_turn::Next::Wait) => {}
+        Ok(permit_turn::Next::List) => ask(after, scenario, i, Read::WatchedPermits),
+        Ok(permit_turn::Next::ReadLimit) => ask(after, scenario, i, Read::Limit),
+        Ok(permit_turn::Next::Renew) => ask(after, scenario, i, Read::Renew),
+        Ok(permit_turn::Next::Wait) => {}
     }
 }
 
-/// Counts the leases as they were listed, with the limit at this point of the history.
+/// Counts the permits as they were listed, with the limit at this point of the history.
 fn count(
     after: &State,
     scenario: &Scenario,
-    turn: &mut LeaseTurn,
+    turn: &mut PermitTurn,
     i: usize,
     own: Name,
     limit_at: Time,
-) -> Result<(), lease_turn::Out> {
-    let listed = after.shown_to(scenario.clients[i], after.contenders[i].leases_at);
+) -> Result<(), permit_turn::Out> {
+    let listed = after.shown_to(scenario.clients[i], after.contenders[i].permits_at);
     let names = listed.map(|node| node.name.as_ref());
     let limit = usize::from(after.limit_at(limit_at));
     turn.counted(names, [own.as_ref()], limit)
 }
 
-/// The lease was listed, there was room at some point since, and nobody who came before still
+/// The permit was listed, there was room at some point since, and nobody who came before still
 /// waits.
 fn check_grant(after: &mut State, scenario: &Scenario, i: usize, own: Name) {
     let contender = after.contenders[i];
-    if after.node_at(own, contender.leases_at).is_none() {
+    if after.node_at(own, contender.permits_at).is_none() {
         after.violation = Some(Violation::GrantedWithoutNode);
     }
-    // A lease may be in nobody's hands: it is deleted as soon as it is known.
+    // A permit may be in nobody's hands: it is deleted as soon as it is known.
     let is_in_use = |node: &&Node| {
         let owner = &after.contenders[usize::from(node.owner)];
         let is_wanted = owner.place.is_some() || owner.phase == Phase::Holding;
@@ -381,7 +381,7 @@ fn check_grant(after: &mut State, scenario: &Scenario, i: usize, own: Name) {
         let count = after.shown(view).filter(is_in_use).count();
         count <= usize::from(after.limit_at(view))
     };
-    if !(contender.leases_at..=after.now).any(is_within_limit) {
+    if !(contender.permits_at..=after.now).any(is_within_limit) {
         after.violation = Some(Violation::TooMany);
     }
     let places = after

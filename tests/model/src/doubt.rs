@@ -8,7 +8,7 @@
 //! one client the first one asks. The others look at the queue without a question, at any moment: more
 //! often than they would learn that events are missing.
 
-use lockkeeper_recipes::decisions::{lease_turn, plain_turn::PlainTurn, turn};
+use lockkeeper_recipes::decisions::{permit_turn, plain_turn::PlainTurn, turn};
 
 use crate::{
     action::Action,
@@ -17,7 +17,7 @@ use crate::{
     history::NEVER,
     name::Name,
     scenario::{CONTENDERS, Scenario},
-    server::{change_of_leases, first_event, is_restoring},
+    server::{change_of_permits, first_event, is_restoring},
     state::{Decider, Node, Phase, Read, Reply, Request, State, Watch},
 };
 
@@ -55,7 +55,7 @@ fn waits(state: &State, scenario: &Scenario, i: usize) -> bool {
         Decider::Nothing => false,
         Decider::Queue(turn) => turn.next(&facts) == Ok(turn::Next::Wait),
         Decider::Plain(turn) => turn == PlainTurn::Taken,
-        Decider::Lease(turn) => turn.next(&facts) == Ok(lease_turn::Next::Wait),
+        Decider::Permit(turn) => turn.next(&facts) == Ok(permit_turn::Next::Wait),
     };
     is_deciding && is_waiting && contender.read.is_none() && !decide::may_poll(contender)
 }
@@ -68,8 +68,8 @@ fn gone(state: &State, scenario: &Scenario, i: usize) -> Option<Name> {
         Decider::Nothing => None,
         Decider::Queue(turn) => turn.nearest().copied().filter(is_gone),
         Decider::Plain(_) => Some(Name::PLAIN).filter(is_gone),
-        Decider::Lease(_) => {
-            let listed = state.shown_to(scenario.clients[i], contender.leases_at);
+        Decider::Permit(_) => {
+            let listed = state.shown_to(scenario.clients[i], contender.permits_at);
             let listed = listed.map(|node| node.name);
             listed.chain(contender.phantom).find(is_gone)
         }
@@ -89,7 +89,7 @@ fn is_up_to_date(state: &State, scenario: &Scenario, i: usize) -> bool {
     let is_told = first_event(state, scenario, i) == NEVER;
     let is_answered = !contender.watches.iter().any(|watch| watch.is_requested());
     let is_connected = session.is_up && session.lives() && !is_restoring(state, scenario, i);
-    let change = change_of_leases(state, scenario, i);
+    let change = change_of_permits(state, scenario, i);
     is_connected && is_told && is_answered && change.is_none_or(|change| change == NEVER)
 }
 
@@ -108,19 +108,20 @@ fn look_again(after: &mut State, scenario: &Scenario, i: usize) {
                 after.sessions[client].is_leaving |= shown.is_some();
             }
         }
-        Decider::Lease(turn) => {
+        Decider::Permit(turn) => {
             turn.changed();
-            contender.leases_since = NEVER;
+            contender.permits_since = NEVER;
             contender.limit_since = NEVER;
         }
     }
     decide::poll(after, scenario, i, Choice::List);
 }
 
-/// It has listed the queue, or the leases.
+/// It has listed the queue, or the permits.
 pub(crate) fn listed(after: &mut State, scenario: &Scenario, i: usize) {
     let client = scenario.clients[i];
-    let Some((Read::Look | Read::WatchedLeases, Reply::At(view))) = after.contenders[i].read else {
+    let Some((Read::Look | Read::WatchedPermits, Reply::At(view))) = after.contenders[i].read
+    else {
         return;
     };
     let is_ghost = |node: &&Node| node.is_ghost(client);

@@ -44,8 +44,8 @@ fn scenarios() -> [(&'static str, &'static str, Scenario); 18] {
             "2 plain locks of 1 client, 1 try",
             plain_of_two.with_tries(last),
         ),
-        ("leases", "semaphore of 1", semaphore(1)),
-        ("leases", "semaphore of 2", semaphore(2)),
+        ("permits", "semaphore of 1", semaphore(1)),
+        ("permits", "semaphore of 2", semaphore(2)),
         ("changed", "semaphore of 2, limit changed once", changed(2)),
         ("changed", "semaphore of 1, limit changed once", changed(1)),
     ]
@@ -66,7 +66,7 @@ const QUICK: &Table = &[
     ("1 mutex, 2 tries", "100000 001010 000100"),
     ("crowd", "100000 001010 000100 010000"),
     ("plain", "000010 100000 010000 001000"),
-    ("leases", "000010 100000 010000 001000 000100"),
+    ("permits", "000010 100000 010000 001000 000100"),
     ("changed", "000000"),
     ("3 mutexes", "000001"),
     ("3 mutexes of 1 client", "000001"),
@@ -75,7 +75,7 @@ const QUICK: &Table = &[
     ("queue", "0000001"),
     ("crowd", "0000001"),
     ("plain", "0000001 01000001"),
-    ("leases", "0000001"),
+    ("permits", "0000001"),
 ];
 
 /// Those that are explored each night beside them: up to 600,000 states each.
@@ -85,7 +85,7 @@ const NIGHTLY: &Table = &[
     ("writer, try to write, try to read", "100000 001010 000100"),
     ("3 mutexes", "101100 01000001"),
     ("3 writers", "000001"),
-    ("leases", "01000001"),
+    ("permits", "01000001"),
 ];
 
 /// Long waits.
@@ -93,7 +93,7 @@ const WAITS: &Table = &[
     ("queue", "1000001 01000001"),
     ("crowd", "1000001 01000001"),
     ("plain", "1000001 01000011"),
-    ("leases", "1000001 01000011"),
+    ("permits", "1000001 01000011"),
 ];
 
 const FULL: &Table = &[
@@ -101,13 +101,13 @@ const FULL: &Table = &[
     ("3 mutexes", "111100"),
     ("crowd", "000020 101000 100100 011000 001100"),
     ("plain", "000020 101000 011000 200000 110000"),
-    ("leases", "000020 101000 011000 200000 110000"),
-    ("leases", "100100 010100 001100"),
+    ("permits", "000020 101000 011000 200000 110000"),
+    ("permits", "100100 010100 001100"),
     ("changed", "000010 100000 010000 001000"),
     ("queue", "000002"),
     ("crowd", "000002"),
     ("plain", "000002"),
-    ("leases", "000002"),
+    ("permits", "000002"),
 ];
 
 /// Where livelocks are looked for: in the tests.
@@ -117,7 +117,7 @@ const FAIR: &Table = &[
     ("crowd", "000000"),
     ("3 mutexes of 1 client", "0000001"),
     ("plain", "000000 100000"),
-    ("leases", "000000 100000"),
+    ("permits", "000000 100000"),
 ];
 
 /// And in all.
@@ -126,11 +126,11 @@ const FAIR_FULL: &Table = &[
     ("3 mutexes", "01000001"),
     ("crowd", "100000 001000 000100 1000001"),
     ("plain", "010000 001000 000020 1000001 01000011"),
-    ("leases", "010000 001000 000100 1000001 01000011"),
+    ("permits", "010000 001000 000100 1000001 01000011"),
     ("changed", "000000"),
 ];
 
-/// The same, with contenders that come back for ever.
+/// Runs whose contenders come back for ever.
 const FOR_EVER: &Table = &[
     ("3 mutexes", "000000"),
     ("1 writer, 2 readers", "000000"),
@@ -140,7 +140,7 @@ const FOR_EVER: &Table = &[
 const FOR_EVER_FULL: &Table = &[
     ("queue", "000000"),
     ("crowd", "000000"),
-    ("leases", "000000 100000 001000 000100"),
+    ("permits", "000000 100000 001000 000100"),
     ("3 mutexes", "100000 001000 000100 0000001"),
 ];
 

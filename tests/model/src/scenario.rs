@@ -18,8 +18,8 @@ pub enum Role {
     Queue(Kind),
     /// The plain lock.
     Plain,
-    /// One lease of a semaphore.
-    Lease,
+    /// One permit of a semaphore.
+    Permit,
 }
 
 /// How often each thing may go wrong in one run, over all contenders. Everything else may happen at
@@ -132,7 +132,7 @@ impl Scenario {
         }
     }
 
-    /// The same scenario, in which livelocks are looked for.
+    /// The scenario, in which livelocks are looked for.
     #[must_use]
     pub fn fair(self) -> Self {
         Self {
@@ -141,7 +141,7 @@ impl Scenario {
         }
     }
 
-    /// The same scenario, in which a contender that has ended may start again, however often.
+    /// The scenario, in which a contender that has ended may start again, however often.
     #[must_use]
     pub fn for_ever(self) -> Self {
         Self {
@@ -150,7 +150,7 @@ impl Scenario {
         }
     }
 
-    /// The same scenario, with this mistake.
+    /// The scenario, with this mistake.
     #[must_use]
     pub fn planted(self, planted: Planted) -> Self {
         Self {
@@ -159,23 +159,23 @@ impl Scenario {
         }
     }
 
-    /// Three contenders for a lease of a semaphore with this limit, which may be changed so often.
+    /// Three contenders for a permit of a semaphore with this limit, which may be changed so often.
     #[must_use]
     pub fn semaphore(limit: u8, limit_changes: Option<u8>) -> Self {
         Self {
             limit,
             limit_changes,
-            ..Self::new([Role::Lease; CONTENDERS])
+            ..Self::new([Role::Permit; CONTENDERS])
         }
     }
 
-    /// The same scenario with these faults.
+    /// The scenario with these faults.
     #[must_use]
     pub fn with_faults(self, faults: Faults) -> Self {
         Self { faults, ..self }
     }
 
-    /// The same scenario, in which nobody asks during a long wait.
+    /// The scenario, in which nobody asks during a long wait.
     #[must_use]
     pub fn without_questions(self) -> Self {
         Self {
@@ -189,13 +189,13 @@ impl Scenario {
         self.asks && self.faults.losses + self.faults.ghosts > 0
     }
 
-    /// The same scenario, in which these contenders only try.
+    /// The scenario, in which these contenders only try.
     #[must_use]
     pub fn with_tries(self, tries: [bool; CONTENDERS]) -> Self {
         Self { tries, ..self }
     }
 
-    /// The same scenario, in which the first two contenders are tasks of one client.
+    /// The scenario, in which the first two contenders are tasks of one client.
     #[must_use]
     pub fn with_shared_client(self) -> Self {
         let mut clients = [1; CONTENDERS];
@@ -203,7 +203,7 @@ impl Scenario {
         Self { clients, ..self }
     }
 
-    /// The same scenario, in which all contenders are tasks of one client.
+    /// The scenario, in which all contenders are tasks of one client.
     #[must_use]
     pub fn with_one_client(self) -> Self {
         let clients = [0; CONTENDERS];
@@ -226,7 +226,7 @@ impl Scenario {
     }
 
     pub(crate) fn is_semaphore(&self) -> bool {
-        self.roles[0] == Role::Lease
+        self.roles[0] == Role::Permit
     }
 
     /// Whether no two contenders are tasks of one client.

@@ -264,7 +264,7 @@ fn event_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>
             }
         }
     }
-    if let Some(change) = change_of_leases(state, scenario, i)
+    if let Some(change) = change_of_permits(state, scenario, i)
         && change <= last_shown(state, *session)
     {
         next(Action::TellChange(i), &|after| {
@@ -280,7 +280,7 @@ fn event_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>
                 if is_limit {
                     contender.limit_since = NEVER;
                 } else {
-                    contender.leases_since = NEVER;
+                    contender.permits_since = NEVER;
                 }
             });
         }
@@ -309,21 +309,21 @@ fn tell(after: &mut State, scenario: &Scenario, i: usize, fired: Watch, event: E
     }
 }
 
-/// The first change of what a waiter for a lease waits for: the leases, the limit, its place in the
-/// queue.
-pub(crate) fn change_of_leases(state: &State, scenario: &Scenario, i: usize) -> Option<Time> {
+/// The first change of what a waiter for a permit waits for: the permits, the limit, its place in
+/// the queue.
+pub(crate) fn change_of_permits(state: &State, scenario: &Scenario, i: usize) -> Option<Time> {
     let contender = &state.contenders[i];
     let is_waiting = contender.phase == Phase::Deciding && contender.read.is_none();
     if !scenario.is_semaphore() || !is_waiting || contender.is_change_told || contender.is_lost {
         return None;
     }
-    let leases = state.nodes().iter().filter(|node| !node.is_place);
-    let leases = leases.flat_map(|node| [node.born, node.died]);
-    let leases = leases.filter(|time| *time > contender.leases_since);
+    let permits = state.nodes().iter().filter(|node| !node.is_place);
+    let permits = permits.flat_map(|node| [node.born, node.died]);
+    let permits = permits.filter(|time| *time > contender.permits_since);
     let limits = state.limits().iter().map(|limit| limit.born);
     let limits = limits.filter(|time| *time > contender.limit_since);
     let place = contender.place.map(|place| state.place_died(place));
-    leases.chain(limits).chain(place).min()
+    permits.chain(limits).chain(place).min()
 }
 
 /// A write happens. Its reply will say what came of it.

@@ -7,12 +7,12 @@
 //! is one that a lagging server has yet to give. Only a write is told apart from its reply.
 //!
 //! What a contender decides is in the machines of the recipes: [`NodeLife`], [`Turn`],
-//! [`PlainTurn`], [`LeaseTurn`].
+//! [`PlainTurn`], [`PermitTurn`].
 
 use lockkeeper_recipes::{
     decisions::{
-        lease_turn::LeaseTurn,
         life::{End, NodeLife},
+        permit_turn::PermitTurn,
         plain_turn::PlainTurn,
         turn::Turn,
     },
@@ -28,7 +28,7 @@ use crate::{
 
 /// More nodes than a run of any scenario has at a time.
 pub(crate) const NODES: usize = 12;
-/// As many as a listing of a queue shows: a node of each contender, and a ghost.
+/// How many nodes a listing of a queue shows: a node of each contender, and a ghost.
 pub(crate) const LISTED: usize = CONTENDERS + 1;
 /// More limits than a run has at a time.
 pub(crate) const LIMITS: usize = 4;
@@ -180,12 +180,12 @@ impl Request {
 /// A read that a contender waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Read {
-    /// The listing of the queue, or of the leases; or the look at the plain node.
+    /// The listing of the queue, or of the permits; or the look at the plain node.
     Look,
     /// Whether the own node is there, to renew the lease.
     Renew,
-    /// The leases, with a watch.
-    WatchedLeases,
+    /// The permits, with a watch.
+    WatchedPermits,
     Limit,
 }
 
@@ -206,7 +206,7 @@ pub(crate) enum Decider {
     Nothing,
     Queue(Turn<Name>),
     Plain(PlainTurn),
-    Lease(LeaseTurn),
+    Permit(PermitTurn),
 }
 
 /// A contender.
@@ -244,16 +244,16 @@ pub(crate) struct Contender {
     pub(crate) events: [Option<Event>; 3],
     /// The place in the queue of a semaphore.
     pub(crate) place: Option<Name>,
-    /// The leases, as they were listed.
-    pub(crate) leases_at: Time,
-    /// From which point on the leases are watched, and the limit.
-    pub(crate) leases_since: Time,
+    /// The permits, as they were listed.
+    pub(crate) permits_at: Time,
+    /// From which point on the permits are watched, and the limit.
+    pub(crate) permits_since: Time,
     pub(crate) limit_since: Time,
-    /// The change that a waiter for a lease waits for has been told.
+    /// The change that a waiter for a permit waits for has been told.
     pub(crate) is_change_told: bool,
     /// The node that is gone, as the leader says, until a listing was made.
     pub(crate) gone: Option<Name>,
-    /// The ghost that the last listing of the leases showed.
+    /// The ghost that the last listing of the permits showed.
     pub(crate) phantom: Option<Name>,
     /// What is under way was sent before the lease ended: its reply does not renew the lease.
     pub(crate) is_stale: bool,
@@ -280,8 +280,8 @@ impl Contender {
             watches: [Watch::Empty; 3],
             events: [None; 3],
             place: None,
-            leases_at: NEVER,
-            leases_since: NEVER,
+            permits_at: NEVER,
+            permits_since: NEVER,
             limit_since: NEVER,
             is_change_told: false,
             gone: None,
@@ -328,8 +328,8 @@ impl Contender {
             is_lost: false,
             watches: [Watch::Empty; 3],
             events: [None; 3],
-            leases_at: NEVER,
-            leases_since: NEVER,
+            permits_at: NEVER,
+            permits_since: NEVER,
             limit_since: NEVER,
             is_change_told: false,
             gone: None,
@@ -590,6 +590,6 @@ pub(crate) fn marker(role: Role) -> Marker {
         Role::Queue(Kind::Write) => Marker::Write,
         Role::Queue(_) => Marker::Lock,
         Role::Plain => Marker::Plain,
-        Role::Lease => Marker::Lease,
+        Role::Permit => Marker::Lease,
     }
 }

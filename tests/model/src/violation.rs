@@ -7,10 +7,10 @@ pub enum Violation {
     /// Somebody holds the lock while another, ahead in the queue, is there with whom it must not be
     /// shared: there are two holders, or one was overtaken.
     NotAlone,
-    /// There are more holders than leases. Or a lease was granted although the limit was exceeded
+    /// There are more holders than permits. Or a permit was granted although the limit was exceeded
     /// at all times since the listing.
     TooMany,
-    /// A lease was granted to a contender although another one, who came earlier, waits.
+    /// A permit was granted to a contender although another one, who came earlier, waits.
     Overtaken,
     /// A delete has hit the node of another contender.
     DeletedAnothers,

@@ -33,7 +33,7 @@ async fn a_limit_set_by_either_side_holds_for_both(ensemble: &Ensemble) {
     curator.says("a lease").await;
     curator.does(&format!("a unlease {path}")).await;
 
-    // One lease is released, but as many as the new limit are still held. So neither side gets in.
+    // One permit is released, but as many as the new limit are still held. So neither side gets in.
     semaphore.set_limit(1).await.unwrap();
     // The limit was 1 before, too. What comes after the 3 is new.
     for limit in ["3", "1"] {
@@ -46,7 +46,7 @@ async fn a_limit_set_by_either_side_holds_for_both(ensemble: &Ensemble) {
     two.release().await.unwrap();
     curator.says("a lease").await;
 
-    // Curator holds the only lease, and we wait.
+    // Curator holds the only permit, and we wait.
     let last = waiting(semaphore.acquire()).await;
     curator.does(&format!("a unlease {path}")).await;
     last.await.unwrap().release().await.unwrap();

@@ -3,7 +3,7 @@
 //!
 //! | rule | in |
 //! |---|---|
-//! | no two holders at once, by their leases; a semaphore grants no more leases than its limit | `overlap` |
+//! | no two holders at once, by their leases; a semaphore grants no more permits than its limit | `overlap` |
 //! | tokens grow in the order of the grants; no queued waiter is skipped, or granted after its node is gone | `order` |
 //! | a store refuses no holder with a valid lease, and accepts no lower token after a higher one | `order` |
 //! | when nothing goes wrong, the lock is handed over without delay, and with enough of the lease left | `hand_over` |

@@ -46,9 +46,9 @@ pub enum Mode {
     Exclusive,
     /// Other shared holds: a reader.
     Shared,
-    /// Up to `limit - 1` other leases: a lease of a semaphore.
-    Lease {
-        /// How many leases there may be at a time.
+    /// Up to `limit - 1` other permits: a permit of a semaphore.
+    Permit {
+        /// How many permits there may be at a time.
         limit: u32,
     },
 }
@@ -61,8 +61,8 @@ impl Mode {
 
     /// Whether one of the two must wait for the other, so that the order of their grants matters.
     pub(crate) fn conflicts(self, other: Self) -> bool {
-        let is_lease = |mode| matches!(mode, Self::Lease { .. });
-        !self.tolerates(other) && !is_lease(self) && !is_lease(other)
+        let is_permit = |mode| matches!(mode, Self::Permit { .. });
+        !self.tolerates(other) && !is_permit(self) && !is_permit(other)
     }
 }
 

@@ -153,13 +153,13 @@ pub enum Target {
     Read(u32),
     /// The write side of the same lock.
     Write(u32),
-    /// One lease of the semaphore.
-    Lease,
-    /// All leases of the semaphore.
-    Leases,
+    /// One permit of the semaphore.
+    Permit,
+    /// All permits of the semaphore.
+    Permits,
     /// A reentrant mutex, on the path of the mutex of that number.
     Reentrant(u32),
-    /// The mutexes 0 and 1 and one lease of the semaphore, together.
+    /// The mutexes 0 and 1 and one permit of the semaphore, together.
     All,
     /// Leadership in an election.
     Lead,
@@ -175,7 +175,7 @@ pub enum Target {
 pub enum Entry {
     /// `lock`.
     Lock,
-    /// `lock_timeout`.
+    /// `try_lock_for`.
     Timeout(u64),
     /// `try_lock`.
     Try,

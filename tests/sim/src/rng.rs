@@ -58,7 +58,7 @@ impl Rng {
         low + self.draw() % (high - low + 1)
     }
 
-    /// As [`within`](Self::within), for `u32`.
+    /// A number as from [`within`](Self::within), for `u32`.
     pub(crate) fn small(&mut self, low: u32, high: u32) -> u32 {
         u32::try_from(self.within(low.into(), high.into())).unwrap_or(high)
     }

@@ -50,8 +50,8 @@ pub(crate) type Spawned = Arc<Mutex<Vec<JoinHandle<Option<()>>>>>;
 const LINES: u32 = 2;
 /// The election in which the processes of some plans stand for as long as they live.
 pub(crate) const STANDING: &str = "/standing";
-/// How many leases the semaphore has.
-const LEASES: usize = 2;
+/// How many permits the semaphore has.
+const PERMITS: usize = 2;
 /// How many nodes there are for reads, writes and watches.
 pub(crate) const NODES: u32 = 2;
 
@@ -237,7 +237,7 @@ impl Locks {
         };
         let rw = |path: String| RwLock::new(client, &path).expect(valid);
         let reentrant = |path: String| ReentrantMutex::new(client, &path).expect(valid);
-        let semaphore = Semaphore::new(client, "/locks/s", LEASES).expect(valid);
+        let semaphore = Semaphore::new(client, "/locks/s", PERMITS).expect(valid);
         let election = Election::new(client, "/locks/e").expect(valid);
         let plain = PlainMutex::new(client, "/locks/p").expect(valid);
         Self {

@@ -39,7 +39,7 @@ impl Authority {
         self.sign(&params(names))
     }
 
-    /// As `issue`, valid in the year 2000 only.
+    /// A certificate as of `issue`, valid in the year 2000 only.
     #[allow(dead_code, reason = "not every test that shares this file needs it")]
     pub fn issue_expired(&self, names: &[&str]) -> Identity {
         let mut params = params(names);
@@ -48,7 +48,7 @@ impl Authority {
         self.sign(&params)
     }
 
-    /// As `issue`, valid until so long after 1970.
+    /// A certificate as of `issue`, valid until so long after 1970.
     #[allow(dead_code, reason = "not every test that shares this file needs it")]
     pub fn issue_until(&self, names: &[&str], end: Duration) -> Identity {
         let mut params = params(names);
@@ -56,7 +56,7 @@ impl Authority {
         self.sign(&params)
     }
 
-    /// As `issue`, valid from the year 3000 on.
+    /// A certificate as of `issue`, valid from the year 3000 on.
     #[allow(dead_code, reason = "not every test that shares this file needs it")]
     pub fn issue_early(&self, names: &[&str]) -> Identity {
         let mut params = params(names);
@@ -64,7 +64,7 @@ impl Authority {
         self.sign(&params)
     }
 
-    /// As `issue`, for a name in the CN alone.
+    /// A certificate as of `issue`, for a name in the CN alone.
     #[allow(dead_code, reason = "not every test that shares this file needs it")]
     pub fn issue_common(&self, name: &str) -> Identity {
         let mut params = params(&[]);
@@ -72,7 +72,7 @@ impl Authority {
         self.sign(&params)
     }
 
-    /// As `issue`, of an authority.
+    /// A certificate as of `issue`, of an authority.
     #[allow(dead_code, reason = "not every test that shares this file needs it")]
     pub fn issue_authority(&self, names: &[&str]) -> Identity {
         let mut params = params(names);

@@ -27,7 +27,7 @@ enum Mode {
     /// Existing connections, and those made while this lasts, stay open but never again carry a
     /// byte in either direction.
     Swallow,
-    /// The same, in one direction only. New connections carry nothing.
+    /// Existing connections carry nothing in one direction. New connections carry nothing.
     SwallowOne(Direction),
 }
 
@@ -71,7 +71,7 @@ impl Proxy {
         Self::tapped(servers, Arc::new(|_| Box::new(()))).await
     }
 
-    /// The same, with a tap for each connection.
+    /// A proxy with a tap for each connection.
     pub async fn tapped(servers: &[SocketAddr], taps: Taps) -> Self {
         let (mode, modes) = watch::channel(Mode::Pass);
         let (resets, reset) = watch::channel(0);

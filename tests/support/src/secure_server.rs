@@ -91,7 +91,8 @@ impl Server {
         }
     }
 
-    /// The same under a client that has one connection. Returns when the client has the next one.
+    /// Restarts the server under a client that has one connection. Returns when the client has the
+    /// next one.
     pub async fn restart_under(&mut self, client: &Client) {
         self.restart().await;
         let mut snapshots = client.snapshots();

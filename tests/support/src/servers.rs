@@ -36,8 +36,8 @@ const INIT_TICKS: u32 = 15;
 /// Ticks that a follower may lag, or a leader be silent, before they part: one second.
 const SYNC_TICKS: u32 = 5;
 
-/// The same where servers are only ended, which the others notice at once: no pause of a slow
-/// machine parts them.
+/// Ticks that a member may lag where servers are only ended, which the others notice at once: no
+/// pause of a slow machine parts them.
 const LONG_SYNC_TICKS: u32 = 50;
 
 /// Limits the time after which a server sends a lost vote again. By default that time grows to a

@@ -28,7 +28,7 @@ impl NodeTask {
         self.life.node()
     }
 
-    /// The same, for who needs it.
+    /// The node; an error if it is not there.
     pub(crate) fn own(&self) -> Result<&OwnNode, LockError> {
         self.node().ok_or(LockError::lost(Loss::Deleted))
     }
@@ -166,7 +166,7 @@ impl NodeTask {
         self.lost_with(self.session_id())
     }
 
-    /// The same, of a node of this session.
+    /// What the caller is told of a node of this session that is gone.
     fn lost_with(&self, session: Option<SessionId>) -> LockError {
         let loss = session.and_then(|session| session_loss(self.identity.client(), session));
         LockError::lost(loss.unwrap_or(Loss::Deleted))

@@ -92,8 +92,8 @@ impl Frames {
         }
     }
 
-    /// Frees the room that a burst has left, or that nothing needs while nothing arrives.
-    pub(crate) fn give_back_room(&mut self) {
+    /// Frees the capacity that a burst has left, or that nothing needs while nothing arrives.
+    pub(crate) fn shrink_to_fit(&mut self) {
         if self.buffer.is_empty() {
             self.buffer = BytesMut::new();
             self.room = FIRST_READ;

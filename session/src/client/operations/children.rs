@@ -14,8 +14,8 @@ use crate::machine::Encoded;
 use crate::{Children, Error, client::raw::AsRaw};
 
 impl Raw<'_> {
-    /// As [`Client::get_children`], with a path of this client. The names stay in the memory of the
-    /// reply.
+    /// Lists children as [`Client::get_children`] does, with a path of this client. The names stay
+    /// in the memory of the reply.
     ///
     /// # Errors
     /// Same as [`Client::get_children`].

@@ -6,7 +6,7 @@ use lockkeeper_proto::{ErrorCode, OpCode, Version, path};
 
 use crate::{
     Effect, Error, ErrorKind,
-    client::{Client, Transaction},
+    client::{Client, Transaction, raw::AsRaw},
     machine::Encoded,
 };
 

@@ -157,7 +157,8 @@ impl Transaction {
         self.commit_if(|| true).await.map(Option::unwrap_or_default)
     }
 
-    /// As [`commit`](Self::commit), if `is_allowed`: see [`Raw::submit_if`](crate::Raw::submit_if).
+    /// Sends the transaction as [`commit`](Self::commit) does, if `is_allowed`: see
+    /// [`Raw::submit_if`](crate::Raw::submit_if).
     ///
     /// # Errors
     /// As [`commit`](Self::commit).

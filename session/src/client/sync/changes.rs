@@ -1,4 +1,4 @@
-//! The newest value of something that changes, for any number of receivers.
+//! A watch channel: the newest value of something that changes, for any number of receivers.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use crate::{Error, ErrorKind};
 
 /// Sets the value. Dropping it tells the receivers that it changes no more.
 #[derive(Debug)]
-pub struct Teller<T>(Arc<Told<T>>);
+pub struct Sender<T>(Arc<Channel<T>>);
 
-/// Follows the newest value.
+/// Follows the newest value: the receiver of a watch channel.
 ///
 /// A slow receiver sees the newest value, not every one. Receivers are woken in the order in which
 /// they began to wait.
 #[derive(Clone, Debug)]
 pub struct Changes<T> {
-    told: Arc<Told<T>>,
+    channel: Arc<Channel<T>>,
     /// How many changes this receiver has seen.
     seen: u64,
 }
 
 #[derive(Debug)]
-struct Told<T> {
+struct Channel<T> {
     newest: Mutex<Newest<T>>,
     changed: Notify,
 }
@@ -37,12 +37,12 @@ struct Newest<T> {
     is_last: bool,
 }
 
-impl<T> Teller<T> {
+impl<T> Sender<T> {
     /// Begins with this value.
     #[must_use]
     pub fn new(value: T) -> Self {
         let (changes, is_last) = (0, false);
-        Self(Arc::new(Told {
+        Self(Arc::new(Channel {
             newest: Mutex::new(Newest {
                 value,
                 changes,
@@ -57,7 +57,7 @@ impl<T> Teller<T> {
     pub fn changes(&self) -> Changes<T> {
         Changes {
             seen: lock(&self.0.newest).changes,
-            told: self.0.clone(),
+            channel: self.0.clone(),
         }
     }
 
@@ -86,7 +86,7 @@ impl<T> Teller<T> {
     }
 }
 
-impl<T> Drop for Teller<T> {
+impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         self.change(|newest| newest.is_last = true);
     }
@@ -96,7 +96,7 @@ impl<T: Clone> Changes<T> {
     /// The newest value.
     #[must_use]
     pub fn latest(&self) -> T {
-        lock(&self.told.newest).value.clone()
+        lock(&self.channel.newest).value.clone()
     }
 
     /// Waits for a change after the last value that a method of this receiver has waited for, and
@@ -127,10 +127,10 @@ impl<T: Clone> Changes<T> {
     /// Waits for a value, of which this is told, with the number of changes.
     async fn newest(&mut self, mut is_it: impl FnMut(&T, u64) -> bool) -> Result<T, Error> {
         loop {
-            let told = &self.told;
-            let changed = told.changed.notified();
+            let channel = &self.channel;
+            let changed = channel.changed.notified();
             {
-                let newest = lock(&told.newest);
+                let newest = lock(&channel.newest);
                 if is_it(&newest.value, newest.changes) {
                     self.seen = newest.changes;
                     return Ok(newest.value.clone());

@@ -8,7 +8,7 @@
 //! | file | what |
 //! |---|---|
 //! | `mailbox` | a value that one task waits for |
-//! | `changes` | the newest value, for any number of receivers |
+//! | `changes` | a watch channel: the newest value, for any number of receivers |
 //! | `select` | the first of two futures |
 //! | `os` | locks and threads |
 

@@ -65,7 +65,7 @@ impl WatchGroup {
         self.keep(&is_wanted);
     }
 
-    /// The same. It is compiled once, and not for each caller.
+    /// Gives up watches for [`retain`](Self::retain): compiled once, and not for each caller.
     fn keep(&self, is_wanted: &dyn Fn(&str) -> bool) {
         let given_up = self.events.look(|events| {
             let mut given_up = Vec::new();

@@ -18,9 +18,9 @@ use crate::{Cause, Endpoint};
 /// part of the session timeout. With a ping every twelfth, and a little for the next connection, a
 /// lease that is kept does not end.
 const OWED_PING: u32 = 8;
-/// The same for another request, which a slow disk may hold up.
+/// How long it may owe the answer to another request, which a slow disk may hold up.
 const OWED_REQUEST: u32 = 5;
-/// The same when the lease is nearly over.
+/// How long it may owe an answer when the lease is nearly over.
 const OWED_SOON: u32 = 16;
 /// Clients of one server differ by up to this part, in 16 steps: a server numbers its sessions.
 const SCATTER: u32 = 32;

@@ -19,7 +19,7 @@ use std::{collections::VecDeque, time::Instant};
 use bytes::BytesMut;
 use lockkeeper_proto::{OpCode, Xid, header::ReplyHeader};
 
-use super::{config::Config, encoded::Encoded, output::RequestOptions, spare::give_back};
+use super::{config::Config, encoded::Encoded, output::RequestOptions, spare::shrink};
 use crate::{Error, ErrorKind, Peer};
 pub(crate) use queue::Pending;
 use queue::Queue;
@@ -353,9 +353,9 @@ impl<R> Requests<R> {
         self.queue.unanswered_since()
     }
 
-    /// Frees the room that a burst has left.
-    pub(crate) fn give_back_room(&mut self) {
-        self.queue.give_back_room();
-        give_back(&mut self.deadlines);
+    /// Frees the capacity that a burst has left.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.queue.shrink_to_fit();
+        shrink(&mut self.deadlines);
     }
 }

@@ -15,7 +15,7 @@ use bytes::BytesMut;
 use lockkeeper_proto::{Xid, header::ReplyHeader};
 
 use super::overtakes;
-use crate::machine::{encoded::Encoded, output::RequestOptions, spare::give_back};
+use crate::machine::{encoded::Encoded, output::RequestOptions, spare::shrink};
 
 /// A request that is not settled.
 #[derive(Debug)]
@@ -229,8 +229,8 @@ impl<R> Queue<R> {
         taken
     }
 
-    /// Frees the room that a burst has left.
-    pub(super) fn give_back_room(&mut self) {
-        give_back(&mut self.requests);
+    /// Frees the capacity that a burst has left.
+    pub(super) fn shrink_to_fit(&mut self) {
+        shrink(&mut self.requests);
     }
 }

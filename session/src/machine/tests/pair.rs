@@ -79,7 +79,7 @@ impl Pair {
         }
     }
 
-    /// As [`new`](Self::new), and connected.
+    /// A [`new`](Self::new) pair that is connected.
     pub(super) fn connected(settings: impl FnOnce(&mut Config)) -> Self {
         let mut pair = Self::new(settings);
         pair.connect();
@@ -289,7 +289,7 @@ impl Pair {
         std::iter::from_fn(|| self.request()).collect()
     }
 
-    /// The same without their numbers.
+    /// All requests since the last call, without their numbers.
     pub(super) fn sent(&mut self) -> Vec<Request> {
         let requests = self.requests().into_iter();
         requests.map(|(_, request)| request).collect()

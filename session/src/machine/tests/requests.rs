@@ -91,7 +91,7 @@ pub(super) fn add_watch(path: &str, mode: AddWatchMode) -> Request {
     Request::AddWatch(AddWatchRequest { path, mode })
 }
 
-/// As [`set_watches`], with persistent and recursive watches.
+/// The request of [`set_watches`], with persistent and recursive watches.
 pub(super) fn set_watches2(relative: i64, lists: [&[&str]; 5]) -> Request {
     let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
     let [data, exist, child, persistent, recursive] = lists;

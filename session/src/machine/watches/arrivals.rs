@@ -12,7 +12,7 @@
 use std::{collections::VecDeque, mem};
 
 use super::Tell;
-use crate::machine::{Event, WatchId, spare::give_back};
+use crate::machine::{Event, WatchId, spare::shrink};
 
 /// How many events may be kept back while watches are restored.
 #[derive(Debug, Default)]
@@ -116,9 +116,9 @@ impl Arrivals {
         }
     }
 
-    /// Frees the room that a burst has left.
-    pub(super) fn give_back_room(&mut self) {
-        give_back(&mut self.unanswered);
+    /// Frees the capacity that a burst has left.
+    pub(super) fn shrink_to_fit(&mut self) {
+        shrink(&mut self.unanswered);
     }
 
     /// Everything that came early.

@@ -1,7 +1,8 @@
 //! `setWatches` and `setWatches2` requests, cut by the length of their paths so that a server
 //! accepts them.
 //!
-//! Servers before 3.6 do not know `setWatches2`. It is used only for requests with a lasting watch.
+//! Servers before 3.6 do not know `setWatches2`. It is used only for requests with a persistent
+//! watch.
 
 use lockkeeper_proto::{
     Request, Zxid,

@@ -9,8 +9,8 @@
 //!
 //! Servers before 3.9 keep one kind of watch for a path and connection: the last one that was
 //! requested. So a path has one class of watches: one-shot, persistent, or recursive. A request for
-//! a lasting watch beside another class is refused. A one-shot watch ends lasting ones, since locks
-//! wait with it. Watches of other paths do not matter, also recursive ones above.
+//! a persistent watch beside another class is refused. A one-shot watch ends persistent ones, since
+//! locks wait with it. Watches of other paths do not matter, also recursive ones above.
 //!
 //! What this part says to others goes through [`Tell`].
 

@@ -1,8 +1,8 @@
 //! The watches of a session: who listens to which path, and who hears of an event.
 //!
 //! A one-shot watch enters the table when its reply arrives, before the next frame is handled. It
-//! leaves the table with its event. A lasting watch enters in the same way, and stays. The server
-//! has at most one watch of each kind on a path, however many listen: see `watched`.
+//! leaves the table with its event. A persistent watch enters in the same way, and stays. The
+//! server has at most one watch of each kind on a path, however many listen: see `watched`.
 //!
 //! Paths include the chroot. Iteration is in the order of the paths, so that one seed gives one
 //! history.
@@ -25,11 +25,11 @@ use crate::{
     },
 };
 
-/// How many events are kept back for lasting watches while they are restored. More are a flood.
-const MOST_FOR_LASTING: usize = 1 << 16;
+/// How many events are kept back for persistent watches while they are restored. More are a flood.
+const MOST_FOR_PERSISTENT: usize = 1 << 16;
 /// How many bytes the paths of these events may have together: 64 for each, more than most paths
 /// have.
-const BYTES_FOR_LASTING: usize = 64 * MOST_FOR_LASTING;
+const BYTES_FOR_PERSISTENT: usize = 64 * MOST_FOR_PERSISTENT;
 /// A server sends at most this many events for the one-shot watches of a path: one for each kind.
 const ONE_SHOT_EVENTS: usize = 3;
 
@@ -37,7 +37,7 @@ const ONE_SHOT_EVENTS: usize = 3;
 enum Listener {
     /// The request that leaves the watch is not answered yet.
     Pending,
-    /// As `Pending`, and the listener has gone.
+    /// The request is not answered yet, and the listener has gone.
     Abandoned,
     /// The watch is in the table, at this path.
     Registered(Arc<str>),
@@ -78,7 +78,7 @@ const MOST_UNSET: u8 = 8;
 pub(crate) enum Ask {
     /// To set watches on nodes that exist, and to report changes newer than this.
     Set { since: Zxid },
-    /// The same for the watches of a former connection.
+    /// To set the watches of a former connection again, with changes newer than this.
     Restore { since: Zxid },
     /// To remove a watch without listeners.
     Remove,
@@ -89,7 +89,7 @@ pub(crate) trait Tell {
     /// A one-shot watch has fired, or a watch has ended.
     fn tell(&mut self, id: WatchId, last: Result<Event, Error>);
 
-    /// A lasting watch has something to report, and goes on.
+    /// A persistent watch has something to report, and goes on.
     fn notice(&mut self, id: WatchId, notice: Notice);
 
     /// Sends a request, which must not outlive the connection. Returns its number.
@@ -105,8 +105,8 @@ pub(crate) struct Watches {
     paths: BTreeMap<Arc<str>, Watched>,
     listeners: ById<Listener>,
     last_id: u64,
-    /// How many listeners have lasting watches.
-    lasting: usize,
+    /// How many listeners have persistent watches.
+    persistent: usize,
     /// The oldest point from which a server was asked to report, and did not confirm it; `None` for
     /// the newest transaction that the session has seen.
     unconfirmed: Option<Zxid>,
@@ -122,9 +122,9 @@ impl Watches {
         self.listeners.len()
     }
 
-    /// Whether anybody listens to a lasting watch.
-    pub(crate) fn has_lasting(&self) -> bool {
-        self.lasting > 0
+    /// Whether anybody listens to a persistent watch.
+    pub(crate) fn has_persistent(&self) -> bool {
+        self.persistent > 0
     }
 
     /// What the servers should have: paths and types, in order.
@@ -161,9 +161,9 @@ impl Watches {
             out.tell(id, Err(error.clone()));
         };
         let one_shot = watched.take(kinds.among(Kinds::ONE_SHOT), &mut end);
-        let lasting = watched.take(kinds.among(Kinds::LASTING), &mut end);
-        self.lasting = self.lasting.saturating_sub(lasting);
-        one_shot + lasting
+        let persistent = watched.take(kinds.among(Kinds::ANY_PERSISTENT), &mut end);
+        self.persistent = self.persistent.saturating_sub(persistent);
+        one_shot + persistent
     }
 
     /// Removes what nobody wants on a path any more.
@@ -193,14 +193,15 @@ impl Watches {
         let path = entry.key().clone();
         let watched = entry.or_default();
         let had = watched.claim(kind.class());
-        if let Some(had) = had.filter(|_| kind.has(Kinds::LASTING)) {
+        if let Some(had) = had.filter(|_| kind.has(Kinds::ANY_PERSISTENT)) {
             watched.claim(had);
             return Err(ErrorKind::WatchConflict.into());
         }
         enter(watched);
         if had.is_some() {
-            watched.mark_unset(Kinds::LASTING);
-            self.end_at(&path, Kinds::LASTING, &ErrorKind::WatchConflict.into(), out);
+            watched.mark_unset(Kinds::ANY_PERSISTENT);
+            let conflict = ErrorKind::WatchConflict.into();
+            self.end_at(&path, Kinds::ANY_PERSISTENT, &conflict, out);
             if self.arrivals.is_some() {
                 remove(&path, WatcherType::ANY, out);
             }
@@ -248,7 +249,7 @@ impl Watches {
                     watched.add(kind, pending.id);
                     let registered = Listener::Registered(path.clone());
                     self.listeners.insert(pending.id, registered);
-                    self.lasting += usize::from(kind.has(Kinds::LASTING));
+                    self.persistent += usize::from(kind.has(Kinds::ANY_PERSISTENT));
                 }
                 // A one-shot watch was asked for behind it.
                 Some(Listener::Pending) => {
@@ -322,10 +323,9 @@ impl Watches {
                 self.listeners.insert(id, Listener::Abandoned);
             }
             Some(Listener::Registered(path)) => {
-                let watched = self.paths.get_mut(&path);
-                let kind = watched.and_then(|watched| watched.remove(id));
-                if kind.is_some_and(|kind| kind.has(Kinds::LASTING)) {
-                    self.lasting = self.lasting.saturating_sub(1);
+                let kind = self.paths.get_mut(&path).and_then(|it| it.remove(id));
+                if kind.is_some_and(|kind| kind.has(Kinds::ANY_PERSISTENT)) {
+                    self.persistent = self.persistent.saturating_sub(1);
                 }
                 self.tidy(&path, out);
             }
@@ -385,7 +385,7 @@ impl Watches {
                     return;
                 };
                 for watched in self.paths.values() {
-                    for id in watched.of(Kinds::LASTING) {
+                    for id in watched.of(Kinds::ANY_PERSISTENT) {
                         out.notice(id, Notice::Reconnected);
                     }
                 }
@@ -401,7 +401,7 @@ impl Watches {
     ///
     /// An event of an unknown type goes to every listener on the path.
     fn fire(&mut self, event: Event, out: &mut dyn Tell) {
-        let (mut once, mut lasting) = (Vec::new(), Vec::new());
+        let (mut once, mut persistent) = (Vec::new(), Vec::new());
         let of_children = event.event_type == EventType::NODE_CHILDREN_CHANGED;
         if let Some(watched) = self.paths.get_mut(event.path.as_str()) {
             let fired = match event.event_type {
@@ -414,20 +414,20 @@ impl Watches {
                 self.listeners.remove(&id);
                 once.push(id);
             });
-            lasting.extend(watched.of(Kinds::PERSISTENT));
+            persistent.extend(watched.of(Kinds::PERSISTENT));
             if watched.is_empty() {
                 self.paths.remove(event.path.as_str());
             }
         }
-        let mut above = Some(event.path.as_str()).filter(|_| self.has_lasting() && !of_children);
+        let mut above = Some(event.path.as_str()).filter(|_| self.has_persistent() && !of_children);
         while let Some(ancestor) = above {
             if let Some(watched) = self.paths.get(ancestor) {
-                lasting.extend(watched.of(Kinds::RECURSIVE));
+                persistent.extend(watched.of(Kinds::RECURSIVE));
             }
             above = path::parent(ancestor);
         }
         // The last one gets the event itself. Usually there is one.
-        let mut events = iter::repeat_n(event, once.len() + lasting.len());
+        let mut events = iter::repeat_n(event, once.len() + persistent.len());
         for (id, event) in once.into_iter().zip(&mut events) {
             let event = match &mut self.arrivals {
                 Some(arrivals) => arrivals.keep_early(id, event),
@@ -437,7 +437,7 @@ impl Watches {
                 out.tell(id, Ok(event));
             }
         }
-        for (id, event) in lasting.into_iter().zip(events) {
+        for (id, event) in persistent.into_iter().zip(events) {
             out.notice(id, Notice::Event(event));
         }
     }
@@ -487,9 +487,9 @@ impl Watches {
             events: ONE_SHOT_EVENTS * self.len(),
             bytes: ONE_SHOT_EVENTS * path_bytes,
         };
-        if self.has_lasting() {
-            bounds.events += MOST_FOR_LASTING;
-            bounds.bytes += BYTES_FOR_LASTING;
+        if self.has_persistent() {
+            bounds.events += MOST_FOR_PERSISTENT;
+            bounds.bytes += BYTES_FOR_PERSISTENT;
         }
         let requests = batches.finish();
         self.arrivals = Some(Arrivals::new(requests.len(), bounds));
@@ -497,10 +497,10 @@ impl Watches {
         requests.map(|request| (request, ask)).collect()
     }
 
-    /// Frees the room that a burst has left.
-    pub(crate) fn give_back_room(&mut self) {
+    /// Frees the capacity that a burst has left.
+    pub(crate) fn shrink_to_fit(&mut self) {
         if let Some(arrivals) = &mut self.arrivals {
-            arrivals.give_back_room();
+            arrivals.shrink_to_fit();
         }
     }
 }

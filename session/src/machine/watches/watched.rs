@@ -120,9 +120,9 @@ impl Watched {
     }
 }
 
-/// How each kind is removed. Servers before 3.9 do not know the types of lasting watches.
+/// How each kind is removed. Servers before 3.9 do not know the types of persistent watches.
 const REMOVALS: [(Kinds, WatcherType); 3] = [
-    (Kinds::LASTING, WatcherType::ANY),
+    (Kinds::ANY_PERSISTENT, WatcherType::ANY),
     (Kinds::ABOUT_DATA, WatcherType::DATA),
     (Kinds::CHILD, WatcherType::CHILDREN),
 ];

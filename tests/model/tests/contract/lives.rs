@@ -13,7 +13,7 @@ use lockkeeper_recipes::{
     },
 };
 
-use crate::leases::facts;
+use crate::permits::facts;
 
 /// An attempt creates nodes with so many names.
 const NAMES: u8 = 3;

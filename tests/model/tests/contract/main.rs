@@ -6,7 +6,7 @@
 //! | `listings` | `queue_lock`: nobody ahead is shown | `Listing` |
 //! | `crowds` | `events`: what another task has listed; `wakeups`: whom a task waits for | `Crowd` |
 //! | `turns` | `events`: when a deletion is a grant; `wakeups`: who waits has a watch | `Turn` |
-//! | `leases` | `semaphore`: there is room; `room`: who waits has a watch | `LeaseTurn` |
+//! | `permits` | `semaphore`: there is room; `room`: who waits has a watch | `PermitTurn` |
 //! | `lives` | `life`: nothing is left behind; `plain`: whose node is there | `NodeLife`, `PlainTurn` |
 //! | `proofs` | `lease`: `W1` and `W2` | `Proof` |
 //!
@@ -15,10 +15,10 @@
 //! Not here: whether the rules are enough (`tests/proof`).
 
 mod crowds;
-mod leases;
 mod listings;
 mod lives;
 mod nodes;
+mod permits;
 mod proofs;
 mod ranks;
 mod turns;

@@ -13,8 +13,8 @@ use lockkeeper_recipes::{
 };
 
 use crate::{
-    leases::facts,
     nodes::{Node, Numbered, blocks, name, twins},
+    permits::facts,
 };
 
 /// Connections are made so often.

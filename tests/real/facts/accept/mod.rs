@@ -274,7 +274,7 @@ impl World {
         until <= from + limit + self.settings.slack + stopped.sum::<Duration>()
     }
 
-    /// The same for what it has to do at once.
+    /// Whether a server has done at once what it has to do at once.
     fn soon(&self, server: usize, from: Duration, until: Duration) -> bool {
         self.within(server, from, Duration::ZERO, until.max(from))
     }

@@ -1,4 +1,4 @@
-//! No two holders at once, by their leases; a semaphore grants no more leases than its limit.
+//! No two holders at once, by their leases; a semaphore grants no more permits than its limit.
 //!
 //! Not here: until when a hold excludes others (`holds`).
 
@@ -22,7 +22,7 @@ pub(super) fn check(holds: &Holds<'_>, bounds: &Bounds, found: &mut Vec<Violatio
                 .filter(|(other, _, _)| !other.mode_at(granted.at).tolerates(mode))
                 .collect();
             let allowed = match mode {
-                Mode::Lease { limit } => usize::try_from(limit).unwrap_or(usize::MAX),
+                Mode::Permit { limit } => usize::try_from(limit).unwrap_or(usize::MAX),
                 _ => 1,
             };
             if others.len() >= allowed {

@@ -57,7 +57,7 @@ fn event(verb: &str, number: u64, arguments: &[&str]) -> Vec<(bool, What)> {
             lock: arguments.get(1).copied().unwrap_or("/l").into(),
             mode: match word(0) {
                 "shared" => Mode::Shared,
-                "lease" => Mode::Lease { limit: 2 },
+                "permit" => Mode::Permit { limit: 2 },
                 _ => Mode::Exclusive,
             },
         },

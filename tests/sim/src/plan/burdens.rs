@@ -61,7 +61,7 @@ pub(super) fn liar(seed: u64) -> Plan {
 }
 
 fn contender(rng: &mut Rng) -> Vec<Step> {
-    let kinds = [Target::Mutex(0), Target::Mutex(0), Target::Lease];
+    let kinds = [Target::Mutex(0), Target::Mutex(0), Target::Permit];
     rng.several(2, 6, |rng| {
         let target = rng.one_of(&kinds);
         let hold_ms = rng.within(0, 100);

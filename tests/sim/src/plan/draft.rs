@@ -124,7 +124,7 @@ impl Step {
         self
     }
 
-    /// The same, given up after so many milliseconds.
+    /// The step, given up after so many milliseconds.
     pub(super) fn given_up_after(self, ms: Option<u64>) -> Self {
         self.with(|step| step.cancel = ms.map_or(step.cancel, Cancel::After))
     }

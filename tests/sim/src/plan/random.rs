@@ -123,8 +123,8 @@ fn step(rng: &mut Rng, raw: bool, timeout_ms: u64, focus: Option<Target>) -> Ste
     let any = [
         (3, Target::Read(number)),
         (3, Target::Write(number)),
-        (3, Target::Lease),
-        (1, Target::Leases),
+        (3, Target::Permit),
+        (1, Target::Permits),
         (2, Target::Reentrant(number)),
         (1, Target::All),
         (1, Target::Lead),

@@ -166,9 +166,9 @@ fn any_lock(rng: &mut Rng) -> Target {
     let others = [
         (2, Target::Write(line)),
         (2, Target::Read(line)),
-        (2, Target::Lease),
+        (2, Target::Permit),
         (2, Target::Plain),
-        (1, Target::Leases),
+        (1, Target::Permits),
         (1, Target::All),
         (1, Target::Lead),
     ];

@@ -140,7 +140,7 @@ fn exceeds_hold_limits(rng: &mut Rng, plan: &mut Plan) {
         Target::Mutex(0),
         Target::Write(0),
         Target::Read(0),
-        Target::Lease,
+        Target::Permit,
         Target::Plain,
         Target::Plain,
     ]);

@@ -12,7 +12,7 @@ use lockkeeper_recipes::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::{LEASES, LINES, Worker, raw::answer};
+use super::{LINES, PERMITS, Worker, raw::answer};
 use crate::{
     gate::at_most,
     history::{Answer, Attempt, End, Mode, What},
@@ -25,7 +25,7 @@ enum Held {
     One(Guard),
     Writer(WriteGuard),
     Reentrant(ReentrantGuard),
-    Leases(Vec<Guard>),
+    Permits(Vec<Guard>),
     All(MultiGuard),
 }
 
@@ -35,7 +35,7 @@ impl Held {
             Self::One(guard) => vec![guard],
             Self::Writer(guard) => vec![guard],
             Self::Reentrant(guard) => vec![guard],
-            Self::Leases(guards) => guards.iter().collect(),
+            Self::Permits(guards) => guards.iter().collect(),
             Self::All(several) => several.guards().iter().collect(),
         }
     }
@@ -45,7 +45,7 @@ impl Held {
             Self::One(guard) => guard.release().await,
             Self::Writer(guard) => guard.release().await,
             Self::Reentrant(guard) => guard.release().await,
-            Self::Leases(guards) => {
+            Self::Permits(guards) => {
                 let mut outcome = Ok(());
                 for guard in guards {
                     outcome = outcome.and(guard.release().await);
@@ -69,7 +69,7 @@ impl Worker {
             _ => {}
         }
         let waits = matches!(step.entry, Entry::Lock | Entry::Timeout(_));
-        if waits && !matches!(step.target, Target::Leases | Target::All) {
+        if waits && !matches!(step.target, Target::Permits | Target::All) {
             self.waiting(attempts.first().copied());
         }
         let entering = self.enter(step, &attempts);
@@ -95,16 +95,16 @@ impl Worker {
 
     /// Records the attempts of a step, one for each guard that it may get.
     pub(super) fn ask(&self, target: Target) -> Vec<Attempt> {
-        let limit = u32::try_from(LEASES).unwrap_or(u32::MAX);
+        let limit = u32::try_from(PERMITS).unwrap_or(u32::MAX);
         let path = |number: u32| format!("/locks/l{}", number % LINES);
-        let semaphore = || ("/locks/s".to_owned(), Mode::Lease { limit });
+        let semaphore = || ("/locks/s".to_owned(), Mode::Permit { limit });
         let asked = match target {
             Target::Mutex(number) | Target::Write(number) | Target::Reentrant(number) => {
                 vec![(path(number), Mode::Exclusive)]
             }
             Target::Read(number) => vec![(path(number), Mode::Shared)],
-            Target::Lease => vec![semaphore()],
-            Target::Leases => (0..LEASES).map(|_| semaphore()).collect(),
+            Target::Permit => vec![semaphore()],
+            Target::Permits => (0..PERMITS).map(|_| semaphore()).collect(),
             Target::All => vec![
                 (path(0), Mode::Exclusive),
                 (path(1), Mode::Exclusive),
@@ -161,13 +161,13 @@ impl Worker {
             Ok(match step.target {
                 Target::Mutex(number) => {
                     let it = &locks.mutexes[at(number)];
-                    let timed = it.lock_timeout(wait);
+                    let timed = it.try_lock_for(wait);
                     asked!(it.lock(), timed, it.try_lock(), it.enqueue(), Ticket::path)
                         .map(Held::One)
                 }
                 Target::Read(number) => {
                     let it = &locks.rw[at(number)];
-                    let timed = it.read_timeout(wait);
+                    let timed = it.try_read_for(wait);
                     asked!(
                         it.read(),
                         timed,
@@ -179,7 +179,7 @@ impl Worker {
                 }
                 Target::Write(number) => {
                     let it = &locks.rw[at(number)];
-                    let timed = it.write_timeout(wait);
+                    let timed = it.try_write_for(wait);
                     asked!(
                         it.write(),
                         timed,
@@ -189,22 +189,24 @@ impl Worker {
                     )
                     .map(Held::Writer)
                 }
-                Target::Lease => {
+                Target::Permit => {
                     let it = &locks.semaphore;
-                    let (timed, tried) = (it.acquire_timeout(wait), it.try_acquire());
+                    let (timed, tried) = (it.try_acquire_for(wait), it.try_acquire());
                     // Its place is a node of its own, which the rules do not look at.
                     asked!(it.acquire(), timed, tried, it.enqueue(),).map(Held::One)
                 }
-                Target::Leases => Some(Held::Leases(locks.semaphore.acquire_many(LEASES).await?)),
+                Target::Permits => {
+                    Some(Held::Permits(locks.semaphore.acquire_many(PERMITS).await?))
+                }
                 Target::Reentrant(number) => {
                     let it = &locks.reentrant[at(number)];
                     let owner = &format!("task {}", self.task);
-                    let (timed, tried) = (it.lock_timeout(owner, wait), it.try_lock(owner));
+                    let (timed, tried) = (it.try_lock_for(owner, wait), it.try_lock(owner));
                     asked!(it.lock(owner), timed, tried).map(Held::Reentrant)
                 }
                 Target::Plain => {
                     let it = &locks.plain;
-                    asked!(it.lock(), it.lock_timeout(wait), it.try_lock()).map(Held::One)
+                    asked!(it.lock(), it.try_lock_for(wait), it.try_lock()).map(Held::One)
                 }
                 Target::All | Target::Lead | Target::Latch => {
                     let members = [
@@ -213,7 +215,7 @@ impl Worker {
                         Member::from(&locks.semaphore),
                     ];
                     let it = MultiLock::new(members)?;
-                    asked!(it.lock(), it.lock_timeout(wait), it.try_lock()).map(Held::All)
+                    asked!(it.lock(), it.try_lock_for(wait), it.try_lock()).map(Held::All)
                 }
             })
         }
@@ -389,7 +391,7 @@ impl Worker {
         }
     }
 
-    /// As [`new_write`](Self::new_write), for a write under the lock.
+    /// A [`new_write`](Self::new_write) under the lock.
     fn guarded_write(&self, attempt: Attempt) -> (u64, String) {
         let (write, prefix) = self.new_write();
         self.record(What::Writing { attempt, write });
@@ -528,8 +530,8 @@ fn end_of_loss(loss: Loss) -> End {
     }
 }
 
-/// As [`end_of_release`]. With several guards the outcome is unknown, because the error may be
-/// about any of them.
+/// The end after a release of these attempts. With several guards the outcome is unknown, because
+/// the error may be about any of them.
 fn end_of_releases(attempts: &[Attempt], released: &Result<(), LockError>) -> End {
     if attempts.len() > 1 && released.is_err() {
         return End::Dropped;

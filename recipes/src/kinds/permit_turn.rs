@@ -1,10 +1,10 @@
 //! What the first waiter of a semaphore does next, as a pure state machine.
 //!
-//! Only the first waiter of the queue creates leases and counts them. It holds its place in the
-//! queue until it has what it wants. So nobody who waits for several leases is overtaken, or
+//! Only the first waiter of the queue creates permits and counts them. It holds its place in the
+//! queue until it has what it wants. So nobody who waits for several permits is overtaken, or
 //! blocked by another waiter that holds some of its own.
 //!
-//! Not here: creating the leases (`node`), waiting in the queue (`queue`), sending and waiting
+//! Not here: creating the permits (`node`), waiting in the queue (`queue`), sending and waiting
 //! (`first_waiter`).
 
 #![allow(
@@ -18,35 +18,35 @@ use crate::{error::Loss, node::life::Facts, order::rank};
 /// What the waiter does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// List the leases, with a watch.
+    /// List the permits, with a watch.
     List,
     /// Read the limit, with a watch if it can change.
     ReadLimit,
-    /// Wait for a change of the leases or of the limit, or for the loss of the place in the queue.
+    /// Wait for a change of the permits or of the limit, or for the loss of the place in the queue.
     Wait,
-    /// Ask whether our leases are there, and wait until the session's lease is good for a grant.
+    /// Ask whether our permits are there, and wait until the session's lease is good for a grant.
     Renew,
-    /// The leases are ours.
+    /// The permits are ours.
     Grant,
 }
 
-/// Why a waiter gets no leases.
+/// Why a waiter gets no permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Out {
-    /// One of its leases was deleted, or the session is over.
+    /// One of its permits was deleted, or the session is over.
     Lost(Loss),
-    /// It asks for more leases than the limit. As the first waiter, it would block everybody behind
-    /// it.
+    /// It asks for more permits than the limit. As the first waiter, it would block everybody
+    /// behind it.
     OverLimit,
 }
 
-/// A waiter that has created its leases.
+/// A waiter that has created its permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LeaseTurn {
-    /// The leases are to be listed.
+pub enum PermitTurn {
+    /// The permits are to be listed.
     #[default]
     Unknown,
-    /// The leases were listed; the limit is to be read. The order matters: leases can only become
+    /// The permits were listed; the limit is to be read. The order matters: permits can only become
     /// fewer meanwhile, since only the first waiter adds some. So there was room when the limit was
     /// this. The other way round, the limit could have been lowered in between.
     Listed {
@@ -62,11 +62,11 @@ pub enum LeaseTurn {
     },
 }
 
-impl LeaseTurn {
+impl PermitTurn {
     /// What to do next.
     ///
     /// # Errors
-    /// The session of the leases is over.
+    /// The session of the permits is over.
     pub fn next(&self, facts: &Facts) -> Result<Next, Loss> {
         let may_hold = facts.may_hold()?;
         Ok(match self {
@@ -78,7 +78,7 @@ impl LeaseTurn {
         })
     }
 
-    /// The leases were listed.
+    /// The permits were listed.
     pub fn listed(&mut self, is_watched: bool) {
         *self = Self::Listed { is_watched };
     }
@@ -86,14 +86,14 @@ impl LeaseTurn {
     /// The limit was read, after this listing.
     ///
     /// # Errors
-    /// One of our leases is not listed: it was deleted. Or the limit is lower than their number.
+    /// One of our permits is not listed: it was deleted. Or the limit is lower than their number.
     pub fn counted<'a>(
         &mut self,
-        leases: impl IntoIterator<Item = &'a str> + Clone,
+        permits: impl IntoIterator<Item = &'a str> + Clone,
         own: impl IntoIterator<Item = &'a str> + Clone,
         limit: usize,
     ) -> Result<(), Out> {
-        let is_listed = |lease: &str| leases.clone().into_iter().any(|child| child == lease);
+        let is_listed = |permit: &str| permits.clone().into_iter().any(|child| child == permit);
         let asked = own.clone().into_iter().count();
         if !own.into_iter().all(is_listed) {
             return Err(Out::Lost(Loss::Deleted));
@@ -102,7 +102,7 @@ impl LeaseTurn {
             return Err(Out::OverLimit);
         }
         let is_watched = matches!(self, Self::Listed { is_watched: true });
-        *self = if rank::leases(leases) <= limit {
+        *self = if rank::permits(permits) <= limit {
             Self::Room
         } else {
             Self::Full { is_watched }
@@ -110,7 +110,7 @@ impl LeaseTurn {
         Ok(())
     }
 
-    /// The leases or the limit may have changed.
+    /// The permits or the limit may have changed.
     pub fn changed(&mut self) {
         *self = Self::Unknown;
     }

@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-fn leases(client: &Client, path: &str) -> Semaphore {
+fn permits(client: &Client, path: &str) -> Semaphore {
     Semaphore::with_shared_limit(client, path, &format!("{path}-limit")).unwrap()
 }
 
@@ -25,18 +25,18 @@ on_the_embedded_arm! {
 }
 
 on_both_arms! {
-    /// After the limit is lowered, nobody is granted a lease beyond it. This includes a waiter that
-    /// has read the old limit and lists the leases afterwards.
-    async fn a_lowered_limit_grants_no_further_lease(ensemble: &Ensemble) {
+    /// After the limit is lowered, nobody is granted a permit beyond it. This includes a waiter
+    /// that has read the old limit and lists the permits afterwards.
+    async fn a_lowered_limit_grants_no_further_permit(ensemble: &Ensemble) {
         let (operator, holder) = (ensemble.client().await, ensemble.client().await);
         let waiter = ensemble.client().await;
         for steps in 0..9 {
             let path = ensemble.unique_path("lowered");
-            let limit = leases(&operator, &path);
+            let limit = permits(&operator, &path);
             limit.set_limit(2).await.unwrap();
-            let first = leases(&holder, &path).acquire().await.unwrap();
-            let second = leases(&holder, &path).acquire().await.unwrap();
-            let semaphore = leases(&waiter, &path);
+            let first = permits(&holder, &path).acquire().await.unwrap();
+            let second = permits(&holder, &path).acquire().await.unwrap();
+            let semaphore = permits(&waiter, &path);
             let mut waiting = pin!(semaphore.acquire());
             for _ in 0..steps {
                 assert!(poll_once(waiting.as_mut()).is_none(), "{steps}");

@@ -1,12 +1,12 @@
-//! The first waiter of a semaphore: all orders of what it is told, and all listings of six leases.
+//! The first waiter of a semaphore: all orders of what it is told, and all listings of six permits.
 
 use std::collections::HashSet;
 
 use lockkeeper_recipes::{
     Loss,
     decisions::{
-        lease_turn::{LeaseTurn, Next, Out},
         life::Facts,
+        permit_turn::{Next, Out, PermitTurn},
     },
 };
 
@@ -25,7 +25,7 @@ struct Seen {
     has_room: Option<bool>,
 }
 
-fn check(turn: LeaseTurn, seen: Seen) {
+fn check(turn: PermitTurn, seen: Seen) {
     let next = turn.next(&facts(true));
     let expected = match (seen.listed, seen.has_room) {
         (Some(_), None) => Next::ReadLimit,
@@ -43,15 +43,15 @@ fn check(turn: LeaseTurn, seen: Seen) {
 }
 
 #[test]
-fn leases_are_granted_only_behind_a_listing_with_room_at_a_later_limit() {
-    let mut reached = HashSet::from([(LeaseTurn::default(), Seen::default())]);
+fn permits_are_granted_only_behind_a_listing_with_room_at_a_later_limit() {
+    let mut reached = HashSet::from([(PermitTurn::default(), Seen::default())]);
     let mut frontier: Vec<_> = reached.iter().copied().collect();
     let names: Vec<_> = (0..6)
         .map(|number| format!("x-lease-{number:010}"))
         .collect();
     while let Some((turn, seen)) = frontier.pop() {
         check(turn, seen);
-        let mut next = |turn: LeaseTurn, seen: Seen| {
+        let mut next = |turn: PermitTurn, seen: Seen| {
             if reached.insert((turn, seen)) {
                 frontier.push((turn, seen));
             }
@@ -94,5 +94,5 @@ fn leases_are_granted_only_behind_a_listing_with_room_at_a_later_limit() {
             }
         }
     }
-    println!("{} states of a waiter for leases", reached.len());
+    println!("{} states of a waiter for permits", reached.len());
 }
