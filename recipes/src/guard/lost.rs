@@ -258,7 +258,7 @@ impl GuardView {
         self.state().is_ok()
     }
 
-    /// [`is_valid`](Self::is_valid) as a result, as [`Guard::check`].
+    /// [`is_valid`](Self::is_valid) as a result, as [`Guard::ensure_valid`].
     ///
     /// # Errors
     /// [`LockError::Lost`] when another client may hold the lock, with [`Loss::Deleted`] after a

@@ -32,7 +32,6 @@ mod random;
 mod raw;
 mod shared;
 mod sleep;
-#[doc(hidden)]
 pub mod sync;
 mod task;
 #[cfg(all(test, shuttle))]
