@@ -258,7 +258,7 @@ impl GuardView {
         self.state().is_ok()
     }
 
-    /// [`is_valid`](Self::is_valid) as a result, as [`Guard::check`].
+    /// [`is_valid`](Self::is_valid) as a result, as [`Guard::ensure_valid`].
     ///
     /// # Errors
     /// [`LockError::Lost`] when another client may hold the lock, with [`Loss::Deleted`] after a
@@ -268,8 +268,8 @@ impl GuardView {
         self.state().map_err(|loss| lost(loss).at(self.hold.path()))
     }
 
-    /// As [`Guard::lost`]: waits until the lock can no longer be relied on, and returns how it was
-    /// lost; `None` is a release.
+    /// Waits until the lock can no longer be relied on, as [`Guard::lost`] does, and returns how it
+    /// was lost; `None` is a release.
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.
