@@ -274,6 +274,7 @@ impl Hold {
 /// |---|---|---|
 /// | [`Guard::is_valid`], [`Guard::ensure_valid`] | none | no other client can hold the lock now |
 /// | [`Guard::state`], [`Guard::valid_until`] | none | how sure that is, and until when |
+/// | [`Guard::view`] | none | the same, for handlers on other tasks |
 /// | [`Guard::lost`], [`Guard::during`] | one watch | nothing before the lock is in doubt |
 /// | [`Guard::confirm`] | one write (a plain lock: and a read) | held at an instant of the call |
 /// | [`Guard::transaction`] | none but its own | held when the writes happened |

@@ -268,8 +268,8 @@ impl GuardView {
         self.state().map_err(|loss| lost(loss).at(self.hold.path()))
     }
 
-    /// As [`Guard::lost`]: waits until the lock can no longer be relied on, and returns how it was
-    /// lost; `None` is a release.
+    /// Waits until the lock can no longer be relied on, as [`Guard::lost`] does, and returns how it
+    /// was lost; `None` is a release.
     ///
     /// # Cancel safety
     /// The future may be dropped, and the method called again.

@@ -391,7 +391,7 @@ impl LeaseKeeper {
         self.token.is_gone()
     }
 
-    /// As [`is_gone`](Self::is_gone), for somebody who does not keep the lease.
+    /// Whether the node [is gone](Self::is_gone), for somebody who does not keep the lease.
     #[doc(hidden)]
     pub fn gone_sign(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         self.token.gone_sign()

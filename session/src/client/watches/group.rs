@@ -94,7 +94,8 @@ impl WatchGroup {
         self.events.look(Events::pop)
     }
 
-    /// As [`try_next`](Self::try_next), without the group: it does not keep the watches.
+    /// Takes events as [`try_next`](Self::try_next) does, and does not keep the watches of the
+    /// group.
     #[doc(hidden)]
     pub fn events(&self) -> impl Fn() -> Option<Result<GroupEvent, Error>> + Send + Sync + use<> {
         let events = self.events.clone();

@@ -25,7 +25,8 @@ impl LeaseToken {
         self.0.is_gone.load(Ordering::Relaxed)
     }
 
-    /// The same without the token. Without a token, nothing is known of the node.
+    /// Whether the node is known to be gone, without the token. Without a token, nothing is known
+    /// of the node.
     pub(crate) fn gone_sign(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let kept = Arc::downgrade(&self.0);
         move || {
