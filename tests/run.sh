@@ -164,7 +164,11 @@ else
         ENSEMBLES=$!
         filters+=(--skip needs_ensemble)
     fi
-    beside ${filters[@]+"${filters[@]}"} || failed+=("tests")
+    beside ${filters[@]+"${filters[@]}"} --skip needs_kerberos || failed+=("tests")
+    if [ -n "$KERBEROS" ]; then
+        heading "Tests with tickets that expire in time"
+        tests_of --test command -- --include-ignored needs_kerberos || failed+=("tests with tickets")
+    fi
     heading "Doc tests"
     tests_of --doc || failed+=("doc tests")
     if [ -n "$ENSEMBLES" ]; then
