@@ -1,7 +1,6 @@
 //! One client, its server and the leader: the state, and what can happen next.
 //!
-//! A unit of time is half a tick, after which the leader pings. The session timeout is two ticks:
-//! the shortest that servers grant by default.
+//! A unit of time is half a tick, after which the leader pings.
 //!
 //! Not here: in which order states are visited (`search`).
 
@@ -18,8 +17,6 @@ use lockkeeper_session::{
 
 /// Between two pings of the leader.
 const HALF_TICK: u64 = 1;
-/// The session timeout.
-const TIMEOUT: u64 = 4;
 /// How long after its decision the leader marks the session, at most.
 const MARK: u64 = 1;
 
@@ -33,10 +30,6 @@ fn birth() -> Instant {
 
 fn instant(time: u64) -> Instant {
     *START + Duration::from_secs(time)
-}
-
-fn timeout() -> Duration {
-    Duration::from_secs(TIMEOUT)
 }
 
 /// By which rule the client takes its lease for valid.
@@ -67,18 +60,18 @@ impl Rule {
 
     /// For how long the lease counts. Clocks run at the same rate here, so nothing is left for
     /// drift.
-    fn lengths(self) -> Lengths {
+    fn lengths(self, timeout: Duration) -> Lengths {
         let lease = match self {
-            Self::Assumed => timeout() * 2 / 3,
-            _ => timeout(),
+            Self::Assumed => timeout * 2 / 3,
+            _ => timeout,
         };
         // Longer than the leader takes to mark a session.
-        let confirm = timeout() / 3;
+        let confirm = timeout / 3;
         Lengths { lease, confirm }
     }
 }
 
-/// How often each thing may happen.
+/// How often each thing may happen, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(clippy::exhaustive_structs, reason = "a caller names all of them")]
 pub struct Limits {
@@ -92,8 +85,17 @@ pub struct Limits {
     pub elections: u8,
     /// The client connects again, to a server of the newest leader.
     pub reconnects: u8,
+    /// The session timeout, in units of time. Two ticks is the shortest that servers grant by
+    /// default.
+    pub timeout: u64,
     /// For so many units of time behind the session timeout.
     pub longer: u64,
+}
+
+impl Limits {
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
 }
 
 /// From the client to its server, and forwarded to the leader.
@@ -182,7 +184,7 @@ impl World {
         Self {
             now: 0,
             left: limits,
-            proof: Proof::new(instant(0), instant(0), timeout() / 3, false),
+            proof: Proof::new(instant(0), instant(0), limits.timeout() / 3, false),
             validity,
             next_xid: 1,
             is_connecting: false,
@@ -201,7 +203,7 @@ impl World {
 
     /// Whether the client takes its lease for valid although the session has ended.
     pub(super) fn is_wrong(&self, rule: Rule) -> bool {
-        self.is_ended && self.validity.is_valid(instant(self.now), rule.lengths())
+        self.is_ended && self.validity.is_valid(instant(self.now), rule.lengths(self.left.timeout()))
     }
 
     /// All that can happen next, with words for it.
@@ -212,7 +214,7 @@ impl World {
             visit(words, after);
         };
         let must_mark = self.decided_at.is_some_and(|at| at + MARK <= self.now) && !self.is_ended;
-        if self.now < TIMEOUT + self.left.longer && !must_mark {
+        if self.now < self.left.timeout + self.left.longer && !must_mark {
             step("time passes", &|it| {
                 it.now += 1;
                 // How late it is does not matter.
@@ -266,7 +268,7 @@ impl World {
         let Some(answer) = self.to_client.pop_front() else {
             return;
         };
-        let (now, lengths) = (instant(self.now), rule.lengths());
+        let (now, lengths) = (instant(self.now), rule.lengths(self.left.timeout()));
         self.validity.heard(now, lengths, true);
         match answer {
             Request::Ping { sent } => {
@@ -297,7 +299,7 @@ impl World {
                 self.is_connecting = false;
                 let is_told = self.validity.resumed(instant(sent), now, lengths);
                 let is_told = is_told || rule == Rule::ProvedAtOnce;
-                self.proof = Proof::new(instant(sent), now, timeout() / 3, is_told);
+                self.proof = Proof::new(instant(sent), now, self.left.timeout() / 3, is_told);
                 self.count(rule, sent);
             }
         }
@@ -360,7 +362,7 @@ impl World {
             (true, _) => Some(self.counts_from),
             (false, other) => other,
         };
-        if self.decided_at.is_none() && counts_from.is_some_and(|from| self.now >= from + TIMEOUT) {
+        if self.decided_at.is_none() && counts_from.is_some_and(|from| self.now >= from + self.left.timeout) {
             step("the leader decides to end the session", &|it| {
                 it.decided_at = Some(it.now);
             });
