@@ -203,7 +203,10 @@ impl World {
 
     /// Whether the client takes its lease for valid although the session has ended.
     pub(super) fn is_wrong(&self, rule: Rule) -> bool {
-        self.is_ended && self.validity.is_valid(instant(self.now), rule.lengths(self.left.timeout()))
+        self.is_ended
+            && self
+                .validity
+                .is_valid(instant(self.now), rule.lengths(self.left.timeout()))
     }
 
     /// All that can happen next, with words for it.
@@ -362,7 +365,9 @@ impl World {
             (true, _) => Some(self.counts_from),
             (false, other) => other,
         };
-        if self.decided_at.is_none() && counts_from.is_some_and(|from| self.now >= from + self.left.timeout) {
+        if self.decided_at.is_none()
+            && counts_from.is_some_and(|from| self.now >= from + self.left.timeout)
+        {
             step("the leader decides to end the session", &|it| {
                 it.decided_at = Some(it.now);
             });
