@@ -7,6 +7,7 @@
 //! | `secure` | servers with TLS and passwords |
 //! | `failures` | locks while servers fail |
 //! | `partitions` | two holders, while servers are cut off from each other |
+//! | `random` | random failures of servers and links, by seed, under every kind of lock |
 //! | `reconfiguration` | locks while servers join and leave |
 //! | `facts` | whether servers keep sessions as `docs/safety.md` assumes |
 //! | `stopped` | a leader whose process is stopped |
@@ -22,6 +23,7 @@ mod failures;
 mod foreign_clients;
 mod interop;
 mod partitions;
+mod random;
 mod reconfiguration;
 #[cfg(target_os = "linux")]
 mod resources;

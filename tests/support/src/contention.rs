@@ -483,7 +483,8 @@ fn parse(node: &str) -> Applied {
     }
 }
 
-fn end_of(error: &LockError) -> End {
+/// How an attempt ended that has this error.
+pub fn end_of(error: &LockError) -> End {
     match error {
         LockError::Lost {
             loss: Loss::Deleted,
@@ -495,7 +496,8 @@ fn end_of(error: &LockError) -> End {
     }
 }
 
-async fn client(servers: &str, session_timeout: Duration) -> Client {
+/// A client of servers that serve.
+pub async fn client(servers: &str, session_timeout: Duration) -> Client {
     let builder = Client::builder(servers).expect("a list of servers");
     let builder = builder.session_timeout(session_timeout);
     let max_wait = builder.connect_timeout(Duration::from_secs(30));

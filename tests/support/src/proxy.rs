@@ -1,5 +1,5 @@
 //! A proxy between one client and the servers, or one server and another. A test can cut its
-//! connections: silently, in one direction or both, or with a reset.
+//! connections: silently, in one direction or both, or with a reset. It can also keep bytes back.
 //!
 //! Not here: the content of the bytes. A [`Tap`] may read and change them.
 
@@ -24,6 +24,8 @@ use tokio::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Pass,
+    /// Bytes in this direction, or in both, wait until the mode changes.
+    Hold(Option<Direction>),
     /// Existing connections, and those made while this lasts, stay open but never again carry a
     /// byte in either direction.
     Swallow,
@@ -31,7 +33,13 @@ enum Mode {
     SwallowOne(Direction),
 }
 
-/// Which bytes are lost.
+impl Mode {
+    fn holds(self, direction: Direction) -> bool {
+        matches!(self, Self::Hold(held) if held.is_none_or(|held| held == direction))
+    }
+}
+
+/// Which bytes are lost, or wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Those to the server.
@@ -110,6 +118,12 @@ impl Proxy {
         self.mode.send_replace(Mode::Swallow);
     }
 
+    /// From now on bytes in this direction, or in both, wait until [`pass`](Self::pass), and so does
+    /// the end of a connection.
+    pub fn hold(&self, direction: Option<Direction>) {
+        self.mode.send_replace(Mode::Hold(direction));
+    }
+
     /// Resets all connections. Until [`mend`](Self::mend), new connections carry nothing.
     pub fn cut(&self) {
         self.swallow();
@@ -126,7 +140,7 @@ impl Proxy {
         &self.ports
     }
 
-    /// New connections work again. The swallowed bytes and their connections are lost.
+    /// New connections work again, and bytes that wait go on. The swallowed bytes and their connections are lost.
     pub fn pass(&self) {
         self.mode.send_replace(Mode::Pass);
     }
@@ -176,7 +190,8 @@ async fn wire(
     mut tap: Box<dyn Tap>,
 ) {
     resets.mark_unchanged();
-    if *modes.borrow_and_update() == Mode::Pass {
+    let mut mode = *modes.borrow_and_update();
+    if matches!(mode, Mode::Pass | Mode::Hold(_)) {
         let Ok(mut upstream) = TcpStream::connect(server).await else {
             let _ = client.set_zero_linger();
             return;
@@ -189,7 +204,7 @@ async fn wire(
             tokio::select! {
                 biased;
                 _ = modes.changed() => match *modes.borrow_and_update() {
-                    Mode::Pass => {}
+                    passing @ (Mode::Pass | Mode::Hold(_)) => mode = passing,
                     Mode::Swallow => break None,
                     Mode::SwallowOne(Direction::ToServer) => break Some(Direction::FromServer),
                     Mode::SwallowOne(Direction::FromServer) => break Some(Direction::ToServer),
@@ -198,11 +213,11 @@ async fn wire(
                     let _ = (client.set_zero_linger(), upstream.set_zero_linger());
                     return;
                 }
-                read = client.read(&mut up) => match read {
+                read = client.read(&mut up), if !mode.holds(Direction::ToServer) => match read {
                     Ok(count @ 1..) if upstream.write_all(&tap.pass(Direction::ToServer, &up[..count])).await.is_ok() => {}
                     _ => return,
                 },
-                read = upstream.read(&mut down) => match read {
+                read = upstream.read(&mut down), if !mode.holds(Direction::FromServer) => match read {
                     Ok(count @ 1..) if client.write_all(&tap.pass(Direction::FromServer, &down[..count])).await.is_ok() => {}
                     _ => return,
                 },
