@@ -125,6 +125,23 @@ async fn a_tree_is_deleted_in_transactions_that_servers_take() {
     }
 }
 
+#[tokio::test]
+async fn a_node_of_a_tree_that_another_client_has_deleted_is_no_error() {
+    let server = server().await;
+    let [deleter, other] = [client(&server).await, client(&server).await];
+    for path in ["/t/a", "/t/b"] {
+        other.ensure_path(path).await.unwrap();
+    }
+    let listing = When::op(OpCode::GET_CHILDREN).within("/t/a");
+    let faults = server.faults();
+    faults.delay_reply(listing, Duration::from_millis(500));
+    let done = tokio::spawn(async move { deleter.delete_all("/t").await });
+    until("the tree is listed", async || faults.pending() == 0).await;
+    other.delete("/t/b", Version::ANY).await.unwrap();
+    soon(done).await.unwrap().unwrap();
+    assert_eq!(other.exists("/t").await.unwrap(), None);
+}
+
 /// After the client has listed the tree, one node goes, and one comes.
 #[tokio::test]
 async fn a_tree_that_changes_is_listed_again() {

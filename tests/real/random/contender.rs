@@ -26,8 +26,8 @@ use super::plan::within;
 
 pub(super) const LOCKS: [&str; 5] = ["mutex", "rw", "plain", "semaphore", "election"];
 
-/// How many leases the semaphore has.
-const LEASES: u32 = 2;
+/// How many permits the semaphore has.
+const PERMITS: u32 = 2;
 
 /// How often holders look at their locks.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
@@ -44,12 +44,12 @@ pub(super) struct Locks {
 impl Locks {
     pub(super) fn new(client: &Client, root: &str) -> Self {
         let [mutex, rw, plain, semaphore, election] = LOCKS.map(|lock| format!("{root}/{lock}"));
-        let leases = usize::try_from(LEASES).expect("few");
+        let permits = usize::try_from(PERMITS).expect("few");
         Self {
             mutex: Mutex::new(client, &mutex).expect("a path"),
             rw: RwLock::new(client, &rw).expect("a path"),
             plain: PlainMutex::new(client, &plain).expect("a path"),
-            semaphore: Semaphore::new(client, &semaphore, leases).expect("a path"),
+            semaphore: Semaphore::new(client, &semaphore, permits).expect("a path"),
             election: Election::new(client, &election).expect("a path"),
         }
     }
@@ -71,14 +71,14 @@ impl Locks {
             };
         }
         Ok(match (LOCKS[lock], mode) {
-            ("mutex", _) => enter!(self.mutex, lock, lock_timeout, try_lock),
-            ("rw", Mode::Shared) => enter!(self.rw, read, read_timeout, try_read),
+            ("mutex", _) => enter!(self.mutex, lock, try_lock_for, try_lock),
+            ("rw", Mode::Shared) => enter!(self.rw, read, try_read_for, try_read),
             ("rw", _) => {
-                enter!(self.rw, write, write_timeout, try_write).map(WriteGuard::into_guard)
+                enter!(self.rw, write, try_write_for, try_write).map(WriteGuard::into_guard)
             }
-            ("plain", _) => enter!(self.plain, lock, lock_timeout, try_lock),
-            ("semaphore", _) => enter!(self.semaphore, acquire, acquire_timeout, try_acquire),
-            _ => enter!(self.election, elect, elect_timeout),
+            ("plain", _) => enter!(self.plain, lock, try_lock_for, try_lock),
+            ("semaphore", _) => enter!(self.semaphore, acquire, try_acquire_for, try_acquire),
+            _ => enter!(self.election, elect, try_elect_for),
         })
     }
 }
@@ -109,7 +109,7 @@ impl Contender {
             let lock = self.random.one_of(&self.round.used);
             let mode = match LOCKS[lock] {
                 "rw" if self.random.below(2) == 0 => Mode::Shared,
-                "semaphore" => Mode::Lease { limit: LEASES },
+                "semaphore" => Mode::Permit { limit: PERMITS },
                 _ => Mode::Exclusive,
             };
             let (round, locks) = (self.round.clone(), self.locks.clone());

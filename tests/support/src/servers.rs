@@ -352,14 +352,6 @@ impl Servers {
         }
     }
 
-    /// Whether a server says in its log that its data differ from those of its leader.
-    pub fn differ(&self) -> bool {
-        self.each.iter().any(|server| {
-            let log = fs::read(server.dir.join("log")).unwrap_or_default();
-            String::from_utf8_lossy(&log).contains("digest mismatch")
-        })
-    }
-
     /// Copies the servers' logs and returns where they are.
     pub fn keep_logs(&self) -> String {
         let mut kept = "their logs:".to_owned();
