@@ -1,8 +1,8 @@
-//! Do real servers keep sessions as `docs/safety.md` assumes (facts F1 to F8)?
+//! Do real servers keep sessions as `docs/safety.md` assumes (facts F1 to F9)?
 //!
 //! Relays between three real servers record what followers and leaders say to each other, and
 //! clients record what they send and hear. `accept` states the facts as rules about such a record:
-//! a run that the rules do not allow fails. `planted` shows that each rule can fail.
+//! a run that the rules do not allow fails. `planted` shows that each rule can fail. `moved` is about F9.
 //!
 //! One run is the history of one session: at random times it is touched, writes, is silent, is
 //! closed, or moves to another server. Many runs share three servers. Meanwhile a follower's
@@ -14,6 +14,7 @@
 
 mod accept;
 mod client;
+mod moved;
 mod planted;
 mod record;
 mod wire;

@@ -56,12 +56,13 @@ pub fn runs() -> Vec<(&'static str, Rule, Limits)> {
     };
     // Within two ticks no proof of a ping comes before the end of the first lease, and behind that
     // end a proof needs a further write.
-    let three_ticks = Limits {
-        timeout: 6,
+    let longer = Limits {
+        timeout: 5,
         ..with_pings(1, 0, 2, 0)
     };
     vec![
-        ("one leader", Rule::Proved, three_ticks),
+        ("one leader", Rule::Proved, with_pings(1, 0, 2, 0)),
+        ("a longer timeout", Rule::Proved, longer),
         ("an election", Rule::Proved, with_pings(1, 0, 2, 1)),
         ("a sync first", Rule::Proved, with_pings(1, 1, 1, 1)),
         ("a new connection", Rule::Proved, resumed(0, 1, 1)),
