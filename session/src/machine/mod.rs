@@ -29,6 +29,7 @@
 //! | file | what |
 //! |---|---|
 //! | `encoded` | a request, and what the machine must know of it later |
+//! | `deadlines` | what the machine does by itself when its time has come |
 //! | `proving` | the router's part for the lease: what requests prove |
 //! | `kinds` | the kinds of watches, and the id of a listener |
 //! | `output` | what goes in, and what comes out |
@@ -39,6 +40,7 @@
 //! Not here: sockets and tasks (`client`), records (`lockkeeper-proto`).
 
 mod config;
+mod deadlines;
 mod encoded;
 mod kinds;
 mod lease;
@@ -116,15 +118,14 @@ impl<T> Machine<T> {
             Input::Connected => router.link.connected(now),
             Input::Frame(frame) => router.frame(now, frame),
             Input::Reached(other) => {
-                let unanswered = router.requests.unanswered_since();
-                let scarce = router.lease.scarce(router.link.timing());
-                router.link.reached(now, &other, (unanswered, scarce));
+                let pending = self.pending();
+                self.link.reached(now, &other, pending);
             }
             Input::Disconnected(cause) => router.link.disconnected(now, cause),
             Input::Oversized { length, limit } => router.oversized(now, length, limit),
-            Input::Tick => router.tick(now),
+            Input::Tick => self.tick(now),
         }
-        router.hear();
+        self.router().hear();
     }
 
     fn router(&mut self) -> Router<'_, T> {
@@ -172,24 +173,10 @@ impl<T> Machine<T> {
         sent >= BURST && self.router().next_to_send().is_some()
     }
 
-    /// When [`Input::Tick`] is due; `None` when the machine waits for the world
-    /// alone.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Instant> {
-        let timing = self.link.timing();
-        let next = self.link.next_deadline(self.lease.ping_interval(timing))?;
-        let next = earlier(next, self.requests.next_deadline());
-        let waits_since = self.requests.waits_since();
-        let next = earlier(
-            next,
-            waits_since.and_then(|it| self.link.unsent_deadline(it)),
-        );
-        let unanswered = self.requests.unanswered_since();
-        let next = earlier(next, self.link.unanswered_deadline(unanswered));
-        let pending = (unanswered, self.lease.scarce(timing));
-        let next = earlier(next, self.link.reach_due(pending));
-        let due = self.lease.due(self.link.slowest(), timing);
-        Some(earlier(next, due.map(|(at, _)| at)))
+    /// Since when the server owes an answer, and from when the lease of those who keep it is scarce.
+    fn pending(&self) -> (Option<Instant>, Option<Instant>) {
+        let scarce = self.lease.scarce(self.link.timing());
+        (self.requests.unanswered_since(), scarce)
     }
 
     // From the user.

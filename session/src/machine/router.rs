@@ -1,7 +1,9 @@
 //! What happens means something to several parts: here they hear of each other.
 //!
 //! `accept` and `send_next` are about a request, `hear` about a change of the link, `frame` and `reply`
-//! about a message, `tick` about what is due. What the world must know waits in the `Outbox`.
+//! about a message. What the world must know waits in the `Outbox`.
+//!
+//! Not here: when something is due (`deadlines`).
 
 use std::{collections::VecDeque, time::Instant};
 
@@ -533,61 +535,43 @@ impl<T> Router<'_, T> {
 
     // Time.
 
-    /// Handles every deadline that has come.
-    pub(super) fn tick(&mut self, now: Instant) {
-        let is_due = |deadline: Option<Instant>| deadline.is_some_and(|it| it <= now);
-        self.link.tick_session(now);
-        self.hear();
-        self.fail_overdue(now);
-        while let Some(since) = self.requests.waits_since() {
-            if !is_due(self.link.unsent_deadline(since)) {
-                break;
-            }
-            let error = self.link.unreachable(now, now.duration_since(since));
-            if let Some((op, reply_to)) = self.requests.take_first() {
+    /// Fails a request whose deadline has come. A request that was sent goes on, and its reply is
+    /// ignored.
+    pub(super) fn fail_overdue(&mut self, now: Instant) {
+        let Some((overdue, options)) = self.requests.overdue(now) else {
+            return;
+        };
+        match overdue {
+            Overdue::Unsent((op, reply_to)) => {
+                let error = options.exceeded(op, Effect::NotApplied, self.link.peer());
                 self.fail(op, reply_to, error);
             }
-        }
-        let unanswered = self.requests.unanswered_since();
-        if is_due(self.link.unanswered_deadline(unanswered)) {
-            let cause = Cause::RequestTimeout(self.link.timing().request);
-            self.link.give_up(now, cause);
-        }
-        let scarce = self.lease.scarce(self.link.timing());
-        self.link.reach(now, (unanswered, scarce));
-        let interval = self.lease.ping_interval(self.link.timing());
-        if self.link.tick(now, interval) {
-            self.shrink_to_fit();
-        }
-        self.hear();
-        self.keep_proved(now);
-    }
-
-    /// Fails the requests whose deadlines have come. A request that was sent goes on, and its reply
-    /// is ignored.
-    fn fail_overdue(&mut self, now: Instant) {
-        while let Some((overdue, options)) = self.requests.overdue(now) {
-            match overdue {
-                Overdue::Unsent((op, reply_to)) => {
-                    let error = options.exceeded(op, Effect::NotApplied, self.link.peer());
-                    self.fail(op, reply_to, error);
+            Overdue::Sent(sent) => {
+                let ReplyTo::Caller(caller, watch) = &mut sent.reply_to else {
+                    return;
+                };
+                let (op, caller) = (sent.request.op(), caller.take());
+                // The server may have set the watch by now. The machine removes it when the reply
+                // says so.
+                if let Some(id) = watch.as_ref().map(PendingWatch::id) {
+                    self.cancel(id);
                 }
-                Overdue::Sent(sent) => {
-                    let ReplyTo::Caller(caller, watch) = &mut sent.reply_to else {
-                        continue;
-                    };
-                    let (op, caller) = (sent.request.op(), caller.take());
-                    // The server may have set the watch by now. The machine removes it when the
-                    // reply says so.
-                    if let Some(id) = watch.as_ref().map(PendingWatch::id) {
-                        self.cancel(id);
-                    }
-                    if let Some(caller) = caller {
-                        let error = options.exceeded(op, Effect::Unknown, self.link.peer());
-                        self.out.complete(op, caller, Err(error));
-                    }
+                if let Some(caller) = caller {
+                    let error = options.exceeded(op, Effect::Unknown, self.link.peer());
+                    self.out.complete(op, caller, Err(error));
                 }
             }
+        }
+    }
+
+    /// Fails the request that has waited for a connection for too long.
+    pub(super) fn fail_unsent(&mut self, now: Instant) {
+        let Some(since) = self.requests.waits_since() else {
+            return;
+        };
+        let error = self.link.unreachable(now, now.duration_since(since));
+        if let Some((op, reply_to)) = self.requests.take_first() {
+            self.fail(op, reply_to, error);
         }
     }
 
