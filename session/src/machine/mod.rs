@@ -33,7 +33,8 @@
 //! | `proving` | the router's part for the lease: what requests prove |
 //! | `kinds` | the kinds of watches, and the id of a listener |
 //! | `output` | what goes in, and what comes out |
-//! | `config` | the settings, and the durations that follow from the session timeout |
+//! | `config` | the settings |
+//! | `timing` | the durations that follow from the session timeout, and the policies of a lease |
 //! | `pace` | how long the slowest answer of late has taken |
 //! | `metrics`, `rng`, `spare` | counters; seeded random choices; the room that queues keep |
 //!
@@ -53,6 +54,7 @@ mod requests;
 pub(crate) mod rng;
 mod router;
 pub(crate) mod spare;
+mod timing;
 mod watches;
 
 use std::{fmt, sync::Arc, time::Instant};
@@ -61,7 +63,7 @@ use std::{fmt, sync::Arc, time::Instant};
 pub use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{OpCode, Request, WatcherType, records::Empty};
 
-pub use config::{Auth, Config, LeasePolicy};
+pub use config::{Auth, Config};
 #[doc(hidden)]
 pub use encoded::Asked;
 pub use encoded::Encoded;
@@ -76,6 +78,7 @@ pub(crate) use link::earlier;
 pub use link::{Link, sasl};
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
+pub use timing::LeasePolicy;
 
 use crate::{Cause, Slow};
 use kinds::Kinds;
@@ -374,8 +377,7 @@ impl<T> Machine<T> {
     #[must_use]
     pub fn slow(&self) -> Option<Slow> {
         let (answer, timing) = (self.link.slowest(), self.link.timing());
-        let proof = 3 * answer + timing.kept_ping + timing.wait;
-        let is_slow = proof > timing.lease && !self.lease.is_assumed();
+        let is_slow = timing.longest_proof(answer) > timing.lease && !self.lease.is_assumed();
         is_slow.then(|| Slow {
             answer,
             session_timeout: self.link.session_timeout(),

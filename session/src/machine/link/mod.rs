@@ -41,9 +41,10 @@ use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{OpCode, SessionId, Xid, Zxid, frame, header::RequestHeader, jute::Encode};
 
 use super::{
-    config::{Auth, Config, Timing},
+    config::{Auth, Config},
     output::{Snapshot, State},
     pace::Pace,
+    timing::Timing,
 };
 use crate::{Cause, Effect, Endpoint, Error, ErrorKind, Lost, Peer};
 use attempt::Attempt;
