@@ -216,6 +216,23 @@ async fn a_node_ahead_that_changes_all_the_time() {
     ahead_and(EventType::NODE_DATA_CHANGED).await;
 }
 
+/// The connection goes on behind such a reply, so its end is no pause.
+#[tokio::test]
+async fn replies_that_cannot_be_read() {
+    for unreadable in [OpCode::CREATE2, OpCode::GET_CHILDREN] {
+        let (_server, client, memory) = liar(move |memory, request| {
+            let reply = match request {
+                request if request.op() == unreadable => Ok(Response::Delete(Empty {})),
+                request => memory.honest(request),
+            };
+            Some(Answer(reply, Vec::new()))
+        })
+        .await;
+        is_patient(&memory, Mutex::new(&client, "/l").unwrap().lock()).await;
+        assert_eq!(client.snapshot().connections, 1);
+    }
+}
+
 #[tokio::test]
 async fn a_plain_lock_that_is_taken_and_deleted() {
     let (_server, client, memory) = liar(|memory, request| {

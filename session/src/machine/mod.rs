@@ -32,6 +32,7 @@
 //! | `deadlines` | what the machine does by itself when its time has come |
 //! | `proving` | the router's part for the lease: what requests prove |
 //! | `kinds` | the kinds of watches, and the id of a listener |
+//! | `reply` | a reply, in bytes until its caller decodes it |
 //! | `output` | what goes in, and what comes out |
 //! | `config` | the settings |
 //! | `timing` | the durations that follow from the session timeout, and the policies of a lease |
@@ -50,6 +51,7 @@ mod metrics;
 mod output;
 mod pace;
 mod proving;
+mod reply;
 mod requests;
 pub(crate) mod rng;
 mod router;
@@ -78,6 +80,7 @@ pub(crate) use link::earlier;
 pub use link::{Link, sasl};
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
+pub use reply::Reply;
 pub use timing::LeasePolicy;
 
 use crate::{Cause, Slow};

@@ -8,15 +8,15 @@
 use std::{collections::VecDeque, time::Instant};
 
 use lockkeeper_proto::{
-    ErrorCode, OpCode, Response, WatcherEvent, Xid, Zxid,
+    ErrorCode, OpCode, WatcherEvent, Xid, Zxid,
     frame::{FrameError, PREFIX_LEN},
     header::ReplyHeader,
     jute::{Decode, Reader},
-    records::Empty,
 };
 
 use super::{
-    Bytes, BytesMut, Encoded, Event, Link, Notice, Output, RequestOptions, State, WatchId,
+    Asked, Bytes, BytesMut, Encoded, Event, Link, Notice, Output, Reply, RequestOptions, State,
+    WatchId,
     kinds::Kinds,
     lease::{Checked, Lease},
     link::Change,
@@ -65,8 +65,8 @@ impl<T> Outbox<T> {
     }
 
     /// Gives a caller the result of its request.
-    pub(crate) fn complete(&mut self, op: OpCode, token: T, mut result: Result<Response, Error>) {
-        self.metrics.settled(result.as_ref().err());
+    pub(crate) fn complete(&mut self, op: OpCode, token: T, mut result: Result<Reply, Error>) {
+        self.metrics.settled(&result);
         if let Err(error) = &mut result {
             error.note_operation(op);
             if error.code().is_none() {
@@ -317,7 +317,7 @@ impl<T> Router<'_, T> {
         if got != Xid::AUTH && !overtakes(&header) {
             self.link.answered(now, request.at, header.zxid);
         }
-        self.answered(now, request, header, &mut body)?;
+        self.answered(now, request, header, body)?;
         if needs_sasl {
             self.link.refuse(AuthFailure::Required);
         }
@@ -330,7 +330,7 @@ impl<T> Router<'_, T> {
         now: Instant,
         sent: Pending<ReplyTo<T>>,
         header: ReplyHeader,
-        body: &mut Reader,
+        mut body: Reader,
     ) -> Result<(), Cause> {
         let (op, code) = (sent.request.op(), header.err);
         let latency = now.duration_since(sent.at);
@@ -342,15 +342,19 @@ impl<T> Router<'_, T> {
         match sent.reply_to {
             ReplyTo::Caller(None, watch) => self.settle_watch(watch, Some(code)),
             ReplyTo::Caller(Some(token), watch) => {
-                let result = self.result(&sent.request, &header, body);
-                let malformed = match result.as_ref().map_err(Error::kind) {
-                    Err(ErrorKind::Malformed { error, .. }) => Some(*error),
-                    _ => None,
-                };
-                self.settle_watch(watch, malformed.is_none().then_some(code));
+                self.settle_watch(watch, Some(code));
                 self.out.metrics.round_trips.record(latency);
+                let peer = self.link.peer();
+                let result = if code.is_ok() {
+                    let (asked, body) = (sent.request.asked, body.into_rest());
+                    Ok(Reply::new(op, header.zxid, asked, body, peer))
+                } else {
+                    // The bytes behind an error must not be read.
+                    let path = String::new();
+                    let kind = ErrorKind::Refused { op, path, code };
+                    Err(Error::new(kind, peer, Effect::NotApplied))
+                };
                 self.out.complete(op, token, result);
-                malformed.map_or(Ok(()), |error| Err(Cause::Decode(error)))?;
             }
             ReplyTo::Identity(token, scheme) => self.identity_answered(token, scheme, code),
             ReplyTo::Watches(ask) if code.is_ok() || ask == Ask::Remove => {
@@ -366,39 +370,10 @@ impl<T> Router<'_, T> {
                 }
                 return Err(cause);
             }
-            ReplyTo::Proof(checked) => note_checked(checked.as_ref(), op, body),
+            ReplyTo::Proof(checked) => note_checked(checked.as_ref(), op, &mut body),
             ReplyTo::Close => self.link.end(State::Closed, Cause::ByClient),
         }
         Ok(())
-    }
-
-    /// The result that the caller of this request gets.
-    fn result(
-        &self,
-        request: &Encoded,
-        header: &ReplyHeader,
-        body: &mut Reader,
-    ) -> Result<Response, Error> {
-        let (op, code) = (request.op(), header.err);
-        let not_applied = |kind| Err(Error::new(kind, self.link.peer(), Effect::NotApplied));
-        if !code.is_ok() {
-            // The bytes behind an error must not be read.
-            let path = String::new();
-            return not_applied(ErrorKind::Refused { op, path, code });
-        }
-        let malformed = |error| {
-            let kind = ErrorKind::Malformed { op, error };
-            Error::new(kind, self.link.peer(), Effect::Unknown)
-        };
-        let response = Response::decode(op, body).map_err(malformed)?;
-        let asked = request.asked.check(header.zxid, &response);
-        asked.map_err(malformed)?;
-        if let Response::Multi(response) = &response {
-            if let Some((index, code)) = response.failure() {
-                return not_applied(ErrorKind::TransactionRefused { index, code });
-            }
-        }
-        Ok(response)
     }
 
     /// The server has answered an identity.
@@ -407,7 +382,8 @@ impl<T> Router<'_, T> {
             if token.is_none() {
                 self.link.identity_accepted();
             }
-            Ok(Response::Auth(Empty {}))
+            let (zxid, body, peer) = (Zxid::ZERO, Bytes::new(), self.link.peer());
+            Ok(Reply::new(OpCode::AUTH, zxid, Asked::Nothing, body, peer))
         } else {
             self.link.refuse(AuthFailure::Refused { scheme, code });
             self.hear();

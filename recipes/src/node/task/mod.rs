@@ -321,6 +321,10 @@ impl NodeTask {
                 }
             }
             Failure::Refused => self.begin_pause(),
+            // The connection goes on, so nothing else pauses.
+            Failure::Unknown if matches!(error.kind(), ErrorKind::Malformed { .. }) => {
+                self.begin_pause();
+            }
             // It may have been applied nevertheless: first comes the look.
             Failure::Unknown if is_create && ends_connections(&error) => {
                 self.trouble().gave_up = Some(error.clone().into());

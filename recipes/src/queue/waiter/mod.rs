@@ -244,7 +244,11 @@ impl Waiter {
                     Err(error) if error.is_no_node() => return Err(self.node.gone()),
                     // A repeated read does no harm. The client itself pauses between connections.
                     Err(error) => match error.kind() {
-                        ErrorKind::ConnectionLost(_) | ErrorKind::Malformed { .. } => {}
+                        ErrorKind::ConnectionLost(_) => {}
+                        ErrorKind::Malformed { .. } => {
+                            backoff.begin(self.node.client());
+                            backoff.pause().await;
+                        }
                         _ if error.is_transient() => {
                             backoff.after(self.node.directory(), &error).await?;
                         }
