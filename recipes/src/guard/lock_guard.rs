@@ -27,7 +27,7 @@ use super::token::FencingToken;
 use crate::{
     error::{LockError, Loss},
     node::{
-        identity::Directory,
+        directory::Directory,
         lock_node::{BoxedNode, HeldNode, LockNode},
     },
     order::{name, rank},

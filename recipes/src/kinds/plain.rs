@@ -12,18 +12,19 @@ use lockkeeper_session::{
 
 use super::plain_turn::{Next, PlainTurn};
 use crate::{
-    backoff::{Rounds, timeout},
+    backoff::Rounds,
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
     node::{
-        identity::Directory,
+        directory::Directory,
         lock_node::{BoxedNode, LockNode},
     },
     order::name::{self, Kind},
     queue::{
         other_kinds,
         patience::{Patience, Role},
+        timeout::timeout,
     },
 };
 

@@ -18,7 +18,7 @@ use lockkeeper_session::{
     AsRaw, Client, Error as SessionError, GroupEvent, LeaseKeeper, WatchGroup, sync::BoxFuture,
 };
 
-use super::{identity::Directory, life::Facts, task::NodeTask};
+use super::{directory::Directory, life::Facts, task::NodeTask};
 use crate::{
     backoff::Backoff,
     error::LockError,

@@ -14,10 +14,11 @@ use lockkeeper_session::{
 };
 
 use super::{
-    identity::{Directory, NodeIdentity, Tag, created_node},
+    directory::Directory,
+    identity::{NodeIdentity, Tag, created_node},
     late::LateCreates,
     life::{Answer, Ask, End, Failure, Next, NodeLife},
-    look::{Found, Look},
+    scan::{Found, Scan},
 };
 use crate::{
     backoff::Backoff,
@@ -31,8 +32,8 @@ enum Pending {
     #[default]
     Nothing,
     Reply(PendingReply),
-    Look(Arc<Look>),
-    /// The next node of the last look.
+    Scan(Arc<Scan>),
+    /// The next node of the last scan.
     Next,
 }
 
@@ -46,17 +47,17 @@ pub(crate) struct NodeTask {
     lists: bool,
     /// This listing.
     listing: Option<PendingReply>,
-    trouble: Option<Box<Trouble>>,
+    retry: Option<Box<Retry>>,
     /// The first delete counts as a clean-up: nobody has known of the node.
     counts_clean_up: bool,
 }
 
 /// What came of requests that failed. Few nodes have it.
 #[derive(Debug, Default)]
-struct Trouble {
+struct Retry {
     /// Why the last request failed.
     error: Option<SessionError>,
-    /// The nodes of the last look that may be ours and were not checked yet, the last one first.
+    /// The nodes of the last scan that may be ours and were not checked yet, the last one first.
     found: Vec<Arc<str>>,
     /// The replies to the requests that make the directory. They say why it is missing if the
     /// create fails.
@@ -87,7 +88,7 @@ impl NodeTask {
             life,
             pending: Pending::Nothing,
             listing: None,
-            trouble: None,
+            retry: None,
             counts_clean_up: false,
         }
     }
@@ -102,7 +103,7 @@ impl NodeTask {
                 match self.life.next() {
                     Next::Rest => {
                         // A node that is there may stay for long, and needs none of this.
-                        self.trouble.take_if(|_| self.life.is_live());
+                        self.retry.take_if(|_| self.life.is_live());
                         return Ok(());
                     }
                     Next::Send(ask) => {
@@ -112,8 +113,8 @@ impl NodeTask {
                                 return Err(error);
                             }
                         }
-                        if let Some(trouble) = &mut self.trouble {
-                            trouble.backoff.pause().await;
+                        if let Some(retry) = &mut self.retry {
+                            retry.backoff.pause().await;
                         }
                         self.send(ask).await;
                     }
@@ -123,13 +124,13 @@ impl NodeTask {
         })
     }
 
-    fn trouble(&mut self) -> &mut Trouble {
-        self.trouble.get_or_insert_default()
+    fn retry(&mut self) -> &mut Retry {
+        self.retry.get_or_insert_default()
     }
 
     /// Why the create is not sent again, if it is not.
     fn gave_up(&mut self) -> Option<LockError> {
-        self.trouble.as_mut()?.gave_up.take()
+        self.retry.as_mut()?.gave_up.take()
     }
 
     /// Sends a request, as soon as there is capacity for it.
@@ -148,7 +149,7 @@ impl NodeTask {
                     let levels = identity.directory.make_requests();
                     let raw = identity.client().raw();
                     let levels = raw.submit_all_with_backpressure(levels).await;
-                    self.trouble.get_or_insert_default().levels = levels;
+                    self.retry.get_or_insert_default().levels = levels;
                 }
                 list = self.lists.then(|| identity.list_request());
                 identity.create_request()
@@ -174,14 +175,14 @@ impl NodeTask {
             Ask::Find => {
                 // A reply that is too long to be read ends no connection: the present one may be
                 // that of the create.
-                let error = self.trouble.as_ref().and_then(|it| it.error.as_ref());
+                let error = self.retry.as_ref().and_then(|it| it.error.as_ref());
                 let is_too_long =
                     |error: &SessionError| matches!(error.kind(), ErrorKind::ReplyTooLarge { .. });
                 let is_open = error.is_some_and(is_too_long);
-                self.pending = Pending::Look(match self.life.bound() {
-                    Some(node) => Look::alone(identity, Some(node.tag.session_id)),
-                    None if is_open => Look::alone(identity, None),
-                    None => Look::shared(identity),
+                self.pending = Pending::Scan(match self.life.bound() {
+                    Some(node) => Scan::alone(identity, Some(node.tag.session_id)),
+                    None if is_open => Scan::alone(identity, None),
+                    None => Scan::shared(identity),
                 });
                 return self.life.sent();
             }
@@ -208,7 +209,7 @@ impl NodeTask {
             Pending::Nothing => Answer::Found(Err(Failure::NotApplied)),
             Pending::Reply(reply) => {
                 let mut reply = reply.await;
-                let levels = self.trouble.as_mut().map(|it| mem::take(&mut it.levels));
+                let levels = self.retry.as_mut().map(|it| mem::take(&mut it.levels));
                 // Their replies are there, as they come before that of the create.
                 for level in levels.into_iter().flatten().rev() {
                     match level.await {
@@ -222,8 +223,8 @@ impl NodeTask {
                 }
                 self.answer(reply)
             }
-            Pending::Look(look) => match look.found().await {
-                // The barrier is shorter than the create, which they refuse as well. A further look
+            Pending::Scan(scan) => match scan.found().await {
+                // The barrier is shorter than the create, which they refuse as well. A further scan
                 // would cost each connection of this client.
                 Err(Some(error)) if ends_connections(&error) && self.life.bound().is_none() => {
                     self.pending = Pending::Nothing;
@@ -232,7 +233,7 @@ impl NodeTask {
                 }
                 found => self.found(found),
             },
-            Pending::Next => Answer::Found(Ok(self.trouble().found.pop())),
+            Pending::Next => Answer::Found(Ok(self.retry().found.pop())),
         };
         self.pending = Pending::Nothing;
         // Without a number, the name is the same next time.
@@ -264,8 +265,8 @@ impl NodeTask {
             }),
             Some(Ask::Delete(_)) => {
                 if matches!(reply, Err(Failure::Unknown)) {
-                    let trouble = self.trouble();
-                    trouble.lost_delete = trouble.error.take();
+                    let retry = self.retry();
+                    retry.lost_delete = retry.error.take();
                 }
                 Answer::Deleted(reply.map(drop))
             }
@@ -283,7 +284,7 @@ impl NodeTask {
         }
     }
 
-    /// What a look means to the node's life: the next node that may be ours.
+    /// What a scan means to the node's life: the next node that may be ours.
     fn found(&mut self, found: Found) -> Answer<Arc<str>, Tag> {
         Answer::Found(match found {
             Ok(names) => {
@@ -295,7 +296,7 @@ impl NodeTask {
                 let mut ours: Vec<_> = ours.map(Arc::from).collect();
                 ours.reverse();
                 let first = ours.pop();
-                self.trouble().found = ours;
+                self.retry().found = ours;
                 Ok(first)
             }
             Err(Some(error)) => Err(self.failed(error)),
@@ -304,8 +305,8 @@ impl NodeTask {
     }
 
     fn begin_pause(&mut self) {
-        let trouble = self.trouble.get_or_insert_default();
-        trouble.backoff.begin(self.identity.client());
+        let retry = self.retry.get_or_insert_default();
+        retry.backoff.begin(self.identity.client());
     }
 
     fn failed(&mut self, error: SessionError) -> Failure {
@@ -313,10 +314,10 @@ impl NodeTask {
         let is_create = matches!(self.life.asked(), Some(Ask::Create { .. }));
         match failure {
             Failure::Throttled => {
-                let trouble = self.trouble.get_or_insert_default();
-                let again = trouble.backoff.throttled(&self.identity.directory, &error);
+                let retry = self.retry.get_or_insert_default();
+                let again = retry.backoff.throttled(&self.identity.directory, &error);
                 if let (true, Err(gave_up)) = (is_create, again) {
-                    trouble.gave_up = Some(gave_up);
+                    retry.gave_up = Some(gave_up);
                     failure = Failure::Refused;
                 }
             }
@@ -325,13 +326,13 @@ impl NodeTask {
             Failure::Unknown if matches!(error.kind(), ErrorKind::Malformed { .. }) => {
                 self.begin_pause();
             }
-            // It may have been applied nevertheless: first comes the look.
+            // It may have been applied nevertheless: first comes the scan.
             Failure::Unknown if is_create && ends_connections(&error) => {
-                self.trouble().gave_up = Some(error.clone().into());
+                self.retry().gave_up = Some(error.clone().into());
             }
             _ => {}
         }
-        self.trouble().error = Some(error);
+        self.retry().error = Some(error);
         failure
     }
 
@@ -340,7 +341,7 @@ impl NodeTask {
         if let Some(error) = self.gave_up() {
             return error;
         }
-        let error = match (failure, self.trouble().error.take()) {
+        let error = match (failure, self.retry().error.take()) {
             (Failure::SessionOver(loss), _) => return LockError::lost(loss),
             (_, None) => return LockError::lost(Loss::Closed),
             (_, Some(error)) => error,
@@ -360,7 +361,7 @@ fn ends_connections(error: &SessionError) -> bool {
     )
 }
 
-/// Some requests go out only within the session of their node: deletes, and looks for a known node.
+/// Some requests go out only within the session of their node: deletes, and scans for a known node.
 /// In a later session the node is gone already, and a fixed name may belong to another contender by
 /// then.
 fn bound_to(identity: &NodeIdentity, session: Option<SessionId>) -> Raw<'_> {
@@ -427,15 +428,15 @@ mod tests {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let identity = identity(&client).await;
-        let looks = |task: &NodeTask| match &task.pending {
-            Pending::Look(look) => look.clone(),
+        let scan_of = |task: &NodeTask| match &task.pending {
+            Pending::Scan(scan) => scan.clone(),
             other => panic!("{other:?}"),
         };
         let (mut one, mut other) = (lost(&identity), lost(&identity));
         one.send(Ask::Find).await;
         other.send(Ask::Find).await;
-        let shared = looks(&one);
-        assert!(Arc::ptr_eq(&shared, &looks(&other)));
+        let shared = scan_of(&one);
+        assert!(Arc::ptr_eq(&shared, &scan_of(&other)));
         one.receive().await.unwrap();
 
         let mut created = identity.clone();
@@ -444,13 +445,13 @@ mod tests {
         server.faults().lose_reply(When::create());
         created.settle_until(|ask| *ask == Ask::Find).await;
         created.send(Ask::Find).await;
-        assert!(!Arc::ptr_eq(&shared, &looks(&created)));
+        assert!(!Arc::ptr_eq(&shared, &scan_of(&created)));
         created.receive().await.unwrap();
         assert!(matches!(created.life.next(), Next::Send(Ask::Check(_))));
         // It serves those whose creates were lost before.
         other.pending = Pending::Nothing;
         other.send(Ask::Find).await;
-        assert!(!Arc::ptr_eq(&shared, &looks(&other)));
+        assert!(!Arc::ptr_eq(&shared, &scan_of(&other)));
     }
 
     /// It may have been sent on a later connection than the create, to a server that lags.
@@ -485,12 +486,12 @@ mod tests {
         let mine = ours.create(&path, "", mode).await.unwrap();
         let of = |op| server.counters().requests_of(op);
         for is_there in [true, false] {
-            let (looks, reads) = (of(OpCode::GET_CHILDREN), of(OpCode::GET_DATA));
+            let (scans, reads) = (of(OpCode::GET_CHILDREN), of(OpCode::GET_DATA));
             let mut task = lost(&identity);
             task.settle_until(|ask| matches!(ask, Ask::Create { .. }))
                 .await;
             assert_eq!(task.life.node().is_some(), is_there);
-            assert_eq!(of(OpCode::GET_CHILDREN) - looks, 1);
+            assert_eq!(of(OpCode::GET_CHILDREN) - scans, 1);
             assert_eq!(of(OpCode::GET_DATA) - reads, PLANTED + u64::from(is_there));
             ours.delete(&mine.path, Version::ANY).await.ok();
         }

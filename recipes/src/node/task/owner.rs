@@ -13,7 +13,8 @@ use crate::{
     backoff::Backoff,
     error::{LockError, Loss},
     node::{
-        identity::{Directory, NodeIdentity, OwnNode},
+        directory::Directory,
+        identity::{NodeIdentity, OwnNode},
         life::{Answer, Ask, End, Failure, Next, NodeLife},
     },
 };
@@ -210,7 +211,7 @@ impl NodeTask {
         match self.life.end() {
             Some(End::Deleted) => Ok(()),
             Some(End::DeletedOrGone) => {
-                let lost = self.trouble().lost_delete.take();
+                let lost = self.retry().lost_delete.take();
                 Err(lost.map_or(LockError::lost(Loss::Deleted), LockError::Session))
             }
             Some(End::SessionOver(loss)) => Err(LockError::lost(loss)),
@@ -271,8 +272,8 @@ impl NodeTask {
 
     /// Takes from the reserve of request capacity, since a `Drop` cannot wait.
     fn send_delete_now(&mut self) {
-        let trouble = self.trouble.as_ref();
-        if trouble.is_some_and(|trouble| trouble.backoff.is_due()) {
+        let retry = self.retry.as_ref();
+        if retry.is_some_and(|retry| retry.backoff.is_due()) {
             return;
         }
         if let Next::Send(Ask::Delete(node)) = self.life.next() {
@@ -289,7 +290,7 @@ impl NodeTask {
         let life = mem::replace(&mut self.life, settled);
         let rest = Self {
             pending: mem::take(&mut self.pending),
-            trouble: self.trouble.take(),
+            retry: self.retry.take(),
             counts_clean_up: self.counts_clean_up,
             ..Self::new(self.identity.clone(), life)
         };
@@ -306,7 +307,7 @@ impl NodeTask {
     /// A server refused to delete the node, or to say where it is. The client repeats the request
     /// while the session lives.
     fn note_stuck(&mut self, error: &LockError) {
-        if mem::replace(&mut self.trouble().is_stuck, true) {
+        if mem::replace(&mut self.retry().is_stuck, true) {
             return;
         }
         let (directory, name) = (self.directory(), self.name());

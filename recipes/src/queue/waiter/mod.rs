@@ -25,7 +25,7 @@ use crate::{
     backoff::{Backoff, Rounds},
     error::LockError,
     node::{
-        identity::Directory,
+        directory::Directory,
         late::LateCreates,
         lock_node::{BoxedNode, LockNode},
     },
