@@ -16,10 +16,7 @@ use crate::{
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
-    node::{
-        directory::Directory,
-        lock_node::{BoxedNode, LockNode},
-    },
+    node::{BoxedNode, Node, directory::Directory},
     order::name::{self, Kind},
     queue::{
         other_kinds,
@@ -167,7 +164,7 @@ impl PlainMutex {
             }
             other_kinds::refuse(directory, Kind::Plain, children.iter()).await?;
         }
-        let new_node = || LockNode::new(&self.client, directory.clone(), Kind::Plain);
+        let new_node = || Node::new(&self.client, directory.clone(), Kind::Plain);
         let (mut turn, mut node, mut rounds) =
             (PlainTurn::default(), new_node(), Rounds::default());
         let mut patience = Patience::default();

@@ -4,7 +4,7 @@
 //! The requests of a lock go through the client of its directory, which counts them for
 //! [`LockMetrics`](crate::LockMetrics).
 //!
-//! Not here: the requests about a node (`identity`), sending them (`task`).
+//! Not here: the requests about a node (`identity`), sending them (`requests`).
 
 use std::{
     mem,

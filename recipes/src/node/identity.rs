@@ -1,6 +1,6 @@
 //! What identifies a lock node before its name is known, and the requests about it.
 //!
-//! Not here: when they are sent (`life`), sending them (`task`), the directory (`directory`).
+//! Not here: when they are sent (`life`), sending them (`requests`), the directory (`directory`).
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use lockkeeper_proto::{
     records::{DeleteRequest, GetDataResponse, SetDataRequest},
 };
 use lockkeeper_session::{
-    AsRaw, Client, Effect, Error as SessionError, ErrorKind, machine::Encoded,
+    AsRaw, Client, Effect, Error as SessionError, ErrorKind, Raw, machine::Encoded,
 };
 
 use super::{
     directory::Directory,
-    life::{Failure, Node, Seen},
+    life::{self, Failure, Seen},
 };
 use crate::{
     error::Loss,
@@ -43,7 +43,7 @@ impl From<&Stat> for Tag {
 }
 
 /// A lock node of this client that exists.
-pub(crate) type OwnNode = Node<Arc<str>, Tag>;
+pub(crate) type OwnNode = life::Node<Arc<str>, Tag>;
 
 /// What identifies a node of ours.
 #[derive(Clone, Debug)]
@@ -67,6 +67,14 @@ impl NodeIdentity {
 
     pub(crate) fn client(&self) -> &Client {
         &self.directory.client
+    }
+
+    /// Some requests go out only within the session of their node: deletes, and scans for a known
+    /// node. In a later session the node is gone already, and a fixed name may belong to another
+    /// contender by then.
+    pub(super) fn raw(&self, within: Option<SessionId>) -> Raw<'_> {
+        let raw = self.client().raw();
+        within.map_or(raw, |session| raw.within(session))
     }
 
     /// Takes a new protection, so that no late request of a former attempt can touch the new node.
@@ -237,7 +245,7 @@ pub(crate) fn created_node(directory: &str, response: &Response) -> Option<OwnNo
         return None;
     };
     let name = created.path.strip_prefix(directory)?;
-    Some(Node {
+    Some(OwnNode {
         name: name.strip_prefix('/').unwrap_or(name).into(),
         tag: (&created.stat).into(),
     })

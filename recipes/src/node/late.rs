@@ -10,7 +10,7 @@
 //!
 //! Invariant: each name is one that is used no more, so a node with it belongs to nobody.
 //!
-//! Not here: the scan itself (`scan`), how a node is deleted for certain (`task`).
+//! Not here: the scan itself (`scan`), how a node is deleted for certain (`clean_up`).
 
 use std::{
     collections::VecDeque,
@@ -32,7 +32,7 @@ use lockkeeper_session::{
     },
 };
 
-use super::{directory::Directory, identity::NodeIdentity, task::NodeTask};
+use super::{Node, directory::Directory, identity::NodeIdentity};
 
 /// So many names are kept at most. Few creates are ever lost.
 const MOST: usize = 64;
@@ -94,7 +94,7 @@ impl LateCreates {
             if let Some((_, identity)) = found {
                 let path: &str = &directory.parent;
                 tracing::warn!(path, name, "a create was applied after a look for its node");
-                NodeTask::found_late(identity, name);
+                Node::found_late(identity, name);
             }
         }
     }

@@ -22,7 +22,7 @@
 //! A caller may go away at any point ([`NodeLife::abandon`]): the life goes on until nothing is
 //! left behind.
 //!
-//! Not here: the requests themselves (`identity`), sending them (`task`), whose turn it is
+//! Not here: the requests themselves (`identity`), sending them (`requests`), whose turn it is
 //! (`queue`).
 
 #![allow(

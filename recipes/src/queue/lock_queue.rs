@@ -12,7 +12,7 @@ use crate::{
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
-    node::{directory::Directory, late::LateCreates, lock_node::BoxedNode},
+    node::{BoxedNode, directory::Directory, late::LateCreates},
     order::{crowd::Crowd, name::Kind, rank},
 };
 

@@ -24,11 +24,7 @@ use super::{
 use crate::{
     backoff::{Backoff, Rounds},
     error::LockError,
-    node::{
-        directory::Directory,
-        late::LateCreates,
-        lock_node::{BoxedNode, LockNode},
-    },
+    node::{BoxedNode, Node, directory::Directory, late::LateCreates},
     order::{
         crowd::Crowd,
         name::{self, Kind},
@@ -57,7 +53,7 @@ impl Waiter {
     /// A contender that has yet to enter the queue.
     pub(crate) fn new(client: &Client, directory: &Arc<Directory>, kind: Kind) -> Self {
         Self {
-            node: LockNode::new(client, directory.clone(), kind),
+            node: Node::new(client, directory.clone(), kind),
             turn: Turn::new(kind),
             kind,
             ahead: 0,

@@ -1,103 +1,27 @@
-//! Sends the requests that a node's life needs, hands it the replies, and goes on without a caller
-//! if it must.
+//! Sends the requests that the life of a node needs, and hands it the replies.
 //!
-//! Not here: what to send (`life`), what the owner of the node asks for (`owner`), who that is
-//! (`lock_node`).
-
-pub(super) mod owner;
+//! Not here: what to send (`life`), what the owner of the node asks for (the methods in `node`).
 
 use std::{mem, sync::Arc};
 
-use lockkeeper_proto::{Response, SessionId, path};
-use lockkeeper_session::{
-    AsRaw, Cause, Error as SessionError, ErrorKind, PendingReply, Raw, sync::BoxFuture,
-};
+use lockkeeper_proto::{Response, path};
+use lockkeeper_session::{AsRaw, Cause, Error as SessionError, ErrorKind, sync::BoxFuture};
 
 use super::{
-    directory::Directory,
-    identity::{NodeIdentity, Tag, created_node},
+    Node, Pending, Retry,
+    identity::{Tag, created_node},
     late::LateCreates,
-    life::{Answer, Ask, End, Failure, Next, NodeLife},
+    life::{Answer, Ask, End, Failure, Next},
     scan::{Found, Scan},
 };
-use crate::{
-    backoff::Backoff,
-    error::{LockError, Loss},
-    order::name::Kind,
-};
+use crate::error::{LockError, Loss};
 
-/// What a node's life waits for.
-#[derive(Debug, Default)]
-enum Pending {
-    #[default]
-    Nothing,
-    Reply(PendingReply),
-    Scan(Arc<Scan>),
-    /// The next node of the last scan.
-    Next,
-}
-
-/// A node's life, and the requests that it has under way.
-#[derive(Debug)]
-pub(crate) struct NodeTask {
-    identity: NodeIdentity,
-    life: NodeLife<Arc<str>, Tag>,
-    pending: Pending,
-    /// Whether a listing goes out behind the create.
-    lists: bool,
-    /// This listing.
-    listing: Option<PendingReply>,
-    retry: Option<Box<Retry>>,
-    /// The first delete counts as a clean-up: nobody has known of the node.
-    counts_clean_up: bool,
-}
-
-/// What came of requests that failed. Few nodes have it.
-#[derive(Debug, Default)]
-struct Retry {
-    /// Why the last request failed.
-    error: Option<SessionError>,
-    /// The nodes of the last scan that may be ours and were not checked yet, the last one first.
-    found: Vec<Arc<str>>,
-    /// The replies to the requests that make the directory. They say why it is missing if the
-    /// create fails.
-    levels: Vec<PendingReply>,
-    /// Why the reply to a delete was lost.
-    lost_delete: Option<SessionError>,
-    /// The pause before the next request, if the last one was throttled or refused.
-    backoff: Backoff,
-    /// The create is not sent again: servers have throttled it for too long, and the caller only
-    /// tries, or they close each connection behind it.
-    gave_up: Option<LockError>,
-    /// Whether a server has refused to delete the node.
-    is_stuck: bool,
-}
-
-impl NodeTask {
-    /// A node that is to be created.
-    pub(super) fn to_create(directory: Arc<Directory>, kind: Kind) -> Self {
-        let identity = NodeIdentity::new(directory, kind);
-        let life = NodeLife::new(identity.is_fixed());
-        Self::new(identity, life)
-    }
-
-    fn new(identity: NodeIdentity, life: NodeLife<Arc<str>, Tag>) -> Self {
-        Self {
-            lists: !identity.is_fixed(),
-            identity,
-            life,
-            pending: Pending::Nothing,
-            listing: None,
-            retry: None,
-            counts_clean_up: false,
-        }
-    }
-
+impl Node {
     /// Goes on until the node is there, or nothing is left of it.
     ///
     /// # Cancel safety
     /// What is known of the node is kept.
-    fn settle(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
+    pub(super) fn settle(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
         Box::pin(async move {
             loop {
                 match self.life.next() {
@@ -124,7 +48,7 @@ impl NodeTask {
         })
     }
 
-    fn retry(&mut self) -> &mut Retry {
+    pub(super) fn retry(&mut self) -> &mut Retry {
         self.retry.get_or_insert_default()
     }
 
@@ -134,7 +58,7 @@ impl NodeTask {
     }
 
     /// Sends a request, as soon as there is capacity for it.
-    async fn send(&mut self, ask: Ask<Arc<str>, Tag>) {
+    pub(super) async fn send(&mut self, ask: Ask<Arc<str>, Tag>) {
         let identity = &mut self.identity;
         let (mut list, mut within) = (None, None);
         let request = match ask {
@@ -191,7 +115,7 @@ impl NodeTask {
                 return self.life.sent();
             }
         };
-        let raw = bound_to(identity, within);
+        let raw = identity.raw(within);
         let (reply, listing) = if let Some(list) = list {
             // In one write: the listing shows the new node.
             let [reply, list] = raw.submit_with_backpressure([request, list]).await;
@@ -361,14 +285,6 @@ fn ends_connections(error: &SessionError) -> bool {
     )
 }
 
-/// Some requests go out only within the session of their node: deletes, and scans for a known node.
-/// In a later session the node is gone already, and a fixed name may belong to another contender by
-/// then.
-fn bound_to(identity: &NodeIdentity, session: Option<SessionId>) -> Raw<'_> {
-    let raw = identity.client().raw();
-    session.map_or(raw, |session| raw.within(session))
-}
-
 #[cfg(test)]
 mod tests {
     use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version, records::Create2Response};
@@ -376,9 +292,16 @@ mod tests {
     use lockkeeper_session::{Client, Created};
 
     use super::*;
-    use crate::{node::identity::OwnNode, order::name::Kind};
+    use crate::{
+        node::{
+            directory::Directory,
+            identity::{NodeIdentity, OwnNode},
+            life::NodeLife,
+        },
+        order::name::Kind,
+    };
 
-    impl NodeTask {
+    impl Node {
         /// Goes on until the node is there, or a request like this comes next.
         async fn settle_until(&mut self, is_last: impl Fn(&Ask<Arc<str>, Tag>) -> bool) {
             for _ in 0..3_000 {
@@ -413,12 +336,12 @@ mod tests {
     }
 
     /// An attempt whose create was lost.
-    fn lost(identity: &NodeIdentity) -> NodeTask {
+    fn lost(identity: &NodeIdentity) -> Node {
         let mut life = NodeLife::new(false);
         life.sent();
         life.answered(Answer::Created(Err(Failure::Unknown)))
             .unwrap();
-        NodeTask::new(identity.clone(), life)
+        Node::without_client(identity.clone(), life)
     }
 
     /// A listing that was asked for on the connection of the create may be older than the node,
@@ -428,7 +351,7 @@ mod tests {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let identity = identity(&client).await;
-        let scan_of = |task: &NodeTask| match &task.pending {
+        let scan_of = |task: &Node| match &task.pending {
             Pending::Scan(scan) => scan.clone(),
             other => panic!("{other:?}"),
         };
@@ -441,7 +364,7 @@ mod tests {
 
         let mut created = identity.clone();
         created.renew();
-        let mut created = NodeTask::new(created, NodeLife::new(false));
+        let mut created = Node::without_client(created, NodeLife::new(false));
         server.faults().lose_reply(When::create());
         created.settle_until(|ask| *ask == Ask::Find).await;
         created.send(Ask::Find).await;
@@ -460,7 +383,7 @@ mod tests {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let directory = identity(&client).await.directory;
-        let mut task = NodeTask::to_create(directory, Kind::Mutex);
+        let mut task = Node::new(&client, directory, Kind::Mutex);
         server.faults().lose_reply(When::create());
         task.begin().await;
         assert!(task.listing.is_some());
@@ -538,7 +461,7 @@ mod tests {
     async fn a_barrier_that_was_refused_is_repeated() {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
-        let mut task = NodeTask::new(fresh(&client), NodeLife::new(false));
+        let mut task = Node::without_client(fresh(&client), NodeLife::new(false));
         server.faults().lose_reply(When::create());
         for nth in 1..=3 {
             let barrier = When::op(OpCode::DELETE).nth(nth);
