@@ -36,7 +36,7 @@ use self::{
     scan::Scan,
 };
 use crate::{
-    backoff::Backoff,
+    backoff::{Backoff, Rounds},
     error::{LockError, Loss},
     order::{crowd::Member, name::Kind},
 };
@@ -100,6 +100,11 @@ struct Retry {
     error: Option<SessionError>,
     /// The nodes of the last scan that may be ours and were not checked yet, the last one first.
     found: Vec<Arc<str>>,
+    /// How many scans have shown a node that may be ours.
+    scans: u32,
+    /// The nodes of another session in all scans but the first. A contender that loses creates again
+    /// and again, each with new nodes of others under its protection, meets a server that lies.
+    strangers: Rounds,
     /// The replies to the requests that make the directory. They say why it is missing if the
     /// create fails.
     levels: Vec<PendingReply>,

@@ -111,6 +111,10 @@ impl Node {
                 return self.life.sent();
             }
             Ask::FindNext => {
+                let retry = self.retry.get_or_insert_default();
+                if retry.scans > 1 {
+                    retry.strangers.pause(identity.client()).await;
+                }
                 self.pending = Pending::Next;
                 return self.life.sent();
             }
@@ -220,7 +224,9 @@ impl Node {
                 let mut ours: Vec<_> = ours.map(Arc::from).collect();
                 ours.reverse();
                 let first = ours.pop();
-                self.retry().found = ours;
+                let retry = self.retry();
+                retry.found = ours;
+                retry.scans = retry.scans.saturating_add(u32::from(first.is_some()));
                 Ok(first)
             }
             Err(Some(error)) => Err(self.failed(error)),

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, EventType, OpCode, Request, Response, Stat, Zxid,
+    CreateMode, ErrorCode, EventType, OpCode, Request, Response, SessionId, Stat, Zxid,
     header::ReplyHeader,
     jute::{Decode, Encode, Names, Reader},
     multi::MultiResponse,
@@ -342,6 +342,30 @@ async fn a_limit_whose_node_is_there_and_missing() {
     assert!(soon(semaphore.set_limit(3)).await.is_err());
     let requests = memory.lock().unwrap().requests.len();
     assert!((20..=30).contains(&requests), "{requests} requests");
+}
+
+/// Each create is lost with its connection, and the listing behind it shows many nodes under its
+/// protection, all of another session. A contender read every one of them after each reconnect.
+#[tokio::test]
+async fn nodes_of_others_under_each_protection_of_ours() {
+    const PLANTED: usize = 150;
+    let (_server, client, memory) = liar(|memory, request| {
+        if let Request::Create2(create) = request {
+            let planted = (0..PLANTED).map(|number| (format!("{}{number:010}", create.path), 1));
+            memory.nodes = planted.collect();
+            return None;
+        }
+        let mut reply = memory.honest(request);
+        if let Ok(Response::GetData(read)) = &mut reply {
+            read.stat.ephemeral_owner = SessionId(ID.0 + 1);
+        }
+        Some(Answer(reply, Vec::new()))
+    })
+    .await;
+    is_patient(&memory, Mutex::new(&client, "/l").unwrap().lock()).await;
+    let memory = memory.lock().unwrap();
+    let of = |op: OpCode| memory.requests.iter().filter(|it| **it == op).count();
+    assert!(of(OpCode::CREATE2) > 1 && of(OpCode::GET_DATA) > PLANTED);
 }
 
 /// The reply to the create is lost, so a read tells the fencing token. A token of no transaction is
