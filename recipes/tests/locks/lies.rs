@@ -398,3 +398,20 @@ async fn a_token_that_a_read_invents_is_not_believed() {
         assert_eq!(client.snapshot().connections, 2);
     }
 }
+
+/// Servers that have lost answered writes gave a number again (ZOOKEEPER-4643). The error said that
+/// the numbers are used up.
+#[tokio::test]
+async fn a_number_that_was_given_twice() {
+    let (_server, client, _memory) = liar(|memory, request| {
+        let mut reply = memory.honest(request);
+        if let Ok(Response::GetChildren(list)) = &mut reply {
+            list.children = list.children.iter().chain(["x-lock-0000000007"]).collect();
+        }
+        Some(Answer(reply, Vec::new()))
+    })
+    .await;
+    let locked = soon(Mutex::new(&client, "/l").unwrap().lock()).await;
+    let error = locked.unwrap_err().to_string();
+    assert!(error.contains("gave one twice (try again)"), "{error}");
+}
