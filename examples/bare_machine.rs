@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
                 Output::Disconnect => connection = None,
                 Output::Completed((), result) => {
-                    println!("{:?}", result?);
+                    println!("{:?}", result?.decode()?);
                     machine.close(Instant::now());
                 }
                 _ => {} // changes of the state, and watches

@@ -61,6 +61,12 @@ impl Reader {
         self.rest.len()
     }
 
+    /// The bytes that are not read yet.
+    #[must_use]
+    pub fn into_rest(self) -> Bytes {
+        self.rest
+    }
+
     /// Moves past these bytes, if they come next. For a value that most messages have, this is less
     /// work than to read it.
     #[inline]

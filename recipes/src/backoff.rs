@@ -4,7 +4,7 @@
 //!
 //! After a lost connection no pause is needed here: the client itself pauses between connections.
 //!
-//! And waiting for a lock as long as the caller wants: over outages, and no longer than its timeout.
+//! Not here: waiting for a lock no longer than the caller wants (`queue::timeout`).
 
 use std::{
     sync::{Arc, Mutex},
@@ -14,17 +14,13 @@ use std::{
 use lockkeeper_proto::ErrorCode;
 use lockkeeper_session::{
     AsRaw, Client, Endpoint, Error as SessionError, Sleep,
-    sync::{
-        BoxFuture, os,
-        select::{Either, select},
-    },
+    sync::{BoxFuture, os},
 };
 
 use crate::{
     common::Common,
-    error::{LockError, Loss, Obstacle},
-    node::identity::Directory,
-    queue::patience::obstacle,
+    error::{LockError, Obstacle},
+    node::directory::Directory,
 };
 
 /// The first pause. Each further one is twice as long.
@@ -188,37 +184,8 @@ impl Backoff {
 }
 
 /// The obstacle of a lock at this path whose requests servers throttle.
-fn throttling(client: &Client, server_path: &str) -> Option<Obstacle> {
+pub(crate) fn throttling(client: &Client, server_path: &str) -> Option<Obstacle> {
     let all = Common::below::<Throttling>(client, THROTTLING, server_path);
     let server = os::lock(all.first()?).clone();
     Some(Obstacle::Throttled { server })
-}
-
-/// What the future returns, or an error about the lock at this path if it takes longer than `wait`.
-/// The future is gone then, so that the caller may look at what it has noted of its place.
-pub(crate) async fn timeout<T>(
-    client: &Client,
-    path: &str,
-    wait: Duration,
-    mut lock: BoxFuture<'_, Result<T, LockError>>,
-) -> Result<T, LockError> {
-    match select(&mut lock, client.raw().sleep(wait)).await {
-        Either::Left(result) => result,
-        // The timers of a client end with it.
-        Either::Right(()) if client.is_closed() => Err(LockError::lost(Loss::Closed).at(path)),
-        Either::Right(()) => {
-            let server_path = client.raw().server_path(path);
-            Err(LockError::TimedOut {
-                path: path.to_owned(),
-                waited: wait,
-                ahead: None,
-                // The attempt is there until here: what it has noted goes with it.
-                obstacle: (client.raw().outage().map(Obstacle::Servers))
-                    .or_else(|| client.raw().slow().map(Obstacle::Slow))
-                    .or_else(|| throttling(client, &server_path))
-                    .or_else(|| obstacle(client, &server_path))
-                    .map(Box::new),
-            })
-        }
-    }
 }

@@ -39,7 +39,9 @@ pub enum LockError {
         path: String,
     },
     /// The sequence numbers of the lock's directory are used up, or nearly: 65,536 are left of
-    /// 2^31.
+    /// 2^31. Or two contenders have the same number, which servers give when they lose writes that
+    /// they have answered (ZOOKEEPER-4643). Then a new attempt has
+    /// another number.
     ///
     /// Stop using the path until the directory is empty. The server then removes it, and a new one
     /// starts at 0. Or use another path.
@@ -328,7 +330,7 @@ impl fmt::Display for LockError {
             }
             Self::SequenceExhausted { path } => write!(
                 f,
-                "the sequence numbers of {path} are used up: let it drain until the server removes it, or use another path"
+                "the sequence numbers of {path} are used up (let it drain until the server removes it, or use another path), or servers gave one twice (try again)"
             ),
             Self::FixedLimit { path } => write!(
                 f,
@@ -456,7 +458,7 @@ mod tests {
             ),
             (
                 LockError::SequenceExhausted { path: path() },
-                "the sequence numbers of /l are used up: let it drain until the server removes it, or use another path",
+                "the sequence numbers of /l are used up (let it drain until the server removes it, or use another path), or servers gave one twice (try again)",
             ),
             (
                 LockError::FixedLimit { path: path() },

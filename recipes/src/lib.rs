@@ -52,7 +52,7 @@
 //! | `order` | the names of nodes, and who is ahead of whom |
 //! | `common` | what the contenders of one client have in common at a path |
 //! | `inspect` | all contenders at a path, for tools |
-//! | `backoff` | the pauses before a request is repeated, and waiting no longer than the caller wants |
+//! | `backoff` | the pauses before a request is repeated, and in loops |
 //! | `revocation` | asking a holder to release a lock, and forcing it |
 //! | `metrics` | counters of one lock, or of many under one name |
 //! | `error` | the error of all the locks, and the ways to lose a lock |

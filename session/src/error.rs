@@ -181,7 +181,7 @@ pub enum ErrorKind {
         /// How long the caller was willing to wait.
         waited: Duration,
     },
-    /// The reply could not be decoded. The client closes the connection.
+    /// The reply could not be decoded. The connection goes on.
     #[non_exhaustive]
     Malformed {
         /// The operation.

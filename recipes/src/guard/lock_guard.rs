@@ -26,10 +26,7 @@ use lockkeeper_session::{
 use super::token::FencingToken;
 use crate::{
     error::{LockError, Loss},
-    node::{
-        identity::Directory,
-        lock_node::{BoxedNode, HeldNode, LockNode},
-    },
+    node::{BoxedNode, HeldNode, Node, directory::Directory},
     order::{name, rank},
 };
 
@@ -489,11 +486,11 @@ impl Guard {
         Ok(self)
     }
 
-    pub(super) fn node(&self) -> &LockNode {
+    pub(super) fn node(&self) -> &Node {
         (*self.node).borrow()
     }
 
-    pub(super) fn node_mut(&mut self) -> &mut LockNode {
+    pub(super) fn node_mut(&mut self) -> &mut Node {
         (*self.node).borrow_mut()
     }
 

@@ -20,11 +20,7 @@ use crate::{
     backoff::{Backoff, Rounds},
     error::{LockError, Loss},
     guard::{Attempt, Guard, lost},
-    node::{
-        late::LateCreates,
-        life::Facts,
-        lock_node::{BoxedNode, LockNode},
-    },
+    node::{BoxedNode, Node, late::LateCreates, life::Facts},
     order::name::Kind,
     queue::{
         other_kinds,
@@ -82,7 +78,7 @@ impl Semaphore {
     ) -> Result<(Vec<BoxedNode>, Option<GetChildren2Response>), LockError> {
         let mut nodes = Vec::new();
         for _ in 0..count {
-            let mut node = LockNode::new(self.client(), self.permits.clone(), Kind::Semaphore);
+            let mut node = Node::new(self.client(), self.permits.clone(), Kind::Semaphore);
             node.begin().await;
             nodes.push(node);
         }
@@ -228,7 +224,7 @@ impl<'a> Permits<'a> {
     }
 
     /// Waits for a reason to list them again.
-    async fn wait(&mut self, place: &LockNode) -> Result<(), LockError> {
+    async fn wait(&mut self, place: &Node) -> Result<(), LockError> {
         if let Some(changed) = self.changed.take() {
             let others: Vec<_> = self.listed.iter().map(String::as_str).collect();
             let directory = &self.semaphore.permits;
@@ -256,7 +252,7 @@ impl<'a> Permits<'a> {
 /// the next listing shows what is wrong. The end of the session's lease is none: nothing can be
 /// granted until it is renewed.
 async fn wait_for_change(
-    place: &LockNode,
+    place: &Node,
     permits: Watcher,
     limit: Option<Watcher>,
 ) -> Result<(), LockError> {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lockkeeper_proto::{CreateMode, ErrorCode, Version, Zxid};
 use lockkeeper_session::{Client, Error as SessionError, Watcher};
 
-use crate::{backoff::Backoff, error::LockError, node::identity::Directory, order::name::Kind};
+use crate::{backoff::Backoff, error::LockError, node::directory::Directory, order::name::Kind};
 
 /// How the data of the permits' directory begin that name a fixed limit.
 const PREFIX: &[u8] = b"limit=";

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lockkeeper_proto::Acls;
 
-use crate::{metrics::LockMeter, node::identity::Directory};
+use crate::{metrics::LockMeter, node::directory::Directory};
 
 pub(crate) mod election;
 mod first_waiter;

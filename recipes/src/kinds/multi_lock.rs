@@ -19,14 +19,14 @@ use lockkeeper_session::{
 
 use super::{mutex::Mutex, plain::PlainMutex, rw_lock::RwLock, semaphore::Semaphore};
 use crate::{
-    backoff::{Rounds, timeout},
+    backoff::Rounds,
     error::{LockError, Loss},
     guard::{
         Guard, LockState,
         transaction::{GuardedTransaction, release_with},
     },
-    node::identity::Directory,
-    queue::lock_queue::LockQueue,
+    node::directory::Directory,
+    queue::{lock_queue::LockQueue, timeout::timeout},
 };
 
 /// How long a multi-lock waits for its next lock before it watches those that it holds: longer than

@@ -69,7 +69,8 @@ impl Mutex {
     ///   closed.
     /// - [`LockError::Session`] when a server refuses a request, or every server fails for a reason
     ///   that lasts, such as a wrong certificate.
-    /// - [`LockError::SequenceExhausted`] when the sequence numbers of the path are used up.
+    /// - [`LockError::SequenceExhausted`] when the sequence numbers of the path are used up, or the
+    ///   servers gave one twice.
     ///
     /// # Cancel safety
     /// The future may be dropped at any time. The client then deletes the node, so that it blocks

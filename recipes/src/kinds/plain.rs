@@ -12,18 +12,16 @@ use lockkeeper_session::{
 
 use super::plain_turn::{Next, PlainTurn};
 use crate::{
-    backoff::{Rounds, timeout},
+    backoff::Rounds,
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
-    node::{
-        identity::Directory,
-        lock_node::{BoxedNode, LockNode},
-    },
+    node::{BoxedNode, Node, directory::Directory},
     order::name::{self, Kind},
     queue::{
         other_kinds,
         patience::{Patience, Role},
+        timeout::timeout,
     },
 };
 
@@ -166,7 +164,7 @@ impl PlainMutex {
             }
             other_kinds::refuse(directory, Kind::Plain, children.iter()).await?;
         }
-        let new_node = || LockNode::new(&self.client, directory.clone(), Kind::Plain);
+        let new_node = || Node::new(&self.client, directory.clone(), Kind::Plain);
         let (mut turn, mut node, mut rounds) =
             (PlainTurn::default(), new_node(), Rounds::default());
         let mut patience = Patience::default();

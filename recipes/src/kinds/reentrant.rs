@@ -18,7 +18,7 @@ use lockkeeper_session::{
     sync::{AsyncMutex, os::lock},
 };
 
-use crate::{backoff::timeout, error::LockError, guard::Guard, kinds::mutex::Mutex};
+use crate::{error::LockError, guard::Guard, kinds::mutex::Mutex, queue::timeout::timeout};
 
 /// A [`Mutex`] that its owner may lock again while it holds it. The owner's last guard releases the
 /// lock.

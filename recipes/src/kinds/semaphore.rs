@@ -16,16 +16,19 @@ use lockkeeper_session::{Client, sync::BoxFuture};
 
 use super::limit::{self, Limit};
 use crate::{
-    backoff::{Rounds, timeout},
+    backoff::Rounds,
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
-    node::identity::Directory,
+    node::directory::Directory,
     order::{
         name::{self, Kind},
         rank,
     },
-    queue::lock_queue::{Finish, LockQueue, Ticket},
+    queue::{
+        lock_queue::{Finish, LockQueue, Ticket},
+        timeout::timeout,
+    },
 };
 
 /// A fair lock with a limited number of permits. A holder has one permit or several. Permits are

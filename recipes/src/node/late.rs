@@ -1,6 +1,6 @@
-//! Creates that a look has not found: a second net, in case one of them is applied later.
+//! Creates that a scan has not found: a second net, in case one of them is applied later.
 //!
-//! A look trusts the order in which servers apply the writes of a session. A server whose link to
+//! A scan trusts the order in which servers apply the writes of a session. A server whose link to
 //! its leader hangs may break that order (see `machine::link::servers` in `lockkeeper-session`). Then
 //! the node of a create that was given up appears, while its session lives, and blocks all contenders
 //! behind it. Only this client can know whose node it is. So it keeps the names of such creates for as
@@ -10,7 +10,7 @@
 //!
 //! Invariant: each name is one that is used no more, so a node with it belongs to nobody.
 //!
-//! Not here: the look itself (`look`), how a node is deleted for certain (`task`).
+//! Not here: the scan itself (`scan`), how a node is deleted for certain (`clean_up`).
 
 use std::{
     collections::VecDeque,
@@ -32,10 +32,7 @@ use lockkeeper_session::{
     },
 };
 
-use super::{
-    identity::{Directory, NodeIdentity},
-    task::NodeTask,
-};
+use super::{Node, directory::Directory, identity::NodeIdentity};
 
 /// So many names are kept at most. Few creates are ever lost.
 const MOST: usize = 64;
@@ -56,7 +53,7 @@ struct State {
 }
 
 impl LateCreates {
-    /// A look has not found this create, whose name is not used again.
+    /// A scan has not found this create, whose name is not used again.
     pub(super) fn note(identity: &NodeIdentity) {
         let (client, late) = (identity.client(), &identity.directory.late);
         let session = client.raw().look(|now| now.session_id);
@@ -97,7 +94,7 @@ impl LateCreates {
             if let Some((_, identity)) = found {
                 let path: &str = &directory.parent;
                 tracing::warn!(path, name, "a create was applied after a look for its node");
-                NodeTask::found_late(identity, name);
+                Node::found_late(identity, name);
             }
         }
     }
@@ -156,7 +153,7 @@ impl Watch {
     async fn run(mut self, client: Client) {
         let raw = client.raw();
         let pause = || raw.sleep(client.snapshot().session_timeout);
-        // The look that has not found them was made on the present connection.
+        // The scan that has not found them was made on the present connection.
         let mut seen = raw.look(|now| now.connections);
         let mut again = Some(pause());
         loop {

@@ -22,7 +22,7 @@
 //! A caller may go away at any point ([`NodeLife::abandon`]): the life goes on until nothing is
 //! left behind.
 //!
-//! Not here: the requests themselves (`identity`), sending them (`task`), whose turn it is
+//! Not here: the requests themselves (`identity`), sending them (`requests`), whose turn it is
 //! (`queue`).
 
 #![allow(
@@ -172,7 +172,7 @@ pub enum End {
     /// This client has deleted it.
     Deleted,
     /// It is gone, and nobody knows who has deleted it. The reply to the delete of this client was
-    /// lost, and a later look did not find the node.
+    /// lost, and a later scan did not find the node.
     DeletedOrGone,
     /// Another client has deleted it.
     Gone,
@@ -269,8 +269,8 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
         }
     }
 
-    /// The known node that a look is about: the reply to its delete, or to its replacement, was
-    /// lost. The look must be made within the session of this node: in a later one it says nothing.
+    /// The known node that a scan is about: the reply to its delete, or to its replacement, was
+    /// lost. The scan must be made within the session of this node: in a later one it says nothing.
     pub fn bound(&self) -> Option<&Node<N, T>> {
         match &self.goal {
             Goal::Create => None,
@@ -441,7 +441,7 @@ impl<N: Clone, T: Clone> NodeLife<N, T> {
         }
     }
 
-    /// The look failed.
+    /// The scan failed.
     fn not_seen(&mut self, failure: Failure) -> Result<(), Failure> {
         self.ask(Ask::Find);
         match failure {

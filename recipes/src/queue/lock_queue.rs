@@ -6,13 +6,13 @@ use std::{fmt, sync::Arc, time::Duration};
 use lockkeeper_proto::path::PathError;
 use lockkeeper_session::{AsRaw, Client, sync::BoxFuture};
 
-use super::waiter::Waiter;
+use super::{timeout::timeout, waiter::Waiter};
 use crate::{
-    backoff::{Rounds, timeout},
+    backoff::Rounds,
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
-    node::{identity::Directory, late::LateCreates, lock_node::BoxedNode},
+    node::{BoxedNode, directory::Directory, late::LateCreates},
     order::{crowd::Crowd, name::Kind, rank},
 };
 

@@ -16,7 +16,7 @@ use lockkeeper_session::{AsRaw, machine::Encoded, sync::BoxFuture};
 use crate::{
     backoff::Backoff,
     error::LockError,
-    node::identity::Directory,
+    node::directory::Directory,
     order::{
         name::{self, Kind},
         rank,

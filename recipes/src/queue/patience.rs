@@ -23,7 +23,7 @@ use lockkeeper_session::{AsRaw, Client, Sleep, sync::os::lock};
 use crate::{
     common::Common,
     error::Obstacle,
-    node::{identity::Directory, late::LateCreates},
+    node::{directory::Directory, late::LateCreates},
 };
 
 /// What the contenders of a client know that have waited for long in one queue.

@@ -68,7 +68,7 @@ pub enum Next {
 pub enum Out {
     /// The node or its session is lost.
     Lost(Loss),
-    /// The sequence numbers of the directory are used up.
+    /// The sequence numbers of the directory are used up, or one was given twice.
     Exhausted,
 }
 

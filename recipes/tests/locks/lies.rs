@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    CreateMode, ErrorCode, EventType, OpCode, Request, Response, Stat, Zxid,
+    CreateMode, ErrorCode, EventType, OpCode, Request, Response, SessionId, Stat, Zxid,
     header::ReplyHeader,
     jute::{Decode, Encode, Names, Reader},
     multi::MultiResponse,
@@ -216,6 +216,23 @@ async fn a_node_ahead_that_changes_all_the_time() {
     ahead_and(EventType::NODE_DATA_CHANGED).await;
 }
 
+/// The connection goes on behind such a reply, so its end is no pause.
+#[tokio::test]
+async fn replies_that_cannot_be_read() {
+    for unreadable in [OpCode::CREATE2, OpCode::GET_CHILDREN] {
+        let (_server, client, memory) = liar(move |memory, request| {
+            let reply = match request {
+                request if request.op() == unreadable => Ok(Response::Delete(Empty {})),
+                request => memory.honest(request),
+            };
+            Some(Answer(reply, Vec::new()))
+        })
+        .await;
+        is_patient(&memory, Mutex::new(&client, "/l").unwrap().lock()).await;
+        assert_eq!(client.snapshot().connections, 1);
+    }
+}
+
 #[tokio::test]
 async fn a_plain_lock_that_is_taken_and_deleted() {
     let (_server, client, memory) = liar(|memory, request| {
@@ -327,6 +344,30 @@ async fn a_limit_whose_node_is_there_and_missing() {
     assert!((20..=30).contains(&requests), "{requests} requests");
 }
 
+/// Each create is lost with its connection, and the listing behind it shows many nodes under its
+/// protection, all of another session. A contender read every one of them after each reconnect.
+#[tokio::test]
+async fn nodes_of_others_under_each_protection_of_ours() {
+    const PLANTED: usize = 150;
+    let (_server, client, memory) = liar(|memory, request| {
+        if let Request::Create2(create) = request {
+            let planted = (0..PLANTED).map(|number| (format!("{}{number:010}", create.path), 1));
+            memory.nodes = planted.collect();
+            return None;
+        }
+        let mut reply = memory.honest(request);
+        if let Ok(Response::GetData(read)) = &mut reply {
+            read.stat.ephemeral_owner = SessionId(ID.0 + 1);
+        }
+        Some(Answer(reply, Vec::new()))
+    })
+    .await;
+    is_patient(&memory, Mutex::new(&client, "/l").unwrap().lock()).await;
+    let memory = memory.lock().unwrap();
+    let of = |op: OpCode| memory.requests.iter().filter(|it| **it == op).count();
+    assert!(of(OpCode::CREATE2) > 1 && of(OpCode::GET_DATA) > PLANTED);
+}
+
 /// The reply to the create is lost, so a read tells the fencing token. A token of no transaction is
 /// not believed.
 #[tokio::test]
@@ -356,4 +397,21 @@ async fn a_token_that_a_read_invents_is_not_believed() {
         drop(memory);
         assert_eq!(client.snapshot().connections, 2);
     }
+}
+
+/// Servers that have lost answered writes gave a number again (ZOOKEEPER-4643). The error said that
+/// the numbers are used up.
+#[tokio::test]
+async fn a_number_that_was_given_twice() {
+    let (_server, client, _memory) = liar(|memory, request| {
+        let mut reply = memory.honest(request);
+        if let Ok(Response::GetChildren(list)) = &mut reply {
+            list.children = list.children.iter().chain(["x-lock-0000000007"]).collect();
+        }
+        Some(Answer(reply, Vec::new()))
+    })
+    .await;
+    let locked = soon(Mutex::new(&client, "/l").unwrap().lock()).await;
+    let error = locked.unwrap_err().to_string();
+    assert!(error.contains("gave one twice (try again)"), "{error}");
 }

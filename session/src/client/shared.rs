@@ -37,15 +37,17 @@ use super::{
 use crate::{
     Effect, Error, Peer, Snapshot,
     machine::{
-        Auth, ById, Config, Encoded, Event, Machine, Output, RequestOptions, WatchId, earlier,
+        Auth, ById, Config, Encoded, Event, Machine, Output, Reply, RequestOptions, WatchId,
+        earlier,
     },
 };
 
-pub(crate) type ReplySender = oneshot::Sender<Result<Response, Error>>;
-pub(crate) type ReplyReceiver = oneshot::Receiver<Result<Response, Error>>;
+pub(crate) type ReplySender = oneshot::Sender<Result<Reply, Error>>;
+pub(crate) type ReplyReceiver = oneshot::Receiver<Result<Reply, Error>>;
 pub(crate) type EventReceiver = oneshot::Receiver<Result<Event, Error>>;
 
-/// The pending reply to a request of [`Raw::submit`](super::Raw::submit).
+/// The pending reply to a request of [`Raw::submit`](super::Raw::submit). Whoever polls it decodes
+/// it.
 ///
 /// # Cancel safety
 /// Dropping it gives up the reply, not the request.
@@ -69,7 +71,7 @@ impl Future for PendingReply {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match Pin::new(&mut self.receiver).poll(cx) {
-            Poll::Ready(Ok(answer)) => Poll::Ready(answer),
+            Poll::Ready(Ok(answer)) => Poll::Ready(answer.and_then(Reply::decode)),
             Poll::Ready(Err(_)) => Poll::Ready(Err(driver_gone())),
             Poll::Pending => Poll::Pending,
         }

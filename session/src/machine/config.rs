@@ -1,11 +1,11 @@
-//! Settings of the machine, and the durations that follow from the session timeout.
+//! Settings of the machine. Not here: the durations that follow from the session timeout (`timing`).
 
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use lockkeeper_proto::{Request, frame, records::AuthPacket};
 
-use super::{encoded::Encoded, sasl::Authenticator};
+use super::{encoded::Encoded, sasl::Authenticator, timing::LeasePolicy};
 use crate::{ConnectString, Endpoint};
 
 /// The settings of a session.
@@ -147,120 +147,3 @@ const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 /// The shortest session timeout that a server may grant. Timers run at most as fast as for this
 /// one, whatever was asked for.
 pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(60);
-
-/// Timers run at least as fast as for this session timeout, or for the requested one if that is
-/// longer. A server that grants 25 days would otherwise be trusted for days after it fell silent.
-const LONGEST_TIMERS: Duration = Duration::from_secs(60);
-/// The longest time between pings of a quiet connection: a firewall on the way may forget it.
-///
-/// Source: `ClientCnxn.java`, `MAX_SEND_PING_INTERVAL`.
-const LONGEST_PING: Duration = Duration::from_secs(10);
-
-/// How the client knows until when its session lives. A lock is granted, and counts as held, only
-/// while that is known.
-///
-/// `T` is the negotiated session timeout.
-///
-/// | policy | no two valid holders, if | costs | a lease lasts |
-/// |---|---|---|---|
-/// | `Proved` | clocks run at nearly the same rate | a `sync` and a small write every `T / 4` in a session that holds a lock, or is next, and writes nothing else | at least `T / 4` after the last contact |
-/// | `Assumed` | the same, and a server that answers clients is heard by its leader | nothing | `T` less the margin |
-///
-/// No policy is needed for fencing tokens and for transactions under a lock: they do not depend on
-/// time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LeasePolicy {
-    /// A `sync` and a write behind it prove that the leader has heard of the session. Whatever the
-    /// servers and the links between them do, the lease ends before the session.
-    #[default]
-    Proved,
-    /// A server that answers a client is heard by its leader. That is true while servers crash and
-    /// pause, but not while a link between two of them is cut.
-    Assumed {
-        /// How much earlier than the session the lease ends; `None` for a third of the negotiated
-        /// session timeout.
-        margin: Option<Duration>,
-    },
-}
-
-impl LeasePolicy {
-    /// How much earlier than the session the lease ends.
-    pub(crate) fn margin(self, timeout: Duration) -> Duration {
-        match self {
-            // How much slower than the leader's the client's clock may run: an eighth, since chrony
-            // slews a clock by up to a twelfth.
-            Self::Proved => timeout / 8,
-            Self::Assumed { margin } => margin.unwrap_or(timeout / 3),
-        }
-    }
-}
-
-/// The durations that follow from the negotiated session timeout.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timing {
-    /// Between two pings, whatever else is sent: a sixth; at most [`LONGEST_PING`]. The lease
-    /// counts from pings and writes.
-    ///
-    /// Java's client pings when it has sent nothing for a third.
-    pub(crate) ping: Duration,
-    /// Between two pings in a session that keeps its lease proved: a twelfth. Each third one is the
-    /// touch of a proof.
-    pub(crate) kept_ping: Duration,
-    /// Between a touch and the first request behind it, longer than half a tick: a third, since
-    /// servers grant a tick and a half or more, or two thirds of a tick that is known. So a client's
-    /// clock may be fast by a third where a session has two ticks, or the tick is known.
-    pub(crate) wait: Duration,
-    /// How long behind a proof a write confirms it once the lease has ended, longer than a leader
-    /// takes to mark all sessions that end in one tick: a sixth.
-    pub(crate) confirm: Duration,
-    /// How long a request may stay unanswered, from when it was sent or the one ahead of it was
-    /// answered.
-    pub(crate) request: Duration,
-    /// How long a request waits for a connection.
-    pub(crate) queue_wait: Duration,
-    /// How long all servers may be silent before the session counts as expired, although no server
-    /// has said so.
-    ///
-    /// Source: `ClientCnxn.java` from 3.9.3, 4/3 of the timeout. A client needs it whose servers
-    /// came back without their data: they close every connection of a client that has seen more
-    /// transactions than they have.
-    pub(crate) session_end: Duration,
-    /// From the instant of which the leader has heard to the end of the lease.
-    pub(crate) lease: Duration,
-    /// How much of the lease a lock is granted with, at least: a quarter.
-    pub(crate) grant: Duration,
-}
-
-impl Timing {
-    /// Between two touches that are to be proved: a quarter. With the wait of a third behind the
-    /// touch, 7/24 of the timeout is left, less three answers, when the next proof is complete.
-    pub(crate) fn proof(&self) -> Duration {
-        self.queue_wait / 4
-    }
-
-    /// How long the server may be silent before the client gives up the connection: two thirds, so
-    /// that a third is left to find another server. Source: `ClientCnxn.java`, `readTimeout`.
-    pub(crate) fn read(&self) -> Duration {
-        self.queue_wait * 2 / 3
-    }
-
-    pub(crate) fn new(config: &Config, negotiated: Duration) -> Self {
-        let timer = negotiated
-            .min(config.session_timeout.max(LONGEST_TIMERS))
-            .max(SHORTEST_TIMEOUT);
-        let lease = negotiated.saturating_sub(config.lease.margin(negotiated));
-        Self {
-            ping: (timer / 6).min(LONGEST_PING),
-            kept_ping: (timer / 12).min(LONGEST_PING),
-            wait: config.tick_time.map_or(negotiated / 3, |tick| tick * 2 / 3),
-            confirm: negotiated / 6,
-            request: config.request_timeout.unwrap_or(timer),
-            queue_wait: timer,
-            session_end: negotiated.max(SHORTEST_TIMEOUT) * 4 / 3,
-            lease,
-            // With a large margin, a new lease may be shorter than a quarter.
-            grant: (negotiated / 4).min(lease / 2),
-        }
-    }
-}

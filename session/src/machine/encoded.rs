@@ -3,7 +3,7 @@
 //!
 //! A caller takes the node of such a reply for its own, deletes it, and may fence others with its
 //! `czxid`. So a reply that names another node, or another transaction, counts as one that cannot
-//! be read: its effect is unknown, and the connection ends.
+//! be read: its effect is unknown.
 
 use std::{fmt, str, sync::Arc};
 

@@ -4,6 +4,7 @@
 //! shows one moment. Not here: exporting them. The application takes a snapshot as often as it
 //! needs one: `examples/prometheus.rs`.
 
+use super::Reply;
 use crate::{DurationHistogram, Error};
 
 /// What a client has done since it was made, and what it does now.
@@ -13,7 +14,7 @@ use crate::{DurationHistogram, Error};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// Requests that succeeded.
+    /// Requests that a server has done. The client could read the replies, or not.
     pub succeeded: u64,
     /// Requests that a server refused: "no node", "bad version", ..
     pub refused: u64,
@@ -96,12 +97,13 @@ impl Metrics {
     }
 
     /// Counts a request by its result.
-    pub(crate) fn settled(&mut self, error: Option<&Error>) {
-        let counter = match error {
-            None => &mut self.succeeded,
-            Some(error) if error.code().is_some() => &mut self.refused,
-            Some(error) if error.is_unanswered() => &mut self.unknown,
-            Some(_) => &mut self.not_sent,
+    pub(crate) fn settled(&mut self, result: &Result<Reply, Error>) {
+        let counter = match result {
+            Ok(reply) if reply.is_refused() => &mut self.refused,
+            Ok(_) => &mut self.succeeded,
+            Err(error) if error.code().is_some() => &mut self.refused,
+            Err(error) if error.is_unanswered() => &mut self.unknown,
+            Err(_) => &mut self.not_sent,
         };
         *counter += 1;
     }

@@ -29,16 +29,20 @@
 //! | file | what |
 //! |---|---|
 //! | `encoded` | a request, and what the machine must know of it later |
+//! | `deadlines` | what the machine does by itself when its time has come |
 //! | `proving` | the router's part for the lease: what requests prove |
 //! | `kinds` | the kinds of watches, and the id of a listener |
+//! | `reply` | a reply, in bytes until its caller decodes it |
 //! | `output` | what goes in, and what comes out |
-//! | `config` | the settings, and the durations that follow from the session timeout |
+//! | `config` | the settings |
+//! | `timing` | the durations that follow from the session timeout, and the policies of a lease |
 //! | `pace` | how long the slowest answer of late has taken |
 //! | `metrics`, `rng`, `spare` | counters; seeded random choices; the room that queues keep |
 //!
 //! Not here: sockets and tasks (`client`), records (`lockkeeper-proto`).
 
 mod config;
+mod deadlines;
 mod encoded;
 mod kinds;
 mod lease;
@@ -47,10 +51,12 @@ mod metrics;
 mod output;
 mod pace;
 mod proving;
+mod reply;
 mod requests;
 pub(crate) mod rng;
 mod router;
 pub(crate) mod spare;
+mod timing;
 mod watches;
 
 use std::{fmt, sync::Arc, time::Instant};
@@ -59,7 +65,7 @@ use std::{fmt, sync::Arc, time::Instant};
 pub use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{OpCode, Request, WatcherType, records::Empty};
 
-pub use config::{Auth, Config, LeasePolicy};
+pub use config::{Auth, Config};
 #[doc(hidden)]
 pub use encoded::Asked;
 pub use encoded::Encoded;
@@ -74,6 +80,8 @@ pub(crate) use link::earlier;
 pub use link::{Link, sasl};
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
+pub use reply::Reply;
+pub use timing::LeasePolicy;
 
 use crate::{Cause, Slow};
 use kinds::Kinds;
@@ -116,15 +124,14 @@ impl<T> Machine<T> {
             Input::Connected => router.link.connected(now),
             Input::Frame(frame) => router.frame(now, frame),
             Input::Reached(other) => {
-                let unanswered = router.requests.unanswered_since();
-                let scarce = router.lease.scarce(router.link.timing());
-                router.link.reached(now, &other, (unanswered, scarce));
+                let pending = self.pending();
+                self.link.reached(now, &other, pending);
             }
             Input::Disconnected(cause) => router.link.disconnected(now, cause),
             Input::Oversized { length, limit } => router.oversized(now, length, limit),
-            Input::Tick => router.tick(now),
+            Input::Tick => self.tick(now),
         }
-        router.hear();
+        self.router().hear();
     }
 
     fn router(&mut self) -> Router<'_, T> {
@@ -172,24 +179,10 @@ impl<T> Machine<T> {
         sent >= BURST && self.router().next_to_send().is_some()
     }
 
-    /// When [`Input::Tick`] is due; `None` when the machine waits for the world
-    /// alone.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Instant> {
-        let timing = self.link.timing();
-        let next = self.link.next_deadline(self.lease.ping_interval(timing))?;
-        let next = earlier(next, self.requests.next_deadline());
-        let waits_since = self.requests.waits_since();
-        let next = earlier(
-            next,
-            waits_since.and_then(|it| self.link.unsent_deadline(it)),
-        );
-        let unanswered = self.requests.unanswered_since();
-        let next = earlier(next, self.link.unanswered_deadline(unanswered));
-        let pending = (unanswered, self.lease.scarce(timing));
-        let next = earlier(next, self.link.reach_due(pending));
-        let due = self.lease.due(self.link.slowest(), timing);
-        Some(earlier(next, due.map(|(at, _)| at)))
+    /// Since when the server owes an answer, and from when the lease of those who keep it is scarce.
+    fn pending(&self) -> (Option<Instant>, Option<Instant>) {
+        let scarce = self.lease.scarce(self.link.timing());
+        (self.requests.unanswered_since(), scarce)
     }
 
     // From the user.
@@ -387,8 +380,7 @@ impl<T> Machine<T> {
     #[must_use]
     pub fn slow(&self) -> Option<Slow> {
         let (answer, timing) = (self.link.slowest(), self.link.timing());
-        let proof = 3 * answer + timing.kept_ping + timing.wait;
-        let is_slow = proof > timing.lease && !self.lease.is_assumed();
+        let is_slow = timing.longest_proof(answer) > timing.lease && !self.lease.is_assumed();
         is_slow.then(|| Slow {
             answer,
             session_timeout: self.link.session_timeout(),

@@ -1,4 +1,7 @@
-//! What goes into the machine, and what comes out.
+//! What goes into the machine, and what comes out: the inputs and the outputs; the session and its
+//! state as outputs show them; the events of watches; how long a request may wait.
+//!
+//! Not here: requests (`encoded`), replies (`reply`).
 
 use std::{
     sync::Arc,
@@ -6,9 +9,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use lockkeeper_proto::{EventType, OpCode, Response, SessionId};
+use lockkeeper_proto::{EventType, OpCode, SessionId};
 
-use super::WatchId;
+use super::{Reply, WatchId};
 use crate::{Cause, Effect, Endpoint, Error, ErrorKind, Peer};
 
 /// What the machine must know of the world.
@@ -36,7 +39,7 @@ pub enum Input {
 
 /// What the world must know or do, in the order in which it happened: the event of a watch comes
 /// before the reply that shows the new data.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Output<T> {
     /// Connect to this server, then report [`Input::Connected`] or [`Input::Disconnected`].
@@ -47,7 +50,7 @@ pub enum Output<T> {
     /// [`Connect`](Self::Connect) to the same server then takes this connection. `None`: drop it.
     Reach(Option<Arc<Endpoint>>),
     /// A request is settled.
-    Completed(T, Result<Response, Error>),
+    Completed(T, Result<Reply, Error>),
     /// A one-shot watch has fired, or a watch has ended.
     Watch(WatchId, Result<Event, Error>),
     /// A persistent watch has something to report, and goes on.

@@ -45,24 +45,23 @@ impl<T> Router<'_, T> {
     }
 
     /// Sends what is due to keep the lease proved.
-    pub(super) fn keep_proved(&mut self, now: Instant) {
-        while let Some((at, step)) = self.lease.due(self.link.slowest(), self.link.timing()) {
-            if at > now {
-                break;
+    pub(super) fn prove_lease(&mut self) {
+        let due = self.lease.due(self.link.slowest(), self.link.timing());
+        let Some((_, step)) = due else {
+            return;
+        };
+        self.lease.queued(step);
+        let (request, checked) = match step {
+            Step::First => {
+                let path = "/".to_owned();
+                (Request::Sync(SyncRequest { path }).into(), None)
             }
-            self.lease.queued(step);
-            let (request, checked) = match step {
-                Step::First => {
-                    let path = "/".to_owned();
-                    (Request::Sync(SyncRequest { path }).into(), None)
-                }
-                Step::Second => {
-                    let (nodes, checked) = self.lease.nodes_to_check();
-                    (Encoded::check_all(nodes), Some(checked))
-                }
-            };
-            self.requests.push(request, ReplyTo::Proof(checked), None);
-        }
+            Step::Second => {
+                let (nodes, checked) = self.lease.nodes_to_check();
+                (Encoded::check_all(nodes), Some(checked))
+            }
+        };
+        self.requests.push(request, ReplyTo::Proof(checked), None);
     }
 }
 

@@ -1,20 +1,22 @@
 //! What happens means something to several parts: here they hear of each other.
 //!
 //! `accept` and `send_next` are about a request, `hear` about a change of the link, `frame` and `reply`
-//! about a message, `tick` about what is due. What the world must know waits in the `Outbox`.
+//! about a message. What the world must know waits in the `Outbox`.
+//!
+//! Not here: when something is due (`deadlines`).
 
 use std::{collections::VecDeque, time::Instant};
 
 use lockkeeper_proto::{
-    ErrorCode, OpCode, Response, WatcherEvent, Xid, Zxid,
+    ErrorCode, OpCode, WatcherEvent, Xid, Zxid,
     frame::{FrameError, PREFIX_LEN},
     header::ReplyHeader,
     jute::{Decode, Reader},
-    records::Empty,
 };
 
 use super::{
-    Bytes, BytesMut, Encoded, Event, Link, Notice, Output, RequestOptions, State, WatchId,
+    Asked, Bytes, BytesMut, Encoded, Event, Link, Notice, Output, Reply, RequestOptions, State,
+    WatchId,
     kinds::Kinds,
     lease::{Checked, Lease},
     link::Change,
@@ -63,8 +65,8 @@ impl<T> Outbox<T> {
     }
 
     /// Gives a caller the result of its request.
-    pub(crate) fn complete(&mut self, op: OpCode, token: T, mut result: Result<Response, Error>) {
-        self.metrics.settled(result.as_ref().err());
+    pub(crate) fn complete(&mut self, op: OpCode, token: T, mut result: Result<Reply, Error>) {
+        self.metrics.settled(&result);
         if let Err(error) = &mut result {
             error.note_operation(op);
             if error.code().is_none() {
@@ -315,7 +317,7 @@ impl<T> Router<'_, T> {
         if got != Xid::AUTH && !overtakes(&header) {
             self.link.answered(now, request.at, header.zxid);
         }
-        self.answered(now, request, header, &mut body)?;
+        self.answered(now, request, header, body)?;
         if needs_sasl {
             self.link.refuse(AuthFailure::Required);
         }
@@ -328,7 +330,7 @@ impl<T> Router<'_, T> {
         now: Instant,
         sent: Pending<ReplyTo<T>>,
         header: ReplyHeader,
-        body: &mut Reader,
+        mut body: Reader,
     ) -> Result<(), Cause> {
         let (op, code) = (sent.request.op(), header.err);
         let latency = now.duration_since(sent.at);
@@ -340,15 +342,19 @@ impl<T> Router<'_, T> {
         match sent.reply_to {
             ReplyTo::Caller(None, watch) => self.settle_watch(watch, Some(code)),
             ReplyTo::Caller(Some(token), watch) => {
-                let result = self.result(&sent.request, &header, body);
-                let malformed = match result.as_ref().map_err(Error::kind) {
-                    Err(ErrorKind::Malformed { error, .. }) => Some(*error),
-                    _ => None,
-                };
-                self.settle_watch(watch, malformed.is_none().then_some(code));
+                self.settle_watch(watch, Some(code));
                 self.out.metrics.round_trips.record(latency);
+                let peer = self.link.peer();
+                let result = if code.is_ok() {
+                    let (asked, body) = (sent.request.asked, body.into_rest());
+                    Ok(Reply::new(op, header.zxid, asked, body, peer))
+                } else {
+                    // The bytes behind an error must not be read.
+                    let path = String::new();
+                    let kind = ErrorKind::Refused { op, path, code };
+                    Err(Error::new(kind, peer, Effect::NotApplied))
+                };
                 self.out.complete(op, token, result);
-                malformed.map_or(Ok(()), |error| Err(Cause::Decode(error)))?;
             }
             ReplyTo::Identity(token, scheme) => self.identity_answered(token, scheme, code),
             ReplyTo::Watches(ask) if code.is_ok() || ask == Ask::Remove => {
@@ -364,39 +370,10 @@ impl<T> Router<'_, T> {
                 }
                 return Err(cause);
             }
-            ReplyTo::Proof(checked) => note_checked(checked.as_ref(), op, body),
+            ReplyTo::Proof(checked) => note_checked(checked.as_ref(), op, &mut body),
             ReplyTo::Close => self.link.end(State::Closed, Cause::ByClient),
         }
         Ok(())
-    }
-
-    /// The result that the caller of this request gets.
-    fn result(
-        &self,
-        request: &Encoded,
-        header: &ReplyHeader,
-        body: &mut Reader,
-    ) -> Result<Response, Error> {
-        let (op, code) = (request.op(), header.err);
-        let not_applied = |kind| Err(Error::new(kind, self.link.peer(), Effect::NotApplied));
-        if !code.is_ok() {
-            // The bytes behind an error must not be read.
-            let path = String::new();
-            return not_applied(ErrorKind::Refused { op, path, code });
-        }
-        let malformed = |error| {
-            let kind = ErrorKind::Malformed { op, error };
-            Error::new(kind, self.link.peer(), Effect::Unknown)
-        };
-        let response = Response::decode(op, body).map_err(malformed)?;
-        let asked = request.asked.check(header.zxid, &response);
-        asked.map_err(malformed)?;
-        if let Response::Multi(response) = &response {
-            if let Some((index, code)) = response.failure() {
-                return not_applied(ErrorKind::TransactionRefused { index, code });
-            }
-        }
-        Ok(response)
     }
 
     /// The server has answered an identity.
@@ -405,7 +382,8 @@ impl<T> Router<'_, T> {
             if token.is_none() {
                 self.link.identity_accepted();
             }
-            Ok(Response::Auth(Empty {}))
+            let (zxid, body, peer) = (Zxid::ZERO, Bytes::new(), self.link.peer());
+            Ok(Reply::new(OpCode::AUTH, zxid, Asked::Nothing, body, peer))
         } else {
             self.link.refuse(AuthFailure::Refused { scheme, code });
             self.hear();
@@ -533,61 +511,43 @@ impl<T> Router<'_, T> {
 
     // Time.
 
-    /// Handles every deadline that has come.
-    pub(super) fn tick(&mut self, now: Instant) {
-        let is_due = |deadline: Option<Instant>| deadline.is_some_and(|it| it <= now);
-        self.link.tick_session(now);
-        self.hear();
-        self.fail_overdue(now);
-        while let Some(since) = self.requests.waits_since() {
-            if !is_due(self.link.unsent_deadline(since)) {
-                break;
-            }
-            let error = self.link.unreachable(now, now.duration_since(since));
-            if let Some((op, reply_to)) = self.requests.take_first() {
+    /// Fails a request whose deadline has come. A request that was sent goes on, and its reply is
+    /// ignored.
+    pub(super) fn fail_overdue(&mut self, now: Instant) {
+        let Some((overdue, options)) = self.requests.overdue(now) else {
+            return;
+        };
+        match overdue {
+            Overdue::Unsent((op, reply_to)) => {
+                let error = options.exceeded(op, Effect::NotApplied, self.link.peer());
                 self.fail(op, reply_to, error);
             }
-        }
-        let unanswered = self.requests.unanswered_since();
-        if is_due(self.link.unanswered_deadline(unanswered)) {
-            let cause = Cause::RequestTimeout(self.link.timing().request);
-            self.link.give_up(now, cause);
-        }
-        let scarce = self.lease.scarce(self.link.timing());
-        self.link.reach(now, (unanswered, scarce));
-        let interval = self.lease.ping_interval(self.link.timing());
-        if self.link.tick(now, interval) {
-            self.shrink_to_fit();
-        }
-        self.hear();
-        self.keep_proved(now);
-    }
-
-    /// Fails the requests whose deadlines have come. A request that was sent goes on, and its reply
-    /// is ignored.
-    fn fail_overdue(&mut self, now: Instant) {
-        while let Some((overdue, options)) = self.requests.overdue(now) {
-            match overdue {
-                Overdue::Unsent((op, reply_to)) => {
-                    let error = options.exceeded(op, Effect::NotApplied, self.link.peer());
-                    self.fail(op, reply_to, error);
+            Overdue::Sent(sent) => {
+                let ReplyTo::Caller(caller, watch) = &mut sent.reply_to else {
+                    return;
+                };
+                let (op, caller) = (sent.request.op(), caller.take());
+                // The server may have set the watch by now. The machine removes it when the reply
+                // says so.
+                if let Some(id) = watch.as_ref().map(PendingWatch::id) {
+                    self.cancel(id);
                 }
-                Overdue::Sent(sent) => {
-                    let ReplyTo::Caller(caller, watch) = &mut sent.reply_to else {
-                        continue;
-                    };
-                    let (op, caller) = (sent.request.op(), caller.take());
-                    // The server may have set the watch by now. The machine removes it when the
-                    // reply says so.
-                    if let Some(id) = watch.as_ref().map(PendingWatch::id) {
-                        self.cancel(id);
-                    }
-                    if let Some(caller) = caller {
-                        let error = options.exceeded(op, Effect::Unknown, self.link.peer());
-                        self.out.complete(op, caller, Err(error));
-                    }
+                if let Some(caller) = caller {
+                    let error = options.exceeded(op, Effect::Unknown, self.link.peer());
+                    self.out.complete(op, caller, Err(error));
                 }
             }
+        }
+    }
+
+    /// Fails the request that has waited for a connection for too long.
+    pub(super) fn fail_unsent(&mut self, now: Instant) {
+        let Some(since) = self.requests.waits_since() else {
+            return;
+        };
+        let error = self.link.unreachable(now, now.duration_since(since));
+        if let Some((op, reply_to)) = self.requests.take_first() {
+            self.fail(op, reply_to, error);
         }
     }
 

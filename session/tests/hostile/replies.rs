@@ -4,19 +4,48 @@
 
 use std::time::Duration;
 
-use futures::future::join_all;
-use lockkeeper_session::Cause;
+use futures::future::{join, join_all};
+use lockkeeper_proto::Request;
+use lockkeeper_session::{AsRaw, Cause, ErrorKind};
 use tokio::time::{Instant, timeout};
 
 use super::{
-    lost,
-    scripted::{ID, Server, reply, sound},
+    assert_well, lost,
+    scripted::{ID, Server, raw_reply, reply, sound},
     waiting::soon,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(6);
 /// A session timeout that tests wait out, where all connections are bad.
 const SHORT: Duration = Duration::from_millis(900);
+
+/// The caller decodes the reply, so the client itself knows nothing of the nonsense.
+#[tokio::test]
+async fn a_reply_that_cannot_be_read_costs_one_request_and_leaves_no_watch() {
+    let server = Server::start(|_, mut peer| async move {
+        peer.handshake().await;
+        while let Some((xid, request)) = peer.request().await {
+            let bytes = match &request {
+                Request::GetData(get) if get.path == "/bad" => raw_reply(xid, &[0; 3]),
+                request => reply(xid, &sound(request)),
+            };
+            peer.send(&bytes).await;
+        }
+    })
+    .await;
+    let client = server.client(TIMEOUT).await.unwrap();
+    let both = join(client.get_data_and_watch("/bad"), client.get_data("/well"));
+    let (bad, well) = soon(both).await;
+    let error = bad.unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::Malformed { .. }),
+        "{error}"
+    );
+    well.unwrap();
+    assert_eq!(client.raw().wanted_watches(), []);
+    assert_well(&client).await;
+    assert_eq!(server.connections(), 1);
+}
 
 #[tokio::test]
 async fn a_connection_closed_within_every_reply_causes_no_loop() {

@@ -1,6 +1,6 @@
 //! What contenders and their users do: they send what the life of a node needs, hand over the
 //! replies, release, and give up. What to send is decided by [`NodeLife`]. The code around it is
-//! that of `lock_node` in the recipes, await by await.
+//! that of `node` in the recipes, await by await.
 //!
 //! Not here: waiting for the turn (`decide`).
 

@@ -24,7 +24,7 @@ use super::script::request;
 use crate::script::Script;
 use lockkeeper_session::{
     Config, Effect, Endpoint, Error, ErrorKind, LeasePolicy, State,
-    machine::{Auth, Input, Machine, Output, RequestOptions, WatchId},
+    machine::{Auth, Input, Machine, Output, Reply, RequestOptions, WatchId},
 };
 
 /// The most steps of one story. Further bytes are not read.
@@ -285,7 +285,10 @@ impl Story {
                 }
                 Output::Disconnect => self.down(),
                 Output::Reach(other) => self.reaching = other,
-                Output::Completed(token, result) => self.settled(token, result.err().as_ref()),
+                Output::Completed(token, result) => {
+                    let result = result.and_then(Reply::decode);
+                    self.settled(token, result.err().as_ref());
+                }
                 Output::Watch(id, _) => {
                     if let Some(told) = self.watches.get_mut(&id) {
                         assert!(!std::mem::replace(told, true), "{id:?} is reported twice");

@@ -24,11 +24,7 @@ use super::{
 use crate::{
     backoff::{Backoff, Rounds},
     error::LockError,
-    node::{
-        identity::Directory,
-        late::LateCreates,
-        lock_node::{BoxedNode, LockNode},
-    },
+    node::{BoxedNode, Node, directory::Directory, late::LateCreates},
     order::{
         crowd::Crowd,
         name::{self, Kind},
@@ -57,7 +53,7 @@ impl Waiter {
     /// A contender that has yet to enter the queue.
     pub(crate) fn new(client: &Client, directory: &Arc<Directory>, kind: Kind) -> Self {
         Self {
-            node: LockNode::new(client, directory.clone(), kind),
+            node: Node::new(client, directory.clone(), kind),
             turn: Turn::new(kind),
             kind,
             ahead: 0,
@@ -244,7 +240,11 @@ impl Waiter {
                     Err(error) if error.is_no_node() => return Err(self.node.gone()),
                     // A repeated read does no harm. The client itself pauses between connections.
                     Err(error) => match error.kind() {
-                        ErrorKind::ConnectionLost(_) | ErrorKind::Malformed { .. } => {}
+                        ErrorKind::ConnectionLost(_) => {}
+                        ErrorKind::Malformed { .. } => {
+                            backoff.begin(self.node.client());
+                            backoff.pause().await;
+                        }
                         _ if error.is_transient() => {
                             backoff.after(self.node.directory(), &error).await?;
                         }

@@ -1,6 +1,6 @@
 //! Converts the reply to a request into the result of its method.
 //!
-//! The machine decodes each reply by its request, so a reply of another kind cannot come. If one
+//! `PendingReply` decodes each reply by its request, so a reply of another kind cannot come. If one
 //! came, it would be an error and not a panic.
 
 use bytes::Bytes;

@@ -20,9 +20,9 @@ use std::{
 use lockkeeper_proto::Xid;
 
 use super::{
-    config::{LeasePolicy, Timing},
     earlier,
     pace::Pace,
+    timing::{LeasePolicy, Timing},
 };
 pub(crate) use keepers::Checked;
 use keepers::Keepers;
@@ -288,7 +288,7 @@ impl Lease {
         let scarce = until.map(|until| until.checked_sub(early).unwrap_or(until));
         // Before that: users may write soon, which proves as much.
         let last_write = proving.last_write;
-        let quiet = last_write.map(|last| last + timing.proof() / 4);
+        let quiet = last_write.map(|last| last + timing.quiet());
         let quiet = quiet.map(|quiet| earlier(quiet, scarce));
         let useful = not_before(scarce, proof.next_first(Duration::ZERO));
         let first = [proof.next_first(timing.proof()), useful]
@@ -303,7 +303,7 @@ impl Lease {
             .second()
             .filter(|touch| from < Some(*touch) && !is_in_the_way);
         // Not in a loop: servers may refuse the write.
-        let again = last_write.map(|last| last + timing.proof() / 2);
+        let again = last_write.map(|last| last + timing.again());
         let confirm = not_before(again, self.validity.confirmed_by(timing.confirm));
         let second = [not_before(quiet, second), confirm].into_iter().flatten();
         let first = first.filter(|_| !proving.is_first_queued);

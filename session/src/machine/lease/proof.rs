@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 
 use lockkeeper_proto::{ErrorCode, Xid};
 
+use crate::machine::timing::Timing;
+
 /// What the answers on one connection prove.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Proof {
@@ -76,7 +78,7 @@ impl Proof {
     /// The server has heard of the session: a request of the client itself, sent and answered at
     /// these instants.
     pub fn touched(&mut self, sent: Instant, answered: Instant) {
-        let spacing = self.wait / 10;
+        let spacing = Timing::apart(self.wait);
         let newest = self.touches.last();
         if newest.is_some_and(|(newest, _)| sent < *newest + spacing) {
             return;

@@ -15,7 +15,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::machine::config::Timing;
+use crate::machine::timing::Timing;
 
 /// From when the lease counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

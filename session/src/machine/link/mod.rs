@@ -41,9 +41,10 @@ use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{OpCode, SessionId, Xid, Zxid, frame, header::RequestHeader, jute::Encode};
 
 use super::{
-    config::{Auth, Config, Timing},
+    config::{Auth, Config},
     output::{Snapshot, State},
     pace::Pace,
+    timing::Timing,
 };
 use crate::{Cause, Effect, Endpoint, Error, ErrorKind, Lost, Peer};
 use attempt::Attempt;
@@ -410,33 +411,35 @@ impl Link {
 
     // Deadlines. Those of a stage are stored in it at most, so none can be stale.
 
-    /// When [`tick_session`](Self::tick_session) or [`tick`](Self::tick) is due, with this interval
-    /// between pings.
-    pub(crate) fn next_deadline(&self, interval: Duration) -> Option<Instant> {
-        let next = match &self.stage {
-            Stage::Ended(_) => return None,
-            Stage::Paused { until } => earlier(*until, self.session_end()),
-            Stage::Trying(attempt) => earlier(attempt.deadline(), self.session_end()),
-            Stage::Open(open) => {
-                let due = match open.pinged() {
-                    Some(since) => earlier(since + self.timing().read(), self.silence()),
-                    // The server was heard behind the last ping, so its silence ends later.
-                    None => open.ping_due(interval),
-                };
-                earlier(due, open.closing())
+    /// When [`end_overdue_session`](Self::end_overdue_session) is due: when no server was heard for
+    /// too long, or the server does not confirm a close.
+    pub(crate) fn session_deadline(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Ended(_) => None,
+            Stage::Paused { .. } | Stage::Trying(_) => {
+                Some(self.session.heard()? + self.timing().session_end)
             }
-        };
-        Some(next)
+            Stage::Open(open) => open.closing(),
+        }
+    }
+
+    /// When [`tick`](Self::tick) is due, with this interval between pings.
+    pub(crate) fn deadline(&self, interval: Duration) -> Option<Instant> {
+        match &self.stage {
+            Stage::Ended(_) => None,
+            Stage::Paused { until } => Some(*until),
+            Stage::Trying(attempt) => Some(attempt.deadline()),
+            Stage::Open(open) => Some(match open.pinged() {
+                Some(since) => earlier(since + self.timing().read(), self.silence()),
+                // The server was heard behind the last ping, so its silence ends later.
+                None => open.ping_due(interval),
+            }),
+        }
     }
 
     /// When the server will have been silent for too long.
     pub(super) fn silence(&self) -> Option<Instant> {
         Some(self.session.heard()? + self.timing().read())
-    }
-
-    /// When no server will have been heard of for so long that the session counts as expired.
-    fn session_end(&self) -> Option<Instant> {
-        Some(self.session.heard()? + self.timing().session_end)
     }
 
     /// When a request that waits since this instant will have waited for a connection for too long;
@@ -446,43 +449,32 @@ impl Link {
         (!self.is_connected()).then(|| since + self.timing().queue_wait)
     }
 
-    /// When no request will have been answered for too long, if one waits since this instant.
-    pub(crate) fn unanswered_deadline(&self, since: Option<Instant>) -> Option<Instant> {
-        Some(since? + self.timing().request)
-    }
-
     /// When the next ping is due; `None` without a connection.
     pub(crate) fn next_ping(&self, interval: Duration) -> Option<Instant> {
         Some(self.connection()?.ping_due(interval))
     }
 
-    /// Ends a session when no server was heard for too long. Ends a close that the server does not
-    /// confirm.
-    pub(crate) fn tick_session(&mut self, now: Instant) {
-        let is_over = |deadline: Option<Instant>| deadline.is_some_and(|it| it <= now);
+    pub(crate) fn end_overdue_session(&mut self, now: Instant) {
         match &self.stage {
-            Stage::Open(open) if is_over(open.closing()) => {
+            Stage::Open(_) => {
                 let cause = Cause::RequestTimeout(self.timing().request);
-                self.end(State::Closed, cause);
+                return self.end(State::Closed, cause);
             }
-            Stage::Paused { .. } | Stage::Trying(_) if is_over(self.session_end()) => {
-                if let Stage::Trying(_) = self.stage {
-                    self.stage = Stage::Paused { until: now };
-                    self.changes.push_back(Change::Disconnect);
-                }
-                self.expire(now, None);
+            Stage::Trying(_) => {
+                self.stage = Stage::Paused { until: now };
+                self.changes.push_back(Change::Disconnect);
             }
-            _ => {}
+            Stage::Paused { .. } | Stage::Ended(_) => {}
         }
+        self.expire(now, None);
     }
 
     /// Does what is due otherwise: gives up a server that does not answer, pings, tries the next
     /// server. Returns whether a ping is to be sent.
-    pub(crate) fn tick(&mut self, now: Instant, interval: Duration) -> bool {
+    pub(crate) fn tick(&mut self, now: Instant) -> bool {
         let (silence, read) = (self.silence(), self.timing().read());
-        let mut pings = false;
-        match &self.stage {
-            Stage::Trying(attempt) if attempt.deadline() <= now => {
+        match &mut self.stage {
+            Stage::Trying(attempt) => {
                 let cause = attempt.failure(now);
                 self.give_up(now, cause);
             }
@@ -491,23 +483,22 @@ impl Link {
             }
             // No other ping is sent meanwhile, so the session is in danger, even if the server sends
             // other frames.
-            Stage::Open(open) if open.pinged().is_some_and(|since| since + read <= now) => {
+            Stage::Open(open) if open.pinged().is_some() => {
                 self.give_up(now, Cause::RequestTimeout(read));
             }
             Stage::Open(open) => {
-                pings = open.pinged().is_none() && open.ping_due(interval) <= now;
+                open.ping(now);
+                return true;
             }
-            _ => {}
+            Stage::Paused { .. } | Stage::Ended(_) => {}
         }
-        if let Some(open) = self.connection_mut().filter(|_| pings) {
-            open.ping(now);
-        }
+        // Also when the pause behind what was given up is none.
         if let Stage::Paused { until } = self.stage {
             if until <= now {
                 self.try_next_server(now);
             }
         }
-        pings
+        false
     }
 
     fn report(&mut self, state: State) {

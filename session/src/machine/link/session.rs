@@ -17,7 +17,7 @@ use lockkeeper_proto::{
 
 use crate::{
     Endpoint,
-    machine::config::{Config, Timing},
+    machine::{config::Config, timing::Timing},
 };
 
 /// A session, or none yet.

@@ -56,15 +56,13 @@ impl Link {
         has_other.then(|| self.reach_from.map_or(at, |from| at.max(from)))
     }
 
-    /// Reaches for another server, if that is due.
-    pub(crate) fn reach(&mut self, now: Instant, pending: Pending) {
-        if self.reach_due(pending).is_some_and(|at| at <= now) {
-            if let Some(open) = self.connection() {
-                if let Some(other) = self.servers.other(open.endpoint()) {
-                    tracing::debug!(server = %open.endpoint(), %other, "no answer, trying another server");
-                    self.reach_from = Some(now + self.timing().queue_wait);
-                    self.changes.push_back(Change::Reach(Some(other)));
-                }
+    /// Reaches for another server.
+    pub(crate) fn reach(&mut self, now: Instant) {
+        self.reach_from = Some(now + self.timing().queue_wait);
+        if let Some(open) = self.connection() {
+            if let Some(other) = self.servers.other(open.endpoint()) {
+                tracing::debug!(server = %open.endpoint(), %other, "no answer, trying another server");
+                self.changes.push_back(Change::Reach(Some(other)));
             }
         }
     }

@@ -57,7 +57,7 @@ fn learnt(request: Request, zxid: i64, reply: &Response) -> Option<&'static str>
         Err(error) => error,
     };
     assert_eq!(error.effect(), Effect::Unknown, "{error}");
-    assert!(!pair.machine.link().is_connected());
+    assert!(pair.machine.link().is_connected());
     match error.kind() {
         ErrorKind::Malformed { op: of, error } => {
             assert_eq!((*of, error.kind), (op, DecodeErrorKind::Unasked));

@@ -23,7 +23,7 @@ use lockkeeper_proto::{
 use super::requests::{granted, sound_reply, sync};
 use crate::{
     Cause, Config, Error, State,
-    machine::{Event, Input, Machine, Notice, Output, RequestOptions, WatchId},
+    machine::{Event, Input, Machine, Notice, Output, Reply, RequestOptions, WatchId},
 };
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -377,7 +377,7 @@ impl Pair {
         let is_it = |output: &Output<u32>| matches!(output, Output::Completed(t, _) if *t == token);
         match self.outputs.iter().position(is_it) {
             Some(index) => match self.outputs.remove(index) {
-                Output::Completed(_, result) => result,
+                Output::Completed(_, result) => result.and_then(Reply::decode),
                 _ => unreachable!(),
             },
             None => panic!("{token} is not settled"),

@@ -3,9 +3,10 @@
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    ErrorCode, EventType, KeeperState, OpCode, Response, WatcherEvent, Xid, Zxid,
+    ErrorCode, EventType, KeeperState, OpCode, Request, Response, WatcherEvent, Xid, Zxid,
     header::ReplyHeader,
     jute::{DecodeErrorKind, Encode},
+    multi::{MultiRequest, MultiResponse},
     records::{Empty, SyncResponse},
 };
 
@@ -135,7 +136,7 @@ fn bytes_behind_a_reply_are_ignored() {
 }
 
 #[test]
-fn an_unreadable_reply_is_named_and_ends_the_connection() {
+fn an_unreadable_reply_is_the_error_of_its_caller_alone() {
     let mut pair = Pair::connected(|_| {});
     let token = pair.submit(sync("/a"));
     let other = pair.submit(sync("/b"));
@@ -156,23 +157,31 @@ fn an_unreadable_reply_is_named_and_ends_the_connection() {
         left: 1,
     };
     assert_eq!(error.kind, kind);
-    assert_eq!(pair.error(other), sync_lost(Cause::Decode(error)));
-    pair.connect();
+    pair.serve();
+    assert_eq!(pair.result(other), Ok(echo("/b")));
+    assert_eq!(pair.states(), []);
 }
 
 #[test]
-fn an_unreadable_reply_leaves_no_watch() {
+fn a_transaction_that_is_refused_does_not_count_as_done() {
     let mut pair = Pair::connected(|_| {});
-    let (token, _) = pair.submit_watching(get("/a", true));
-    let (xid, _) = pair.request().unwrap();
-    pair.reply(xid, 1, Ok(Response::Delete(Empty {})));
-    assert!(matches!(
-        pair.error(token).kind(),
-        ErrorKind::Malformed { .. }
-    ));
-    assert_eq!(pair.machine.metrics().watches, 0);
-    pair.connect();
-    assert_eq!(pair.requests(), []);
+    let counted = |pair: &Pair| {
+        let metrics = pair.machine.metrics();
+        (metrics.succeeded, metrics.refused)
+    };
+    for (result, after) in [
+        (Err(ErrorCode::BAD_VERSION), (0, 1)),
+        (Ok(Response::Check(Empty {})), (1, 1)),
+    ] {
+        let results = vec![result];
+        let ops = Vec::new();
+        let token = pair.submit(Request::Multi(MultiRequest { ops }));
+        let (xid, _) = pair.request().unwrap();
+        pair.reply(xid, 1, Ok(Response::Multi(MultiResponse { results })));
+        let code = pair.result(token).err().and_then(|error| error.code());
+        assert_eq!(code.is_some(), after == (0, 1));
+        assert_eq!(counted(&pair), after);
+    }
 }
 
 #[test]

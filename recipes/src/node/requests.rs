@@ -1,108 +1,33 @@
-//! Sends the requests that a node's life needs, hands it the replies, and goes on without a caller
-//! if it must.
+//! Sends the requests that the life of a node needs, and hands it the replies.
 //!
-//! Not here: what to send (`life`), what the owner of the node asks for (`owner`), who that is
-//! (`lock_node`).
-
-pub(super) mod owner;
+//! Not here: what to send (`life`), what the owner of the node asks for (the methods in `node`).
 
 use std::{mem, sync::Arc};
 
-use lockkeeper_proto::{Response, SessionId, path};
-use lockkeeper_session::{
-    AsRaw, Cause, Error as SessionError, ErrorKind, PendingReply, Raw, sync::BoxFuture,
-};
+use lockkeeper_proto::{Response, path};
+use lockkeeper_session::{AsRaw, Cause, Error as SessionError, ErrorKind, sync::BoxFuture};
 
 use super::{
-    identity::{Directory, NodeIdentity, Tag, created_node},
+    Node, Pending, Retry,
+    identity::{Tag, created_node},
     late::LateCreates,
-    life::{Answer, Ask, End, Failure, Next, NodeLife},
-    look::{Found, Look},
+    life::{Answer, Ask, End, Failure, Next},
+    scan::{Found, Scan},
 };
-use crate::{
-    backoff::Backoff,
-    error::{LockError, Loss},
-    order::name::Kind,
-};
+use crate::error::{LockError, Loss};
 
-/// What a node's life waits for.
-#[derive(Debug, Default)]
-enum Pending {
-    #[default]
-    Nothing,
-    Reply(PendingReply),
-    Look(Arc<Look>),
-    /// The next node of the last look.
-    Next,
-}
-
-/// A node's life, and the requests that it has under way.
-#[derive(Debug)]
-pub(crate) struct NodeTask {
-    identity: NodeIdentity,
-    life: NodeLife<Arc<str>, Tag>,
-    pending: Pending,
-    /// Whether a listing goes out behind the create.
-    lists: bool,
-    /// This listing.
-    listing: Option<PendingReply>,
-    trouble: Option<Box<Trouble>>,
-    /// The first delete counts as a clean-up: nobody has known of the node.
-    counts_clean_up: bool,
-}
-
-/// What came of requests that failed. Few nodes have it.
-#[derive(Debug, Default)]
-struct Trouble {
-    /// Why the last request failed.
-    error: Option<SessionError>,
-    /// The nodes of the last look that may be ours and were not checked yet, the last one first.
-    found: Vec<Arc<str>>,
-    /// The replies to the requests that make the directory. They say why it is missing if the
-    /// create fails.
-    levels: Vec<PendingReply>,
-    /// Why the reply to a delete was lost.
-    lost_delete: Option<SessionError>,
-    /// The pause before the next request, if the last one was throttled or refused.
-    backoff: Backoff,
-    /// The create is not sent again: servers have throttled it for too long, and the caller only
-    /// tries, or they close each connection behind it.
-    gave_up: Option<LockError>,
-    /// Whether a server has refused to delete the node.
-    is_stuck: bool,
-}
-
-impl NodeTask {
-    /// A node that is to be created.
-    pub(super) fn to_create(directory: Arc<Directory>, kind: Kind) -> Self {
-        let identity = NodeIdentity::new(directory, kind);
-        let life = NodeLife::new(identity.is_fixed());
-        Self::new(identity, life)
-    }
-
-    fn new(identity: NodeIdentity, life: NodeLife<Arc<str>, Tag>) -> Self {
-        Self {
-            lists: !identity.is_fixed(),
-            identity,
-            life,
-            pending: Pending::Nothing,
-            listing: None,
-            trouble: None,
-            counts_clean_up: false,
-        }
-    }
-
+impl Node {
     /// Goes on until the node is there, or nothing is left of it.
     ///
     /// # Cancel safety
     /// What is known of the node is kept.
-    fn settle(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
+    pub(super) fn settle(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
         Box::pin(async move {
             loop {
                 match self.life.next() {
                     Next::Rest => {
                         // A node that is there may stay for long, and needs none of this.
-                        self.trouble.take_if(|_| self.life.is_live());
+                        self.retry.take_if(|_| self.life.is_live());
                         return Ok(());
                     }
                     Next::Send(ask) => {
@@ -112,8 +37,8 @@ impl NodeTask {
                                 return Err(error);
                             }
                         }
-                        if let Some(trouble) = &mut self.trouble {
-                            trouble.backoff.pause().await;
+                        if let Some(retry) = &mut self.retry {
+                            retry.backoff.pause().await;
                         }
                         self.send(ask).await;
                     }
@@ -123,17 +48,17 @@ impl NodeTask {
         })
     }
 
-    fn trouble(&mut self) -> &mut Trouble {
-        self.trouble.get_or_insert_default()
+    pub(super) fn retry(&mut self) -> &mut Retry {
+        self.retry.get_or_insert_default()
     }
 
     /// Why the create is not sent again, if it is not.
     fn gave_up(&mut self) -> Option<LockError> {
-        self.trouble.as_mut()?.gave_up.take()
+        self.retry.as_mut()?.gave_up.take()
     }
 
     /// Sends a request, as soon as there is capacity for it.
-    async fn send(&mut self, ask: Ask<Arc<str>, Tag>) {
+    pub(super) async fn send(&mut self, ask: Ask<Arc<str>, Tag>) {
         let identity = &mut self.identity;
         let (mut list, mut within) = (None, None);
         let request = match ask {
@@ -148,7 +73,7 @@ impl NodeTask {
                     let levels = identity.directory.make_requests();
                     let raw = identity.client().raw();
                     let levels = raw.submit_all_with_backpressure(levels).await;
-                    self.trouble.get_or_insert_default().levels = levels;
+                    self.retry.get_or_insert_default().levels = levels;
                 }
                 list = self.lists.then(|| identity.list_request());
                 identity.create_request()
@@ -174,23 +99,27 @@ impl NodeTask {
             Ask::Find => {
                 // A reply that is too long to be read ends no connection: the present one may be
                 // that of the create.
-                let error = self.trouble.as_ref().and_then(|it| it.error.as_ref());
+                let error = self.retry.as_ref().and_then(|it| it.error.as_ref());
                 let is_too_long =
                     |error: &SessionError| matches!(error.kind(), ErrorKind::ReplyTooLarge { .. });
                 let is_open = error.is_some_and(is_too_long);
-                self.pending = Pending::Look(match self.life.bound() {
-                    Some(node) => Look::alone(identity, Some(node.tag.session_id)),
-                    None if is_open => Look::alone(identity, None),
-                    None => Look::shared(identity),
+                self.pending = Pending::Scan(match self.life.bound() {
+                    Some(node) => Scan::alone(identity, Some(node.tag.session_id)),
+                    None if is_open => Scan::alone(identity, None),
+                    None => Scan::shared(identity),
                 });
                 return self.life.sent();
             }
             Ask::FindNext => {
+                let retry = self.retry.get_or_insert_default();
+                if retry.scans > 1 {
+                    retry.strangers.pause(identity.client()).await;
+                }
                 self.pending = Pending::Next;
                 return self.life.sent();
             }
         };
-        let raw = bound_to(identity, within);
+        let raw = identity.raw(within);
         let (reply, listing) = if let Some(list) = list {
             // In one write: the listing shows the new node.
             let [reply, list] = raw.submit_with_backpressure([request, list]).await;
@@ -208,7 +137,7 @@ impl NodeTask {
             Pending::Nothing => Answer::Found(Err(Failure::NotApplied)),
             Pending::Reply(reply) => {
                 let mut reply = reply.await;
-                let levels = self.trouble.as_mut().map(|it| mem::take(&mut it.levels));
+                let levels = self.retry.as_mut().map(|it| mem::take(&mut it.levels));
                 // Their replies are there, as they come before that of the create.
                 for level in levels.into_iter().flatten().rev() {
                     match level.await {
@@ -222,8 +151,8 @@ impl NodeTask {
                 }
                 self.answer(reply)
             }
-            Pending::Look(look) => match look.found().await {
-                // The barrier is shorter than the create, which they refuse as well. A further look
+            Pending::Scan(scan) => match scan.found().await {
+                // The barrier is shorter than the create, which they refuse as well. A further scan
                 // would cost each connection of this client.
                 Err(Some(error)) if ends_connections(&error) && self.life.bound().is_none() => {
                     self.pending = Pending::Nothing;
@@ -232,7 +161,7 @@ impl NodeTask {
                 }
                 found => self.found(found),
             },
-            Pending::Next => Answer::Found(Ok(self.trouble().found.pop())),
+            Pending::Next => Answer::Found(Ok(self.retry().found.pop())),
         };
         self.pending = Pending::Nothing;
         // Without a number, the name is the same next time.
@@ -264,8 +193,8 @@ impl NodeTask {
             }),
             Some(Ask::Delete(_)) => {
                 if matches!(reply, Err(Failure::Unknown)) {
-                    let trouble = self.trouble();
-                    trouble.lost_delete = trouble.error.take();
+                    let retry = self.retry();
+                    retry.lost_delete = retry.error.take();
                 }
                 Answer::Deleted(reply.map(drop))
             }
@@ -283,7 +212,7 @@ impl NodeTask {
         }
     }
 
-    /// What a look means to the node's life: the next node that may be ours.
+    /// What a scan means to the node's life: the next node that may be ours.
     fn found(&mut self, found: Found) -> Answer<Arc<str>, Tag> {
         Answer::Found(match found {
             Ok(names) => {
@@ -295,7 +224,9 @@ impl NodeTask {
                 let mut ours: Vec<_> = ours.map(Arc::from).collect();
                 ours.reverse();
                 let first = ours.pop();
-                self.trouble().found = ours;
+                let retry = self.retry();
+                retry.found = ours;
+                retry.scans = retry.scans.saturating_add(u32::from(first.is_some()));
                 Ok(first)
             }
             Err(Some(error)) => Err(self.failed(error)),
@@ -304,8 +235,8 @@ impl NodeTask {
     }
 
     fn begin_pause(&mut self) {
-        let trouble = self.trouble.get_or_insert_default();
-        trouble.backoff.begin(self.identity.client());
+        let retry = self.retry.get_or_insert_default();
+        retry.backoff.begin(self.identity.client());
     }
 
     fn failed(&mut self, error: SessionError) -> Failure {
@@ -313,21 +244,25 @@ impl NodeTask {
         let is_create = matches!(self.life.asked(), Some(Ask::Create { .. }));
         match failure {
             Failure::Throttled => {
-                let trouble = self.trouble.get_or_insert_default();
-                let again = trouble.backoff.throttled(&self.identity.directory, &error);
+                let retry = self.retry.get_or_insert_default();
+                let again = retry.backoff.throttled(&self.identity.directory, &error);
                 if let (true, Err(gave_up)) = (is_create, again) {
-                    trouble.gave_up = Some(gave_up);
+                    retry.gave_up = Some(gave_up);
                     failure = Failure::Refused;
                 }
             }
             Failure::Refused => self.begin_pause(),
-            // It may have been applied nevertheless: first comes the look.
+            // The connection goes on, so nothing else pauses.
+            Failure::Unknown if matches!(error.kind(), ErrorKind::Malformed { .. }) => {
+                self.begin_pause();
+            }
+            // It may have been applied nevertheless: first comes the scan.
             Failure::Unknown if is_create && ends_connections(&error) => {
-                self.trouble().gave_up = Some(error.clone().into());
+                self.retry().gave_up = Some(error.clone().into());
             }
             _ => {}
         }
-        self.trouble().error = Some(error);
+        self.retry().error = Some(error);
         failure
     }
 
@@ -336,7 +271,7 @@ impl NodeTask {
         if let Some(error) = self.gave_up() {
             return error;
         }
-        let error = match (failure, self.trouble().error.take()) {
+        let error = match (failure, self.retry().error.take()) {
             (Failure::SessionOver(loss), _) => return LockError::lost(loss),
             (_, None) => return LockError::lost(Loss::Closed),
             (_, Some(error)) => error,
@@ -356,14 +291,6 @@ fn ends_connections(error: &SessionError) -> bool {
     )
 }
 
-/// Some requests go out only within the session of their node: deletes, and looks for a known node.
-/// In a later session the node is gone already, and a fixed name may belong to another contender by
-/// then.
-fn bound_to(identity: &NodeIdentity, session: Option<SessionId>) -> Raw<'_> {
-    let raw = identity.client().raw();
-    session.map_or(raw, |session| raw.within(session))
-}
-
 #[cfg(test)]
 mod tests {
     use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version, records::Create2Response};
@@ -371,9 +298,16 @@ mod tests {
     use lockkeeper_session::{Client, Created};
 
     use super::*;
-    use crate::{node::identity::OwnNode, order::name::Kind};
+    use crate::{
+        node::{
+            directory::Directory,
+            identity::{NodeIdentity, OwnNode},
+            life::NodeLife,
+        },
+        order::name::Kind,
+    };
 
-    impl NodeTask {
+    impl Node {
         /// Goes on until the node is there, or a request like this comes next.
         async fn settle_until(&mut self, is_last: impl Fn(&Ask<Arc<str>, Tag>) -> bool) {
             for _ in 0..3_000 {
@@ -408,12 +342,12 @@ mod tests {
     }
 
     /// An attempt whose create was lost.
-    fn lost(identity: &NodeIdentity) -> NodeTask {
+    fn lost(identity: &NodeIdentity) -> Node {
         let mut life = NodeLife::new(false);
         life.sent();
         life.answered(Answer::Created(Err(Failure::Unknown)))
             .unwrap();
-        NodeTask::new(identity.clone(), life)
+        Node::without_client(identity.clone(), life)
     }
 
     /// A listing that was asked for on the connection of the create may be older than the node,
@@ -423,30 +357,30 @@ mod tests {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let identity = identity(&client).await;
-        let looks = |task: &NodeTask| match &task.pending {
-            Pending::Look(look) => look.clone(),
+        let scan_of = |task: &Node| match &task.pending {
+            Pending::Scan(scan) => scan.clone(),
             other => panic!("{other:?}"),
         };
         let (mut one, mut other) = (lost(&identity), lost(&identity));
         one.send(Ask::Find).await;
         other.send(Ask::Find).await;
-        let shared = looks(&one);
-        assert!(Arc::ptr_eq(&shared, &looks(&other)));
+        let shared = scan_of(&one);
+        assert!(Arc::ptr_eq(&shared, &scan_of(&other)));
         one.receive().await.unwrap();
 
         let mut created = identity.clone();
         created.renew();
-        let mut created = NodeTask::new(created, NodeLife::new(false));
+        let mut created = Node::without_client(created, NodeLife::new(false));
         server.faults().lose_reply(When::create());
         created.settle_until(|ask| *ask == Ask::Find).await;
         created.send(Ask::Find).await;
-        assert!(!Arc::ptr_eq(&shared, &looks(&created)));
+        assert!(!Arc::ptr_eq(&shared, &scan_of(&created)));
         created.receive().await.unwrap();
         assert!(matches!(created.life.next(), Next::Send(Ask::Check(_))));
         // It serves those whose creates were lost before.
         other.pending = Pending::Nothing;
         other.send(Ask::Find).await;
-        assert!(!Arc::ptr_eq(&shared, &looks(&other)));
+        assert!(!Arc::ptr_eq(&shared, &scan_of(&other)));
     }
 
     /// It may have been sent on a later connection than the create, to a server that lags.
@@ -455,7 +389,7 @@ mod tests {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let directory = identity(&client).await.directory;
-        let mut task = NodeTask::to_create(directory, Kind::Mutex);
+        let mut task = Node::new(&client, directory, Kind::Mutex);
         server.faults().lose_reply(When::create());
         task.begin().await;
         assert!(task.listing.is_some());
@@ -481,12 +415,12 @@ mod tests {
         let mine = ours.create(&path, "", mode).await.unwrap();
         let of = |op| server.counters().requests_of(op);
         for is_there in [true, false] {
-            let (looks, reads) = (of(OpCode::GET_CHILDREN), of(OpCode::GET_DATA));
+            let (scans, reads) = (of(OpCode::GET_CHILDREN), of(OpCode::GET_DATA));
             let mut task = lost(&identity);
             task.settle_until(|ask| matches!(ask, Ask::Create { .. }))
                 .await;
             assert_eq!(task.life.node().is_some(), is_there);
-            assert_eq!(of(OpCode::GET_CHILDREN) - looks, 1);
+            assert_eq!(of(OpCode::GET_CHILDREN) - scans, 1);
             assert_eq!(of(OpCode::GET_DATA) - reads, PLANTED + u64::from(is_there));
             ours.delete(&mine.path, Version::ANY).await.ok();
         }
@@ -533,7 +467,7 @@ mod tests {
     async fn a_barrier_that_was_refused_is_repeated() {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
-        let mut task = NodeTask::new(fresh(&client), NodeLife::new(false));
+        let mut task = Node::without_client(fresh(&client), NodeLife::new(false));
         server.faults().lose_reply(When::create());
         for nth in 1..=3 {
             let barrier = When::op(OpCode::DELETE).nth(nth);

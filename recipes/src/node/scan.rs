@@ -1,10 +1,10 @@
-//! The look for a node whose create may have been applied: the barrier, and the listing behind it.
+//! The scan for a node whose create may have been applied: the barrier, and the listing behind it.
 //!
 //! When a connection is lost, the replies to many creates of one client may be lost with it. Its
-//! attempts share one look for each directory and connection, because every look receives the whole
+//! attempts share one scan for each directory and connection, because every scan receives the whole
 //! queue.
 //!
-//! Invariant: an attempt uses only a look whose barrier leaves on a later connection than its
+//! Invariant: an attempt uses only a scan whose barrier leaves on a later connection than its
 //! create did. The barrier of an earlier connection may have been ahead of the create, and then the
 //! listing proves nothing.
 //!
@@ -22,13 +22,13 @@ use crate::{common::Common, order::listing::Listed};
 /// reply was one.
 pub(super) type Found = Result<Arc<[(i32, Listed)]>, Option<SessionError>>;
 
-/// The newest look for nodes in a directory that the attempts of a client use.
-type Newest = Mutex<Weak<Look>>;
+/// The newest scan for nodes in a directory that the attempts of a client use.
+type Newest = Mutex<Weak<Scan>>;
 
-/// A look for nodes in one directory. The client's task makes it: each attempt that waits for it
+/// A scan for nodes in one directory. The client's task makes it: each attempt that waits for it
 /// may be given up.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(super) struct Scan {
     /// The barrier leaves on this connection, or on a later one.
     connection: u64,
     found: OnceLock<Found>,
@@ -38,34 +38,34 @@ pub(super) struct Look {
     _newest: Option<Arc<Newest>>,
 }
 
-impl Look {
-    /// The look for this attempt, whose create was lost with its connection.
+impl Scan {
+    /// The scan for this attempt, whose create was lost with its connection.
     pub(super) fn shared(identity: &NodeIdentity) -> Arc<Self> {
         let client = identity.client();
-        let newest = Common::at::<Newest>(client, "look", &identity.directory.server_path);
+        let newest = Common::at::<Newest>(client, "scan", &identity.directory.server_path);
         let mut former = newest.lock().unwrap_or_else(PoisonError::into_inner);
-        let look = Self::next(client, Some(newest.clone()));
+        let scan = Self::next(client, Some(newest.clone()));
         // The connection of the create has ended, so it is an earlier one than that of the new
-        // look.
+        // scan.
         if let Some(shared) = former.upgrade() {
-            if shared.connection >= look.connection && !shared.has_failed() {
+            if shared.connection >= scan.connection && !shared.has_failed() {
                 return shared;
             }
         }
-        *former = Arc::downgrade(&look);
+        *former = Arc::downgrade(&scan);
         drop(former);
-        look.begin(identity, None);
-        look
+        scan.begin(identity, None);
+        scan
     }
 
-    /// A look for this attempt only. It may be bound to a session.
+    /// A scan for this attempt only. It may be bound to a session.
     pub(super) fn alone(identity: &NodeIdentity, within: Option<SessionId>) -> Arc<Self> {
-        let look = Self::next(identity.client(), None);
-        look.begin(identity, within);
-        look
+        let scan = Self::next(identity.client(), None);
+        scan.begin(identity, within);
+        scan
     }
 
-    /// A look that begins now.
+    /// A scan that begins now.
     fn next(client: &Client, newest: Option<Arc<Newest>>) -> Arc<Self> {
         Arc::new(Self {
             connection: client.raw().next_connection(),
@@ -111,8 +111,8 @@ impl Look {
     }
 }
 
-/// Makes a look. When it is dropped, the look is made, or the client has ended before.
-struct Maker(Arc<Look>);
+/// Makes a scan. When it is dropped, the scan is made, or the client has ended before.
+struct Maker(Arc<Scan>);
 
 impl Drop for Maker {
     fn drop(&mut self) {

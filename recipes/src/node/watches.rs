@@ -1,92 +1,38 @@
-//! The owner of a node: its watches, its lease, and what happens when the owner goes.
+//! What a node hears: its watches, its place in the crowd of its client, and the lease of its
+//! session.
 //!
-//! The owner may be dropped at any await: no node stays behind while the session lives. Clean-up
-//! runs in the client's own task, without the caller's deadline, and outlives the caller.
-//!
-//! Not here: what to send (`life`), sending it (`task`), whose turn it is (`queue`).
+//! Not here: whose turn it is (`queue`).
 
-use std::{
-    borrow::BorrowMut,
-    mem,
-    ops::{Deref, DerefMut},
-    sync::Arc,
-};
+use std::{mem, sync::Arc};
 
-use bytes::Bytes;
 use lockkeeper_proto::{EventType, SessionId};
 use lockkeeper_session::{
-    AsRaw, Client, Error as SessionError, GroupEvent, LeaseKeeper, WatchGroup, sync::BoxFuture,
+    AsRaw, Error as SessionError, GroupEvent, LeaseKeeper, WatchGroup, sync::BoxFuture,
 };
 
-use super::{identity::Directory, life::Facts, task::NodeTask};
+use super::{Node, life::Facts};
 use crate::{
     backoff::Backoff,
     error::LockError,
-    order::{
-        crowd::{Crowd, Member},
-        name::Kind,
-    },
+    order::crowd::{Crowd, Member},
 };
 
-/// A node of ours, or one that may be created. It is used as its [`NodeTask`].
-#[derive(Debug)]
-pub(crate) struct LockNode {
-    /// Keeps the session open.
-    client: Client,
-    task: NodeTask,
-    /// Its part in the crowd of contenders of this client.
-    member: Option<Member>,
-    /// The watch on this node and, in a queue, on the nodes ahead. The own watch is kept until the
-    /// node is gone: to give it up earlier would cost a request that removes it from the server.
-    watches: Option<WatchGroup>,
-    /// Keeps the lease of the session valid, once the lock is held or is granted next.
-    keeper: Option<LeaseKeeper>,
-    /// Whether the lease was renewed just now.
-    is_renewed: bool,
-}
-
-/// In a box, as it moves from the waiter to the guard.
-pub(crate) type BoxedNode = Box<LockNode>;
-
-/// The node of a guard. Behind a pointer to code, so that each program with guards need not have
-/// what it takes to drop a node.
-pub(crate) type HeldNode = Box<dyn BorrowMut<LockNode> + Send + Sync>;
-
-impl LockNode {
-    /// A node that is to be created.
-    pub(crate) fn new(client: &Client, directory: Arc<Directory>, kind: Kind) -> BoxedNode {
-        Box::new(Self {
-            client: client.clone(),
-            task: NodeTask::to_create(directory, kind),
-            member: None,
-            watches: None,
-            keeper: None,
-            is_renewed: false,
-        })
-    }
-
+impl Node {
     /// Joins the other contenders of this client in the queue. Only some of them make a listing
     /// behind their create.
     pub(crate) fn join(&mut self, crowd: &Arc<Crowd>) {
         let (member, lists) = crowd.join();
-        self.task.set_lists(lists);
-        self.member = Some(member);
+        (self.member, self.lists) = (Some(member), lists);
     }
 
     /// Once the node is there: the last node of this client ahead of it, and how many are ahead.
     pub(crate) fn last_of_crowd(&mut self) -> Option<(Arc<str>, usize)> {
-        self.member.as_mut()?.entered(&self.task.node()?.name)
+        self.member.as_mut()?.entered(&self.life.node()?.name)
     }
 
     /// Its part in the crowd of contenders of this client.
     pub(crate) fn member(&self) -> Option<&Member> {
         self.member.as_ref()
-    }
-
-    /// The handle that keeps the session open. The requests of the lock go through that of its
-    /// directory.
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
     }
 
     /// Watches nodes of the directory with one request, and gives up the watches on others.
@@ -97,7 +43,7 @@ impl LockNode {
         if names.is_empty() {
             return;
         }
-        let directory = self.task.directory();
+        let directory = &self.identity.directory;
         let watches = self
             .watches
             .get_or_insert_with(|| directory.client.raw().watch_group());
@@ -153,19 +99,10 @@ impl LockNode {
 
     /// Keeps the lease of the session valid from now on.
     pub(crate) fn keep_lease(&mut self) {
-        if let (None, Some(node)) = (&self.keeper, self.task.node()) {
-            let directory = self.task.directory().server_path.clone();
-            self.keeper = Some(self.client.raw().keep_lease(directory, node.name.clone()));
+        if let (None, Some(node)) = (&self.keeper, self.node()) {
+            let directory = self.directory().server_path.clone();
+            self.keeper = Some(self.client().raw().keep_lease(directory, node.name.clone()));
         }
-    }
-
-    /// Puts a reader's node in the place of this writer's: see [`NodeTask::replace`].
-    pub(crate) async fn downgrade(&mut self) -> Result<(), LockError> {
-        // The writer's node goes, which is no loss.
-        self.keeper = None;
-        let replaced = self.task.replace().await;
-        self.keep_lease();
-        replaced
     }
 
     /// For a contender whose turn has come while its lease is not good for a grant. Asks servers
@@ -205,34 +142,6 @@ impl LockNode {
             None => false,
         }
     }
-
-    /// Sets the data of the node, if it is held when the request is queued.
-    pub(crate) async fn set_data(
-        &self,
-        data: Bytes,
-        is_held: impl Fn() -> bool + Sync,
-    ) -> Result<(), LockError> {
-        self.task.write(data, is_held).await?;
-        // The change has fired the watch on the node.
-        if let (Some(watches), Some(node)) = (&self.watches, self.node()) {
-            watches.watch(&self.directory().server_path, vec![node.name.clone()]);
-        }
-        Ok(())
-    }
-}
-
-impl Deref for LockNode {
-    type Target = NodeTask;
-
-    fn deref(&self) -> &NodeTask {
-        &self.task
-    }
-}
-
-impl DerefMut for LockNode {
-    fn deref_mut(&mut self) -> &mut NodeTask {
-        &mut self.task
-    }
 }
 
 /// Whether one of the next events is the deletion of this node.
@@ -248,22 +157,4 @@ fn shows_deletion(
         }
     }
     false
-}
-
-/// The rest goes on in the client's task.
-impl Drop for LockNode {
-    fn drop(&mut self) {
-        if !self.task.abandon() {
-            return;
-        }
-        let watches = self.watches.take();
-        if let Some(watches) = &watches {
-            watches.retain(|name| name == self.name());
-        }
-        let rest = self.task.rest();
-        self.client().raw().run_in_background(async move {
-            rest.await;
-            drop(watches);
-        });
-    }
 }

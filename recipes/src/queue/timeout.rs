@@ -1,0 +1,48 @@
+//! Waiting for a lock no longer than the caller wants, and saying what was in the way.
+//!
+//! Not here: the pauses before a request is repeated (`backoff`).
+
+use std::time::Duration;
+
+use lockkeeper_session::{
+    AsRaw, Client,
+    sync::{
+        BoxFuture,
+        select::{Either, select},
+    },
+};
+
+use super::patience::obstacle;
+use crate::{
+    backoff::throttling,
+    error::{LockError, Loss, Obstacle},
+};
+
+/// What the future returns, or an error about the lock at this path if it takes longer than `wait`.
+/// The future is gone then, so that the caller may look at what it has noted of its place.
+pub(crate) async fn timeout<T>(
+    client: &Client,
+    path: &str,
+    wait: Duration,
+    mut lock: BoxFuture<'_, Result<T, LockError>>,
+) -> Result<T, LockError> {
+    match select(&mut lock, client.raw().sleep(wait)).await {
+        Either::Left(result) => result,
+        // The timers of a client end with it.
+        Either::Right(()) if client.is_closed() => Err(LockError::lost(Loss::Closed).at(path)),
+        Either::Right(()) => {
+            let server_path = client.raw().server_path(path);
+            Err(LockError::TimedOut {
+                path: path.to_owned(),
+                waited: wait,
+                ahead: None,
+                // The attempt is there until here: what it has noted goes with it.
+                obstacle: (client.raw().outage().map(Obstacle::Servers))
+                    .or_else(|| client.raw().slow().map(Obstacle::Slow))
+                    .or_else(|| throttling(client, &server_path))
+                    .or_else(|| obstacle(client, &server_path))
+                    .map(Box::new),
+            })
+        }
+    }
+}
