@@ -48,7 +48,7 @@ impl<T> Machine<T> {
             ONE,
         ),
         (
-            |it| it.link.reach_due(it.pending()),
+            |it| it.link.reach_due(|| it.pending()),
             |it, now| it.link.reach(now),
             ONE,
         ),

@@ -148,8 +148,10 @@ impl Lease {
 
     /// From when less is left of a lease that somebody keeps.
     pub(crate) fn scarce(&self, timing: &Timing) -> Option<Instant> {
-        let is_kept = self.keepers.are_there() && !self.is_assumed();
-        self.good_until(timing).filter(|_| is_kept)
+        if !self.keepers.are_there() || self.is_assumed() {
+            return None;
+        }
+        self.good_until(timing)
     }
 
     pub(crate) fn await_good(&mut self, since: Instant) {

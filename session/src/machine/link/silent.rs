@@ -49,11 +49,14 @@ impl Link {
     }
 
     /// When the transport is to reach for another server.
-    pub(crate) fn reach_due(&self, pending: Pending) -> Option<Instant> {
+    #[inline]
+    pub(crate) fn reach_due(&self, pending: impl FnOnce() -> Pending) -> Option<Instant> {
         let open = self.connection().filter(|open| open.closing().is_none())?;
-        let at = self.owed_too_long(open, pending)?;
-        let has_other = self.servers.has_other(open.endpoint());
-        has_other.then(|| self.reach_from.map_or(at, |from| at.max(from)))
+        if !self.servers.has_other(open.endpoint()) {
+            return None;
+        }
+        let at = self.owed_too_long(open, pending())?;
+        Some(self.reach_from.map_or(at, |from| at.max(from)))
     }
 
     /// Reaches for another server.
