@@ -152,7 +152,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         self.shared.close();
         if let Some(thread) = self.thread.take() {
-            thread.wait_for_end();
+            thread.block_until_end();
         }
     }
 }
