@@ -17,5 +17,5 @@ macro_rules! chapters {
 
 chapters! {
     five_minutes which_lock sessions timeouts fencing shutdown election
-    tasks watching errors testing coming_from runbook
+    tasks watching errors testing secure coming_from runbook
 }

@@ -5,6 +5,7 @@ HOLD_MS may be "line": the (one) contender holds the lock until it reads a line.
 NAMES sets the names of kazoo's nodes, and which other nodes kazoo waits for:
     curator    `-lock-`, and it waits for all nodes with that name: with this setting it can share a path
     kazoo      `__lock__`, its default: it waits for no other implementation's nodes
+    both       `__lock__`, and it waits for nodes with either name: kazoo's option `extra_lock_patterns`
 """
 
 import logging
@@ -22,6 +23,14 @@ class CuratorsLock(Lock):
 
     _NODE_NAME = "-lock-"
     _EXCLUDE_NAMES = ["-lock-"]
+
+
+def both(client, path):
+    """kazoo's lock with its own names, which also waits for the nodes of others."""
+    return Lock(client, path, extra_lock_patterns=["-lock-"])
+
+
+KINDS = {"curator": CuratorsLock, "kazoo": Lock, "both": both}
 
 
 def contend(name, client, lock, counter, rounds, hold):
@@ -51,14 +60,14 @@ PRINTING = threading.Lock()
 
 
 def main():
-    if len(sys.argv) != 8 or sys.argv[7] not in ("curator", "kazoo"):
+    if len(sys.argv) != 8 or sys.argv[7] not in KINDS:
         print("usage: " + __doc__, file=sys.stderr)
         return 2
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR)
     hosts, path, counter = sys.argv[1:4]
     contenders, rounds = map(int, sys.argv[4:6])
     hold = None if sys.argv[6] == "line" else int(sys.argv[6]) / 1000
-    kind = CuratorsLock if sys.argv[7] == "curator" else Lock
+    kind = KINDS[sys.argv[7]]
 
     clients = [KazooClient(hosts=hosts) for _ in range(contenders)]
     for client in clients:

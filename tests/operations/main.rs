@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `nodes` | one node: create, read, change, delete |
 //! | `lists` | listings: children, descendants, ephemeral nodes |
+//! | `chroot` | handles whose paths lie below another root |
 //! | `rights` | access control lists and identities |
 //! | `ensemble` | requests to the servers themselves: `sync`, configuration |
 //! | `transactions` | several operations, or several reads, in one request |
@@ -20,6 +21,7 @@
 //! (`session/src/machine/tests`).
 
 mod beside;
+mod chroot;
 mod ensemble;
 mod lists;
 mod nodes;

@@ -34,9 +34,12 @@ impl<'a> GuardedTransaction<'a> {
     pub(crate) fn under(guards: &'a [Guard]) -> Self {
         let start = |first: &Guard| first.client().transaction().within(first.session_id);
         let inner = holder(guards).map(|first| {
-            let check =
-                |inner: Transaction, guard: &Guard| inner.check(&guard.path(), Version::ANY);
-            guards.iter().fold(start(first), check)
+            let check = |inner: Transaction, guard: &Guard| {
+                let inner = inner.through(guard.client());
+                inner.check(&guard.path(), Version::ANY)
+            };
+            let inner = guards.iter().fold(start(first), check);
+            inner.through(first.client())
         });
         Self { inner, guards }
     }
@@ -225,7 +228,14 @@ pub(crate) async fn release_with(
 ) -> Result<Vec<OpResult>, LockError> {
     let mut transaction = build(GuardedTransaction::under(guards));
     for guard in guards.iter().rev() {
-        transaction = transaction.delete(&guard.path(), Version::ANY);
+        let delete = |inner: Transaction| {
+            let own = inner.through(guard.client());
+            own.delete(&guard.path(), Version::ANY)
+        };
+        transaction = transaction.and(delete);
+    }
+    if let Some(first) = holder(guards) {
+        transaction = transaction.and(|inner| inner.through(first.client()));
     }
     guards.iter().try_for_each(Guard::give_up)?;
     match transaction.send(|_| true).await {

@@ -283,7 +283,8 @@ impl MultiGuard {
     }
 
     /// Starts a transaction that happens only if all the locks are still held: it begins with a
-    /// check of each lock node. All the locks must belong to one session of one client.
+    /// check of each lock node. All the locks must belong to one session of one client. Paths are those
+    /// of the handle of the first lock, in the order of the locks' paths on the servers.
     pub fn transaction(&self) -> GuardedTransaction<'_> {
         GuardedTransaction::under(&self.guards)
     }

@@ -36,9 +36,15 @@ use crate::{
 /// Curator's `InterProcessMutex` and go-zk's `Lock` on the same path exclude this mutex, and this
 /// mutex excludes them.
 ///
-/// kazoo's `Lock` may share the path only as a subclass with `_NODE_NAME = "-lock-"` and
-/// `_EXCLUDE_NAMES = ["-lock-"]`. With its default names it does not see this mutex, and takes the
-/// lock while the mutex is held. (The mutex does wait for kazoo's `Lock`.)
+/// kazoo's `Lock` may share the path if it has the option `extra_lock_patterns=["-lock-"]`. Without
+/// the option it does not see this mutex, and takes the lock while the mutex is held. (The mutex
+/// waits for kazoo's `Lock` in both cases.) So first give every kazoo program the option, then
+/// start the first program with this mutex.
+///
+/// Curator does not see the names of kazoo's nodes. Where Curator shares the path, too, kazoo needs
+/// a subclass with `_NODE_NAME = "-lock-"` and `_EXCLUDE_NAMES = ["-lock-"]`. A plain `Lock` and the
+/// subclass do not see each other, so all kazoo programs have to stop before the first one with the
+/// subclass starts.
 ///
 /// # Cost
 /// Uncontended, a lock takes one round trip: one write creates the node and lists the queue. A

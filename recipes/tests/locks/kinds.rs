@@ -410,3 +410,33 @@ async fn a_multi_lock_orders_its_locks_by_what_the_servers_call_them() {
     let order: Vec<_> = paths.map(|path| path[..3].to_owned()).collect();
     assert_eq!(order, ["/a/", "/b/", "/a/"]);
 }
+
+/// The paths of the other operations are those of the lock that comes first.
+#[tokio::test]
+async fn a_transaction_checks_and_releases_locks_of_handles_with_different_roots() {
+    let server = server().await;
+    let plain = client(&server).await;
+    let inside = plain.with_chroot("/b").unwrap();
+    let of = |client, path| Member::from(&Mutex::new(client, path).unwrap());
+    let both = MultiLock::new([of(&inside, "/m"), of(&plain, "/a"), of(&plain, "/c")]).unwrap();
+    let held = both.lock().await.unwrap();
+    let create = |path| {
+        let transaction = held.transaction();
+        transaction
+            .create(path, "", CreateMode::Persistent)
+            .commit()
+    };
+    create("/x").await.unwrap();
+    assert!(plain.exists("/x").await.unwrap().is_some());
+    let release = held.release_with(|writes| writes.delete("/x", Version::ANY));
+    assert_eq!(release.await.unwrap().len(), 1);
+    assert_eq!(plain.exists("/x").await.unwrap(), None);
+    for lock in ["/a", "/b/m", "/c"] {
+        assert_eq!(below(&server, lock), 0, "{lock}");
+    }
+    let held = both.lock().await.unwrap();
+    let node = format!("/b{}", held.guards()[1].path());
+    plain.delete(&node, Version::ANY).await.unwrap();
+    let late = held.transaction().create("/y", "", CreateMode::Persistent);
+    assert_eq!(late.commit().await.unwrap_err().loss(), Some(Loss::Deleted));
+}

@@ -7,6 +7,7 @@ use lockkeeper_proto::{Acl, Acls};
 
 use super::{
     Client, Connector,
+    chroot::Chroot,
     clock::Clock,
     own_thread::OwnThread,
     random::{Random, random_u64},
@@ -319,14 +320,14 @@ impl Builder {
         self,
         spawn: impl FnOnce(BoxFuture<'static, ()>) -> Started,
     ) -> (Client, Option<Error>) {
-        let (config, chroot, acl) = (self.config, self.chroot, self.default_acl);
-        let shared = Shared::new(config, self.clock, chroot, acl, Random::new(self.seed));
+        let (random, acl) = (Random::new(self.seed), self.default_acl);
+        let shared = Shared::new(self.config, self.clock, acl, random);
         let task = Task::boxed(shared.clone(), self.connector, self.frame_limit);
         let (thread, error) = match spawn(task) {
             Ok(thread) => (thread, None),
             Err(error) => (None, Some(error)),
         };
-        let mut client = Client::start(shared, thread);
+        let mut client = Client::start(shared, thread).below(Chroot::new(self.chroot));
         if let Some(deadline) = self.deadline {
             client = client.with_deadline(deadline);
         }

@@ -6,6 +6,7 @@
 //! | `operations/` | one method for each operation of ZooKeeper |
 //! | `watches/` | reads that leave a watch, persistent watches, and the watchers that receive their events |
 //! | `raw` | what recipes need beyond these methods |
+//! | `chroot` | the node below which the paths of a handle lie |
 //! | `capacity` | waiting for request capacity; the deadline of a request |
 //! | `capacity_queue` | the queue of callers that wait for request capacity |
 //! | `shared` | the machine behind a lock; handles, watchers and the driver share it |
@@ -23,6 +24,7 @@
 mod builder;
 mod capacity;
 mod capacity_queue;
+mod chroot;
 mod clock;
 mod driver;
 mod net;
@@ -68,6 +70,7 @@ pub use watches::{
 };
 
 use crate::{ConnectStringError, Error, Lost, Metrics, Peer, Snapshot, State, machine::Encoded};
+use chroot::Chroot;
 use own_thread::OwnThread;
 use shared::Shared;
 
@@ -135,6 +138,8 @@ struct Manner {
     deadline: Option<Duration>,
     /// Told of each request: see [`Raw::observed`].
     observer: Option<Arc<dyn Fn(OpCode) + Send + Sync>>,
+    /// The node below which all its paths lie.
+    chroot: Chroot,
 }
 
 /// Closes the session when the last clone of the client is dropped.
@@ -147,7 +152,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         self.shared.close();
         if let Some(thread) = self.thread.take() {
-            thread.wait_for_end();
+            thread.block_until_end();
         }
     }
 }
@@ -333,13 +338,13 @@ impl Client {
     /// Checks a path and converts it to the server's path.
     fn resolve(&self, path: &str) -> Result<String, Error> {
         path::check(path)?;
-        Ok(self.shared.server_path(path))
+        Ok(self.chroot().server_path(path))
     }
 
     /// Checks a path and converts it, for a request that needs no copy of the path.
     fn resolve_in_pieces<'a>(&'a self, path: &'a str) -> Result<[&'a str; 2], Error> {
         path::check(path)?;
-        Ok(self.shared.in_pieces(path))
+        Ok(self.chroot().in_pieces(path))
     }
 
     /// Sends one request and waits for its reply. The error names the node.

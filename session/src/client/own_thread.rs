@@ -5,6 +5,10 @@
 
 use std::{
     io,
+    sync::{
+        Mutex, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError, sync_channel},
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -14,14 +18,16 @@ use tokio::runtime::{self, Runtime};
 use super::sync::BoxFuture;
 use crate::{Cause, Error, ErrorKind};
 
-/// How often the drop of the last handle looks whether the thread has ended, and how long it waits
-/// in between. Together this is much longer than a round trip, and much shorter than a session
-/// timeout. `JoinHandle::join` waits without a limit.
-const LOOKS: usize = 1000;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// How long the drop of the last handle waits for the end of the thread: much longer than a round
+/// trip, and much shorter than a session timeout. `JoinHandle::join` waits without a limit.
+const LONGEST_DROP: Duration = Duration::from_secs(1);
 
 /// The thread of a client.
-pub(crate) struct OwnThread(JoinHandle<()>);
+pub(crate) struct OwnThread {
+    thread: JoinHandle<()>,
+    /// Disconnected when the client has ended. All handles share the thread, so it must be `Sync`.
+    ended: Mutex<Receiver<()>>,
+}
 
 /// The runtime of the thread. Without a thread it is dropped where the client was made, perhaps in
 /// a runtime of the program, where nothing may block.
@@ -41,28 +47,30 @@ impl OwnThread {
         let no_thread = |error: io::Error| Error::from(ErrorKind::NoThread(Cause::from(&error)));
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         let own = Own(Some(runtime.map_err(no_thread)?));
+        let (ending, ended) = sync_channel(0);
         let work = move || {
             if let Some(runtime) = &own.0 {
                 runtime.block_on(task);
             }
+            drop((own, ending));
         };
         let builder = thread::Builder::new().name("lockkeeper".to_owned());
-        builder.spawn(work).map(Self).map_err(no_thread)
+        let thread = builder.spawn(work).map_err(no_thread)?;
+        let ended = Mutex::new(ended);
+        Ok(Self { thread, ended })
     }
 
-    /// Waits until the client has ended, for a limited time: a program ends all its threads when
-    /// its `main` returns, and the session has to be closed before that.
-    pub(crate) fn wait_for_end(self) {
+    /// Blocks the present thread until the client has ended, for a limited time: a program ends all
+    /// its threads when its `main` returns, and the session has to be closed before that.
+    pub(crate) fn block_until_end(self) {
         // The last handle was dropped by a future that runs in the client's task.
-        if self.0.thread().id() == thread::current().id() {
+        if self.thread.thread().id() == thread::current().id() {
             return;
         }
-        for _ in 0..LOOKS {
-            if self.0.is_finished() {
-                let _ = self.0.join();
-                return;
-            }
-            thread::sleep(BETWEEN_LOOKS);
+        let ended = self.ended.into_inner();
+        let ended = ended.unwrap_or_else(PoisonError::into_inner);
+        if ended.recv_timeout(LONGEST_DROP) != Err(RecvTimeoutError::Timeout) {
+            let _ = self.thread.join();
         }
     }
 }

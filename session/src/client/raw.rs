@@ -345,13 +345,13 @@ impl Raw<'_> {
     /// Converts a path of this client to the server's path: adds the chroot.
     #[must_use]
     pub fn server_path(self, path: &str) -> String {
-        self.client.shared.server_path(path)
+        self.client.chroot().server_path(path)
     }
 
     /// Converts a server's path to a path of this client: removes the chroot.
     #[must_use]
     pub fn client_path(self, path: String) -> String {
-        self.client.shared.client_path(path)
+        self.client.chroot().client_path(path)
     }
 }
 

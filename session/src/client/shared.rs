@@ -19,7 +19,7 @@ use std::{
     time::Instant,
 };
 
-use lockkeeper_proto::{Acls, OpCode, Response, SessionId, path};
+use lockkeeper_proto::{Acls, OpCode, Response, SessionId};
 
 use super::{
     capacity_queue::CapacityQueue,
@@ -84,7 +84,6 @@ pub(crate) struct Shared {
     pub(crate) snapshot: Sender<Snapshot>,
     /// Notifies those who wait for the lease to be valid.
     pub(crate) lease_renewed: Notify,
-    pub(crate) chroot: Option<String>,
     pub(crate) default_acl: Acls,
     pub(crate) random: Random,
     /// What layers above keep for this client, one value of each type.
@@ -126,7 +125,6 @@ impl Shared {
     pub(crate) fn new(
         config: Config,
         clock: Clock,
-        chroot: Option<String>,
         default_acl: Acls,
         random: Random,
     ) -> Arc<Self> {
@@ -147,7 +145,6 @@ impl Shared {
             core: Mutex::new(core),
             snapshot,
             lease_renewed: Notify::new(),
-            chroot,
             default_acl,
             random,
             extensions: Mutex::default(),
@@ -254,38 +251,6 @@ impl Shared {
             Output::LeaseRenewed => self.lease_renewed.notify_waiters(),
             // Only the driver connects.
             Output::Connect(_) | Output::Reach(_) | Output::Disconnect => {}
-        }
-    }
-
-    /// Converts a path of this client to the server's path.
-    pub(crate) fn server_path(&self, path: &str) -> String {
-        match self.chroot {
-            None => path.to_owned(),
-            Some(_) => self.in_pieces(path).concat(),
-        }
-    }
-
-    /// Converts a path of this client to the pieces of the server's path.
-    pub(crate) fn in_pieces<'a>(&'a self, path: &'a str) -> [&'a str; 2] {
-        match self.chroot.as_deref() {
-            None => ["", path],
-            Some(chroot) if path == path::ROOT => [chroot, ""],
-            Some(chroot) => [chroot, path],
-        }
-    }
-
-    pub(crate) fn name_as_client(&self, path: &mut String) {
-        *path = self.client_path(mem::take(path));
-    }
-
-    /// Converts a server's path to a path of this client. A path outside the chroot does not
-    /// change.
-    pub(crate) fn client_path(&self, path: String) -> String {
-        let chroot = self.chroot.as_deref();
-        match chroot.and_then(|chroot| path.strip_prefix(chroot)) {
-            Some("") => path::ROOT.to_owned(),
-            Some(below) if below.starts_with('/') => below.to_owned(),
-            _ => path,
         }
     }
 }

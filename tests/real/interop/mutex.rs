@@ -5,7 +5,10 @@ use lockkeeper::{
     locks::{REVOKE, inspect, revoke},
 };
 
+use tokio::time::timeout;
+
 use crate::interop::{
+    SILENCE,
     actors::Curator,
     support::{
         Ensemble,
@@ -26,6 +29,8 @@ mod needs_kazoo {
     with_others! {
         kazoo_under_curators_names_and_we_exclude_each_other
         kazoo_with_default_names_ignores_us_but_we_wait_for_it
+        kazoo_that_waits_for_our_names_and_we_exclude_each_other
+        kazoo_is_migrated_by_its_option_and_not_by_other_names
     }
 }
 
@@ -89,6 +94,54 @@ async fn kazoo_with_default_names_ignores_us_but_we_wait_for_it(ensemble: &Ensem
     assert_eq!(kazoo.line().await, "done 2");
     kazoo.end().await;
     client.close().await;
+}
+
+/// The second step of a migration.
+async fn kazoo_that_waits_for_our_names_and_we_exclude_each_other(ensemble: &Ensemble) {
+    let kazoo = programs::python("kazoo_contender.py");
+    they_and_we_exclude_each_other(ensemble, kazoo, &["both"]).await;
+}
+
+/// The first step of a migration, in which some programs have the option and some have not. Under
+/// Curator's names instead, kazoo and kazoo hold the lock at once.
+async fn kazoo_is_migrated_by_its_option_and_not_by_other_names(ensemble: &Ensemble) {
+    for (before, after, exclude) in [
+        ("kazoo", "both", true),
+        ("both", "kazoo", true),
+        ("kazoo", "curator", false),
+        ("curator", "kazoo", false),
+    ] {
+        let path = ensemble.unique_path("lock");
+        let (client, counter) = exclusion::counter(ensemble).await;
+        let begin = async |names| {
+            let kazoo = programs::python("kazoo_contender.py");
+            let mut kazoo = start(ensemble, kazoo, &path, &counter);
+            kazoo.args(["1", "1", "line", names]);
+            let mut kazoo = Running::start(kazoo);
+            assert_eq!(kazoo.line().await, "ready");
+            kazoo.say("go").await;
+            kazoo
+        };
+        let mut first = begin(before).await;
+        until_line_has(&client, &path, 1).await;
+        let mut second = begin(after).await;
+        until_line_has(&client, &path, 2).await;
+        // The first one holds the lock until it gets a line; the second one ends as soon as it has it.
+        second.say("that will do").await;
+        let mut line = Box::pin(second.line());
+        let early = timeout(SILENCE, &mut line).await.ok();
+        if !exclude && early.is_none() {
+            panic!("{after} waits for {before}");
+        }
+        first.say("that will do").await;
+        let held = their_round(&first.line().await);
+        let late = match early {
+            Some(line) => their_round(&line),
+            None => their_round(&line.await),
+        };
+        assert_eq!(held.end <= late.start, exclude, "{held:?} and {late:?}");
+        client.close().await;
+    }
 }
 
 async fn curator_receives_our_revocation(ensemble: &Ensemble) {

@@ -158,15 +158,15 @@ impl Client {
     /// ```
     pub async fn get_ephemerals(&self, prefix: &str) -> Result<Vec<String>, Error> {
         path::check_sequential(prefix)?;
-        let chroot = self.shared.chroot.as_deref().unwrap_or_default();
+        let chroot = self.chroot();
         let request = GetEphemeralsRequest {
-            prefix_path: Some(format!("{chroot}{prefix}")),
+            prefix_path: Some([chroot.prefix(), prefix].concat()),
         };
         let reply = self.ask(prefix, Request::GetEphemerals(request)).await?;
         let found = record_of!(reply, GetEphemerals)?.ephemerals;
         Ok(found
             .into_iter()
-            .map(|path| self.shared.client_path(path))
+            .map(|path| chroot.client_path(path))
             .collect())
     }
 }

@@ -153,7 +153,7 @@ impl Client {
             match result {
                 Err(error) if error.is_no_node() => {}
                 Err(error) if !error.is_node_exists() => {
-                    return Err(error.on(&self.shared.client_path(level.to_owned())));
+                    return Err(error.on(&self.chroot().client_path(level.to_owned())));
                 }
                 // It was there: another client has deleted it since.
                 _ => break,
@@ -166,7 +166,7 @@ impl Client {
     pub(super) fn created(&self, reply: Response) -> Result<Created, Error> {
         let created = record_of!(reply, Create2 | CreateContainer | CreateTtl)?;
         Ok(Created {
-            path: self.shared.client_path(created.path),
+            path: self.chroot().client_path(created.path),
             stat: created.stat,
         })
     }

@@ -129,7 +129,7 @@ impl Client {
     /// The next nodes that one transaction can delete.
     fn batch(&self, rest: &mut std::iter::Peekable<impl Iterator<Item = String>>) -> Vec<String> {
         let limit = self.shared.lock().machine.link().config().max_request;
-        let chroot = self.shared.chroot.as_deref().map_or(0, str::len);
+        let chroot = self.chroot().prefix().len();
         let (mut batch, mut bytes) = (Vec::new(), BESIDE_PATH);
         while let Some(path) = rest.next_if(|path| {
             bytes += BESIDE_PATH + chroot + path.len();

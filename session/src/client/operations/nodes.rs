@@ -161,7 +161,7 @@ impl Client {
             Response::Create(created) => created.path,
             other => record_of!(other, Create2 | CreateContainer | CreateTtl)?.path,
         };
-        Ok(self.shared.client_path(created))
+        Ok(self.chroot().client_path(created))
     }
 
     /// Deletes a node that has no children, if its data have this version.
@@ -318,7 +318,7 @@ impl Client {
     ) -> Result<Request, Error> {
         let path = if mode.is_sequential() {
             path::check_sequential(path)?;
-            [self.shared.chroot.as_deref().unwrap_or_default(), path].concat()
+            [self.chroot().prefix(), path].concat()
         } else {
             self.resolve(path)?
         };

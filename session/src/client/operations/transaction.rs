@@ -96,6 +96,13 @@ impl Transaction {
         self
     }
 
+    /// The operations that follow, and all results, have paths of this handle of the same client.
+    #[doc(hidden)]
+    pub fn through(mut self, client: &Client) -> Self {
+        self.client = client.clone();
+        self
+    }
+
     /// Requires that the node exists and that its data have this version. [`Version::ANY`] matches
     /// every version.
     pub fn check(self, path: &str, version: Version) -> Self {
@@ -203,13 +210,13 @@ impl Transaction {
 fn applied(client: &Client, result: Response) -> Result<OpResult, Error> {
     Ok(match result {
         Response::Create(created) => OpResult::Created {
-            path: client.shared.client_path(created.path),
+            path: client.chroot().client_path(created.path),
             stat: None,
         },
         Response::Create2(created)
         | Response::CreateContainer(created)
         | Response::CreateTtl(created) => OpResult::Created {
-            path: client.shared.client_path(created.path),
+            path: client.chroot().client_path(created.path),
             stat: Some(created.stat),
         },
         Response::Delete(_) => OpResult::Deleted,

@@ -179,7 +179,7 @@ fn client() -> (Client, thread::JoinHandle<()>) {
     let config = Config::new(&"memory:1".parse().unwrap(), 1);
     let (clock, random) = (Clock::new(move || start), Random::new(Some(1)));
     let acl = Acls::Borrowed(Acl::OPEN_UNSAFE);
-    let shared = Shared::new(config, clock, None, acl, random);
+    let shared = Shared::new(config, clock, acl, random);
     let mut driver = Driver::new(shared.clone(), connector, frame::SERVER_LIMIT);
     let runs_until_its_end = poll_fn(move |cx| {
         loop {

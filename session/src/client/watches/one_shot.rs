@@ -14,6 +14,7 @@ use lockkeeper_proto::{
 
 use crate::client::{
     Client, PendingReply,
+    chroot::Chroot,
     operations::reply::{node_data, record_of, stat_if_there},
     shared::{EventReceiver, Listener, Shared, driver_gone},
     sync::oneshot,
@@ -156,9 +157,14 @@ impl Client {
     ) -> (Result<Response, Error>, Result<Watcher, Error>) {
         let (sender, receiver) = oneshot::channel();
         let (reply, id) = self.submit_watching(request, Listener::Once(sender)).await;
-        let (shared, events) = (self.shared.clone(), Some(receiver));
+        let (shared, chroot, events) = (self.shared.clone(), self.chroot().clone(), Some(receiver));
         // Made before the reply is awaited, so that dropping this future also drops the watcher.
-        let watcher = id.map(|id| Watcher { shared, id, events });
+        let watcher = id.map(|id| Watcher {
+            shared,
+            chroot,
+            id,
+            events,
+        });
         let reply = reply.await.map_err(|error| error.on(node));
         (reply, watcher.ok_or_else(driver_gone))
     }
@@ -202,6 +208,7 @@ impl Client {
 #[must_use = "dropping it gives up the watch"]
 pub struct Watcher {
     shared: Arc<Shared>,
+    chroot: Chroot,
     id: WatchId,
     events: Option<EventReceiver>,
 }
@@ -216,7 +223,7 @@ impl Future for Watcher {
         let event = ready!(Pin::new(events).poll(cx)).unwrap_or_else(|_| Err(driver_gone()));
         self.events = None;
         Poll::Ready(event.map(|mut event| {
-            self.shared.name_as_client(&mut event.path);
+            self.chroot.name_as_client(&mut event.path);
             event
         }))
     }

@@ -16,6 +16,7 @@ use lockkeeper_proto::{
 
 use crate::client::{
     Client,
+    chroot::Chroot,
     operations::reply::record_of,
     shared::{Listener, Shared, driver_gone},
     watches::event_queue::{EventQueue, WatchNotice},
@@ -134,6 +135,7 @@ impl Client {
         // Made before the reply is awaited, so that dropping this future also drops the watcher.
         let watcher = id.map(|id| PersistentWatcher {
             shared: self.shared.clone(),
+            chroot: self.chroot().clone(),
             id,
             path: path.to_owned(),
             mode,
@@ -262,6 +264,7 @@ impl Client {
 #[must_use = "dropping it ends the watch"]
 pub struct PersistentWatcher {
     shared: Arc<Shared>,
+    chroot: Chroot,
     id: WatchId,
     path: String,
     mode: AddWatchMode,
@@ -302,7 +305,7 @@ impl Stream for PersistentWatcher {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.queue.poll(cx).map(|mut item| {
             if let Some(Ok(WatchNotice::Event(event))) = &mut item {
-                self.shared.name_as_client(&mut event.path);
+                self.chroot.name_as_client(&mut event.path);
             }
             item
         })
