@@ -5,10 +5,7 @@
 
 use std::{
     io,
-    sync::{
-        Mutex, PoisonError,
-        mpsc::{Receiver, RecvTimeoutError, sync_channel},
-    },
+    sync::{Arc, Condvar, Mutex, PoisonError},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -25,8 +22,22 @@ const LONGEST_DROP: Duration = Duration::from_secs(1);
 /// The thread of a client.
 pub(crate) struct OwnThread {
     thread: JoinHandle<()>,
-    /// Disconnected when the client has ended. All handles share the thread, so it must be `Sync`.
-    ended: Mutex<Receiver<()>>,
+    ended: Arc<Ended>,
+}
+
+/// Whether the client has ended. A channel of the standard library would add 22 kB to a program.
+#[derive(Default)]
+struct Ended(Mutex<bool>, Condvar);
+
+/// Says so when it is dropped.
+struct Ending(Arc<Ended>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let Ended(has_ended, changed) = &*self.0;
+        *has_ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_one();
+    }
 }
 
 /// The runtime of the thread. Without a thread it is dropped where the client was made, perhaps in
@@ -47,7 +58,8 @@ impl OwnThread {
         let no_thread = |error: io::Error| Error::from(ErrorKind::NoThread(Cause::from(&error)));
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         let own = Own(Some(runtime.map_err(no_thread)?));
-        let (ending, ended) = sync_channel(0);
+        let ended = Arc::<Ended>::default();
+        let ending = Ending(ended.clone());
         let work = move || {
             if let Some(runtime) = &own.0 {
                 runtime.block_on(task);
@@ -56,7 +68,6 @@ impl OwnThread {
         };
         let builder = thread::Builder::new().name("lockkeeper".to_owned());
         let thread = builder.spawn(work).map_err(no_thread)?;
-        let ended = Mutex::new(ended);
         Ok(Self { thread, ended })
     }
 
@@ -67,9 +78,11 @@ impl OwnThread {
         if self.thread.thread().id() == thread::current().id() {
             return;
         }
-        let ended = self.ended.into_inner();
-        let ended = ended.unwrap_or_else(PoisonError::into_inner);
-        if ended.recv_timeout(LONGEST_DROP) != Err(RecvTimeoutError::Timeout) {
+        let Ended(has_ended, changed) = &*self.ended;
+        let has_ended = has_ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = changed.wait_timeout_while(has_ended, LONGEST_DROP, |ended| !*ended);
+        let (has_ended, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if *has_ended {
             let _ = self.thread.join();
         }
     }
