@@ -12,7 +12,7 @@
 //! |---|---|---|---|
 //! | 1 | CURATOR-604 | the new session took the dying node of its expired session for its own | `former_sessions` |
 //! | 2 | CURATOR-620, -696 | the same for a leader latch | `former_sessions` |
-//! | 3 | CURATOR-498 | a node of a closing session was adopted after a lost reply | `orphans`, `recipes/src/node/task/mod.rs::a_node_with_our_name_in_another_session_is_not_ours` |
+//! | 3 | CURATOR-498 | a node of a closing session was adopted after a lost reply | `orphans`, `recipes/src/node/requests.rs::a_node_with_our_name_in_another_session_is_not_ours` |
 //! | 4 | CURATOR-652, -653 | the resets and reconnects of two contenders overlapped | `elections` |
 //! | 5 | CURATOR-206, kazoo #2, libkv PR 156 | a holder was not told that its session had expired | `former_sessions`, `contract/loss.rs::the_holder_is_told_before_another_contender_holds_it` |
 //! | 6 | CURATOR-621, -276 | a queued writer overtook a writer that had become a reader | `recipes/tests/locks/crowd.rs::a_writer_that_becomes_a_reader_is_still_ahead`, `recipes/src/order/rank.rs::a_writer_that_became_a_reader_keeps_its_place` |
