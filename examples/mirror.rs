@@ -1,7 +1,8 @@
-//! How do I keep a copy of a tree, and hear of each difference, whatever happens meanwhile?
+//! How do I keep a copy of a tree, and hear how it differs from the copy before?
 //!
 //! The copy survives lost connections, expired sessions and servers that start again: each new
-//! beginning reads all and compares, so the copy may be late, but no difference is missed.
+//! beginning reads all and compares. The copy may be late, and what comes and goes between two
+//! readings is not told.
 
 use std::{collections::BTreeMap, convert::Infallible, time::Duration};
 

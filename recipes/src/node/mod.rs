@@ -129,8 +129,7 @@ impl Node {
         Box::new(node)
     }
 
-    /// A node that does not keep the session open, and of which nothing is left to do when it is
-    /// dropped.
+    /// A node that does not keep the session open. Its drop does nothing.
     fn without_client(identity: NodeIdentity, life: NodeLife<Arc<str>, Tag>) -> Self {
         Self {
             client: None,

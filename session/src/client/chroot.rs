@@ -66,16 +66,14 @@ impl Client {
     /// only [`create_all`](Self::create_all), [`ensure_path`](Self::ensure_path) and locks do, as
     /// for a chroot of the connect string.
     ///
-    /// What the new handle takes or gives has paths below the new root: requests and transactions,
-    /// the paths of created nodes, the events of its watches, errors, and the paths of its locks,
-    /// which stand in their errors and in the log. Only
-    /// [`get_config`](Self::get_config) and its watch name a node outside. Everything
-    /// else is that of the session: [`close`](Self::close), the lease, the metrics, the request
+    /// All paths that the new handle takes or gives are below the new root: those of requests and
+    /// transactions, of created nodes, of events and of errors. So are the paths of its locks, in
+    /// their errors and in the log. Only [`get_config`](Self::get_config) and its watch name a node
+    /// outside. Everything else is that of the session: [`close`](Self::close), the lease, the metrics, the request
     /// capacity, and which kind of watch the client may have on a node. A deadline of this handle
     /// is kept.
     ///
-    /// Two locks are one if their paths on the servers are the same, whatever handles they were
-    /// made from.
+    /// Locks of two handles are one lock if their paths on the servers are the same.
     ///
     /// # Errors
     /// [`PathError`] for an invalid path.

@@ -179,7 +179,8 @@ impl<T> Machine<T> {
         sent >= BURST && self.router().next_to_send().is_some()
     }
 
-    /// Since when the server owes an answer, and from when the lease of those who keep it is scarce.
+    /// Since when the server owes an answer, and from when less is left of a kept lease than a grant
+    /// needs.
     fn pending(&self) -> (Option<Instant>, Option<Instant>) {
         let scarce = self.lease.scarce(self.link.timing());
         (self.requests.unanswered_since(), scarce)
