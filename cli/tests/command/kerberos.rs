@@ -3,6 +3,7 @@
 
 mod needs_kerberos {
     use std::{
+        borrow::Cow,
         env,
         io::{BufRead as _, BufReader, Write as _},
         net::{Ipv4Addr, SocketAddr},
@@ -12,7 +13,7 @@ mod needs_kerberos {
             atomic::{AtomicUsize, Ordering::SeqCst},
         },
         thread::sleep,
-        time::{Duration, Instant},
+        time::Duration,
     };
 
     use lockkeeper::{
@@ -20,11 +21,15 @@ mod needs_kerberos {
         client::sasl::Kerberos,
         node::{Acl, Perms},
     };
-    use lockkeeper_test_support::{from_environment, proxy::Proxy, real_server::free_ports};
+    use lockkeeper_test_support::{
+        from_environment,
+        proxy::{Direction, Proxy, Tap},
+        real_server::free_ports,
+    };
     use rustix::process::{Pid, Signal, kill_process};
     use tokio::runtime::Runtime;
 
-    use crate::support::{Ended, Files, Running, ended, lockkeeper, pid_of, root};
+    use crate::support::{Ended, Files, Running, ended, lockkeeper, pid_of, root, wait_for};
 
     /// A KDC and a server. Dropping this value ends both.
     struct Realm {
@@ -59,15 +64,12 @@ mod needs_kerberos {
             }
         }
 
-        /// The server behind a proxy, and how many connections it has had.
+        /// The server behind a proxy, and how many connections it has had whose first ping was answered.
         fn proxy(&self, runtime: &Runtime) -> (Proxy, String, Arc<AtomicUsize>) {
             let server = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
             let connections = Arc::new(AtomicUsize::new(0));
             let counted = connections.clone();
-            let taps = Arc::new(move |_| {
-                counted.fetch_add(1, SeqCst);
-                Box::new(()) as _
-            });
+            let taps = Arc::new(move |_| Box::new(Pinged(Some(counted.clone()))) as _);
             let proxy = runtime.block_on(Proxy::tapped(&[server], taps));
             let servers = format!("localhost:{}", proxy.ports()[0]);
             (proxy, servers, connections)
@@ -108,6 +110,20 @@ mod needs_kerberos {
             let mut run = self.run(servers, cache, options, script);
             run.env("KRB5_CLIENT_KTNAME", self.files.path("client.keytab"));
             run
+        }
+    }
+
+    /// Counts a connection when the server answers its first ping.
+    struct Pinged(Option<Arc<AtomicUsize>>);
+
+    impl Tap for Pinged {
+        fn pass<'a>(&mut self, direction: Direction, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+            // A reply of 16 bytes to the number -2.
+            let reply = [0, 0, 0, 16, 0xff, 0xff, 0xff, 0xfe];
+            if direction == Direction::FromServer && bytes.windows(8).any(|part| part == reply) {
+                self.0.take().map(|counted| counted.fetch_add(1, SeqCst));
+            }
+            bytes.into()
         }
     }
 
@@ -222,29 +238,23 @@ mod needs_kerberos {
         let (proxy, servers, connections) = realm.proxy(&runtime);
         let options = ["--kerberos", "--shared", "--session-timeout", "4s"];
         let script = "echo begun; read end; test \"$end\" = now";
-        let mut runs = [(); 3].map(|()| {
+        let run = |()| {
             let mut run = realm.by_keytab(&servers, "cache", &options, script);
             let (mut run, stdin) = Running::start_to_write(&mut run);
             assert_eq!(run.line(), "begun");
             (run, stdin)
-        });
+        };
+        let mut runs = Vec::from([(); 3].map(run));
 
         kill_process(realm.kdc, Signal::STOP).unwrap();
-        let end = connections.load(SeqCst) + 60;
-        let mut resets = 0;
-        while connections.load(SeqCst) < end {
-            let before = connections.load(SeqCst);
+        for count in (0..=60).step_by(runs.len()) {
+            wait_for("a ping of each", || {
+                if let Some(ended) = runs.iter_mut().position(|(run, _)| !run.is_running()) {
+                    runs.swap_remove(ended).0.end().says("nothing: it runs");
+                }
+                connections.load(SeqCst) == count + runs.len()
+            });
             proxy.reset();
-            resets += 1;
-            assert!(resets < 120, "{before} connections, and not {end}");
-            // A connection that is accepted at the moment of the reset stays.
-            let late = Instant::now() + Duration::from_secs(1);
-            while connections.load(SeqCst) < before + runs.len() && Instant::now() < late {
-                sleep(Duration::from_millis(10));
-            }
-            // They log in meanwhile.
-            sleep(Duration::from_millis(50));
-            assert!(runs.iter_mut().all(|(run, _)| run.is_running()));
         }
         // Nobody else gets a ticket meanwhile.
         let options = ["--kerberos", "--wait", "4s"];
