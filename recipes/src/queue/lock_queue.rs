@@ -186,6 +186,41 @@ impl<G> Ticket<G> {
         self.waiter.ahead
     }
 
+    /// Waits until [`position`](Self::position) is another number, and returns it: 0 at once when it is
+    /// our turn. The client does not look only to know the number, so it changes in steps.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use lockkeeper_recipes as lockkeeper;
+    /// # let server = lockkeeper_server::Server::start().await?;
+    /// # let client = lockkeeper_session::Client::connect(&server.connect_string()).await?;
+    /// use lockkeeper::Mutex;
+    ///
+    /// let mutex = Mutex::new(&client, "/locks/report")?;
+    /// let mut ticket = mutex.enqueue().await?;
+    /// while ticket.moved().await? > 0 {
+    ///     println!("{} ahead", ticket.position());
+    /// }
+    /// let guard = ticket.wait().await?;
+    /// # guard.release().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing: the place stays, and the method may be called again.
+    pub async fn moved(&mut self) -> Result<usize, LockError> {
+        let mut ahead = Some(self.waiter.ahead);
+        let moved = Box::pin(self.waiter.moved(&mut ahead)).await;
+        match moved {
+            Ok(_) => Ok(self.waiter.ahead),
+            Err(error) => Err(error.at(&self.waiter.node.directory().path)),
+        }
+    }
+
     /// The path of our node in the queue.
     #[must_use]
     pub fn path(&self) -> String {

@@ -198,6 +198,37 @@ async fn a_ticket_whose_node_was_deleted_before_the_wait_grants_nothing() {
     overtaking.release().await.unwrap();
 }
 
+/// A program that shows the place of a waiter had to ask again and again.
+#[tokio::test]
+async fn a_ticket_tells_each_move_ahead_and_keeps_its_place() {
+    let server = server().await;
+    let (mut ahead, mut clients) = (Vec::new(), Vec::new());
+    for _ in 0..4 {
+        let client = client(&server).await;
+        let mutex = Mutex::new(&client, "/m").unwrap();
+        ahead.push(soon(mutex.enqueue()).await.unwrap());
+        clients.push(client);
+    }
+    let mut last = ahead.pop().unwrap();
+    let mut others = ahead.into_iter();
+    let [first, second, third] = [(); 3].map(|()| others.next().unwrap());
+    assert_eq!(last.position(), 3);
+    for (leaves, left) in [(second, 2), (third, 1)] {
+        let early = tokio::time::timeout(Duration::from_millis(100), last.moved());
+        assert!(early.await.is_err());
+        drop(leaves);
+        assert_eq!(soon(last.moved()).await.unwrap(), left);
+        assert_eq!(last.position(), left);
+    }
+    drop(first);
+    for _ in 0..2 {
+        assert_eq!(soon(last.moved()).await.unwrap(), 0);
+    }
+    assert_eq!(last.position(), 0);
+    let guard = soon(last.wait()).await.unwrap();
+    guard.release().await.unwrap();
+}
+
 /// Otherwise the one with the higher limit would be a holder too many for the others.
 #[tokio::test]
 async fn another_limit_is_refused_while_others_hold_permits() {

@@ -161,6 +161,11 @@ impl SleepingClock {
         Time { now, slept }
     }
 
+    /// Whether the computer may have slept, besides the time slept that [`now`](Self::now) counts.
+    pub(crate) fn suspects(&self) -> bool {
+        (self.detector.as_ref()).is_some_and(|it| !it.suspected.is_empty())
+    }
+
     /// For how long the computer may have slept since then, besides the time slept that
     /// [`now`](Self::now) counts. What was found until then is forgotten, so `since` must not go
     /// back.

@@ -370,6 +370,9 @@ impl Core {
     /// By how much the lease ends earlier than the machine says, which knows of no suspected sleep.
     /// As of the last reading of the clock.
     pub(crate) fn lease_doubt(&mut self) -> Duration {
+        if !self.clock.suspects() {
+            return Duration::ZERO;
+        }
         let until = self.machine.lease_deadline();
         let length = self.machine.link().timing().lease;
         let proved = until.and_then(|until| until.checked_sub(length));

@@ -29,13 +29,11 @@ impl<T> Router<'_, T> {
         sent: &Pending<ReplyTo<T>>,
         code: Option<ErrorCode>,
     ) {
-        let (op, timing) = (sent.request.op(), self.link.timing());
-        let is_handled = code.is_some_and(is_transaction);
-        if op.is_write() {
-            self.lease.touched(now, sent.at, timing);
-        }
+        let op = sent.request.op();
         if is_for_leader(op) {
+            let is_handled = code.is_some_and(is_transaction);
             let request = (sent.xid, sent.at, op.is_write());
+            let timing = self.link.timing();
             self.lease.answered(now, request, is_handled, timing);
             if op.is_write() {
                 self.link.write_answered(is_handled);

@@ -84,6 +84,16 @@ pub(crate) struct Timing {
     /// How long behind a proof a write confirms it once the lease has ended, longer than a leader
     /// takes to mark all sessions that end in one tick: a sixth.
     pub(crate) confirm: Duration,
+    /// Between two touches that are to be proved: a quarter. With the wait of a third behind the
+    /// touch, 7/24 of the timeout is left, less three answers, when the next proof is complete.
+    pub(crate) proof: Duration,
+    /// How long behind the last write a request of the machine waits that is to prove the lease.
+    pub(crate) quiet: Duration,
+    /// How long behind the last write a proof is confirmed again, if the servers refuse the write.
+    pub(crate) again: Duration,
+    /// How long the server may be silent before the client gives up the connection: two thirds, so
+    /// that a third is left to find another server. Source: `ClientCnxn.java`, `readTimeout`.
+    pub(crate) read: Duration,
     /// How long a request may stay unanswered, from when it was sent or the one ahead of it was
     /// answered.
     pub(crate) request: Duration,
@@ -103,22 +113,6 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    /// Between two touches that are to be proved: a quarter. With the wait of a third behind the
-    /// touch, 7/24 of the timeout is left, less three answers, when the next proof is complete.
-    pub(crate) fn proof(&self) -> Duration {
-        self.queue_wait / 4
-    }
-
-    /// How long behind the last write a request of the machine waits that is to prove the lease.
-    pub(crate) fn quiet(&self) -> Duration {
-        self.proof() / 4
-    }
-
-    /// How long behind the last write a proof is confirmed again, if the servers refuse the write.
-    pub(crate) fn again(&self) -> Duration {
-        self.proof() / 2
-    }
-
     /// Touches are noted that are so far apart: a tenth of the wait, so that few wait at a time.
     pub(crate) fn apart(wait: Duration) -> Duration {
         wait / 10
@@ -128,12 +122,6 @@ impl Timing {
     /// next ping is the next touch.
     pub(crate) fn longest_proof(&self, answer: Duration) -> Duration {
         3 * answer + self.kept_ping + self.wait
-    }
-
-    /// How long the server may be silent before the client gives up the connection: two thirds, so
-    /// that a third is left to find another server. Source: `ClientCnxn.java`, `readTimeout`.
-    pub(crate) fn read(&self) -> Duration {
-        self.queue_wait * 2 / 3
     }
 
     pub(crate) fn new(config: &Config, negotiated: Duration) -> Self {
@@ -146,6 +134,10 @@ impl Timing {
             kept_ping: (timer / 12).min(LONGEST_PING),
             wait: config.tick_time.map_or(negotiated / 3, |tick| tick * 2 / 3),
             confirm: negotiated / 6,
+            proof: timer / 4,
+            quiet: timer / 16,
+            again: timer / 8,
+            read: timer * 2 / 3,
             request: config.request_timeout.unwrap_or(timer),
             queue_wait: timer,
             session_end: negotiated.max(SHORTEST_TIMEOUT) * 4 / 3,

@@ -99,6 +99,14 @@ impl Waiter {
 
     /// Waits for its turn, and notes how many contenders are ahead whenever it knows.
     pub(crate) async fn turn(&mut self, ahead: &mut Option<usize>) -> Result<(), LockError> {
+        *ahead = Some(self.ahead);
+        while !self.moved(ahead).await? {}
+        Ok(())
+    }
+
+    /// Waits until another number of contenders is ahead, and notes it. Returns whether its turn has
+    /// come. What was heard is not lost with the future.
+    pub(crate) async fn moved(&mut self, ahead: &mut Option<usize>) -> Result<bool, LockError> {
         loop {
             while let Some(event) = self.node.try_event() {
                 self.event(event)?;
@@ -107,17 +115,20 @@ impl Waiter {
                 // The node goes with its session.
                 Err(loss) => return Err(self.out(Out::Lost(loss))),
                 Ok(Next::Grant) => {
+                    self.ahead = 0;
                     *ahead = Some(0);
-                    if let Some(since) = self.nearest_fired {
+                    if let Some(since) = self.nearest_fired.take() {
                         let took = self.node.client().now().saturating_duration_since(since);
                         self.node.directory().count(|it| it.hand_over.record(took));
                     }
-                    return Ok(());
+                    return Ok(true);
                 }
                 Ok(Next::List) => self.look().await?,
                 Ok(Next::Renew) => self.node.renew_lease().await?,
                 Ok(Next::Wait) => {
-                    *ahead = Some(self.ahead);
+                    if ahead.replace(self.ahead) != Some(self.ahead) {
+                        return Ok(false);
+                    }
                     match self.event_or_doubt().await {
                         Some(event) => self.event(event)?,
                         None => self.turn.asked(self.turn.connection()),

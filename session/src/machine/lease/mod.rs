@@ -135,10 +135,11 @@ impl Lease {
         is_in_turn || self.is_assumed() || self.proving.as_ref().is_some_and(is_next)
     }
 
-    fn note_kept(&mut self, now: Instant) -> bool {
+    /// Something is answered. Call it before the answer is counted.
+    fn heard(&mut self, now: Instant, timing: &Timing) {
         let is_kept = self.keepers.are_there();
         self.kept_since = is_kept.then_some(self.kept_since.unwrap_or(now));
-        is_kept
+        self.validity.heard(now, timing.into(), is_kept);
     }
 
     /// Until when a lock may be granted at once.
@@ -207,8 +208,7 @@ impl Lease {
 
     /// A ping or a write of the client was sent and answered at these instants.
     pub(crate) fn touched(&mut self, now: Instant, sent: Instant, timing: &Timing) {
-        let is_kept = self.note_kept(now);
-        self.validity.heard(now, timing.into(), is_kept);
+        self.heard(now, timing);
         if let Some(proving) = &mut self.proving {
             proving.proof.touched(sent, now);
         }
@@ -226,11 +226,13 @@ impl Lease {
         is_handled: bool,
         timing: &Timing,
     ) {
-        let (is_kept, is_assumed) = (self.note_kept(now), self.is_assumed());
-        if !is_write {
+        if is_write {
+            self.touched(now, sent, timing);
+        } else {
             self.note_alone(now, sent, timing);
+            self.heard(now, timing);
         }
-        self.validity.heard(now, timing.into(), is_kept);
+        let is_assumed = self.is_assumed();
         let Some(proving) = &mut self.proving else {
             return;
         };
@@ -279,38 +281,47 @@ impl Lease {
         if !self.keepers.are_there() || self.is_assumed() {
             return None;
         }
-        let not_before = |floor, at: Option<Instant>| at.and_then(|at| Some(at).max(floor));
         // A contender waits for the lease, or it ends: what proves something newer is due. That takes
         // a `sync` and a write, and the answer to the next touch may be under way.
-        let until = match self.awaited {
-            Some(_) => self.good_until(timing),
-            None => self.deadline(timing),
+        let scarce = || {
+            let until = match self.awaited {
+                Some(_) => self.good_until(timing),
+                None => self.deadline(timing),
+            }?;
+            let early = 2 * self.alone.slowest() + answer;
+            Some(until.checked_sub(early).unwrap_or(until))
         };
-        let early = 2 * self.alone.slowest() + answer;
-        let scarce = until.map(|until| until.checked_sub(early).unwrap_or(until));
         // Before that: users may write soon, which proves as much.
         let last_write = proving.last_write;
-        let quiet = last_write.map(|last| last + timing.quiet());
-        let quiet = quiet.map(|quiet| earlier(quiet, scarce));
-        let useful = not_before(scarce, proof.next_first(Duration::ZERO));
-        let first = [proof.next_first(timing.proof()), useful]
-            .into_iter()
-            .flatten();
-        let first = not_before(quiet, first.min());
-        let from = self.validity.from();
+        let quiet = |at: Instant| match last_write.map(|last| last + timing.quiet) {
+            Some(quiet) if at < quiet => at.max(earlier(quiet, scarce())),
+            _ => at,
+        };
+        let first = || {
+            let (apart, next) = (
+                proof.next_first(timing.proof),
+                proof.next_first(Duration::ZERO),
+            );
+            if apart == next {
+                return apart;
+            }
+            let useful = next.map(|at| scarce().map_or(at, |scarce| at.max(scarce)));
+            [apart, useful].into_iter().flatten().min()
+        };
         // Where the disk of the server is slow and nobody else writes, a write only waits for the one
         // ahead of it, and so does all that is behind it.
-        let is_in_the_way = proving.writes > 0 && 4 * self.alone.slowest() < answer;
-        let second = proof
-            .second()
-            .filter(|touch| from < Some(*touch) && !is_in_the_way);
-        // Not in a loop: servers may refuse the write.
-        let again = last_write.map(|last| last + timing.again());
-        let confirm = not_before(again, self.validity.confirmed_by(timing.confirm));
-        let second = [not_before(quiet, second), confirm].into_iter().flatten();
-        let first = first.filter(|_| !proving.is_first_queued);
-        let second = second.min().filter(|_| !proving.is_second_queued);
-        let steps = [(first, Step::First), (second, Step::Second)];
+        let is_in_the_way = || proving.writes > 0 && 4 * self.alone.slowest() < answer;
+        let is_useful = |touch: &Instant| self.validity.from() < Some(*touch) && !is_in_the_way();
+        let second = || {
+            let proves = proof.second().filter(is_useful).map(quiet);
+            // Not in a loop: servers may refuse the write.
+            let again = |at: Instant| last_write.map_or(at, |last| at.max(last + timing.again));
+            let confirms = self.validity.confirmed_by(timing.confirm).map(again);
+            [proves, confirms].into_iter().flatten().min()
+        };
+        let first = (!proving.is_first_queued).then(first).flatten();
+        let second = (!proving.is_second_queued).then(second).flatten();
+        let steps = [(first.map(quiet), Step::First), (second, Step::Second)];
         let steps = steps.into_iter().filter_map(|(at, step)| Some((at?, step)));
         steps.min_by_key(|(at, _)| *at)
     }

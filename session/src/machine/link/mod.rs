@@ -329,7 +329,7 @@ impl Link {
             // may not know yet that the session is over. They prove nothing. Source:
             // `ClientCnxn.SendThread.run`, which looks at the clock first.
             Stage::Open(_) if self.silence().is_some_and(|until| until <= now) => {
-                self.give_up(now, Cause::Silent(self.timing().read()));
+                self.give_up(now, Cause::Silent(self.timing().read));
                 return None;
             }
             Stage::Open(_) => {
@@ -430,7 +430,7 @@ impl Link {
             Stage::Paused { until } => Some(*until),
             Stage::Trying(attempt) => Some(attempt.deadline()),
             Stage::Open(open) => Some(match open.pinged() {
-                Some(since) => earlier(since + self.timing().read(), self.silence()),
+                Some(since) => earlier(since + self.timing().read, self.silence()),
                 // The server was heard behind the last ping, so its silence ends later.
                 None => open.ping_due(interval),
             }),
@@ -439,7 +439,7 @@ impl Link {
 
     /// When the server will have been silent for too long.
     pub(super) fn silence(&self) -> Option<Instant> {
-        Some(self.session.heard()? + self.timing().read())
+        Some(self.session.heard()? + self.timing().read)
     }
 
     /// When a request that waits since this instant will have waited for a connection for too long;
@@ -472,7 +472,7 @@ impl Link {
     /// Does what is due otherwise: gives up a server that does not answer, pings, tries the next
     /// server. Returns whether a ping is to be sent.
     pub(crate) fn tick(&mut self, now: Instant) -> bool {
-        let (silence, read) = (self.silence(), self.timing().read());
+        let (silence, read) = (self.silence(), self.timing().read);
         match &mut self.stage {
             Stage::Trying(attempt) => {
                 let cause = attempt.failure(now);

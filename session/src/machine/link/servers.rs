@@ -100,6 +100,7 @@ impl Servers {
     }
 
     /// Whether there is another server than this one that owes nothing.
+    #[inline]
     pub(super) fn has_other(&self, endpoint: &Arc<Endpoint>) -> bool {
         let is_other = |it: &Arc<Endpoint>| it != endpoint && !self.is_owing(it);
         self.list.len() > 1 && self.list.iter().any(is_other)
