@@ -110,14 +110,14 @@ impl Run {
         let waited = Human(self.began.elapsed());
         Err(match self.client.raw().outage() {
             Some(why) if !is_try => {
-                let what = format_args!("lock not acquired in {waited}; {why}");
+                let what = format!("lock not acquired in {waited}; {why}");
                 not_acquired(path, what)
             }
             _ if self.grants_none().await => not_acquired(path, refusal::TOO_EARLY),
             _ if is_try => failure!(UNAVAILABLE, "{path}: no server has answered in a second"),
             _ => {
                 let standing = self.standing().await;
-                let what = format_args!("lock not acquired in {waited}{standing}");
+                let what = format!("lock not acquired in {waited}{standing}");
                 not_acquired(path, what)
             }
         })
@@ -161,7 +161,7 @@ impl Run {
             Ok(Some(guard)) => Ok(guard),
             Ok(None) => {
                 let standing = self.standing().await;
-                let what = format_args!("the lock is taken{standing}");
+                let what = format!("the lock is taken{standing}");
                 Err(not_acquired(path, what))
             }
             Err(error) => Err(Failure::lock(path, error)),

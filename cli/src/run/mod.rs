@@ -225,8 +225,8 @@ impl Run {
         if let Some(chroot) = self.args.servers.servers()?.chroot()
             && client.exists("/").await?.is_none()
         {
-            let what = format_args!("the chroot {chroot} does not exist; creating it");
-            exit::print_at(exit::Level::Quiet, what);
+            let what = format!("the chroot {chroot} does not exist; creating it");
+            exit::print_at(exit::Level::Quiet, format_args!("{what}"));
         }
         self.check_identity().await?;
         self.prepare_access().await?;

@@ -45,7 +45,7 @@ impl Run {
         let data = record.data.unwrap_or_default();
         let text = String::from_utf8_lossy(&data);
         let text = text.trim();
-        let remedy = format_args!("empty it if the command may run: lockkeeper set {name} ''");
+        let remedy = format!("empty it if the command may run: lockkeeper set {name} ''");
         let last_ms = match text.parse::<i64>() {
             Err(_) if !text.is_empty() => {
                 let text = quoted(text);
@@ -69,7 +69,7 @@ impl Run {
             }
             Some(last) if period_of(now_ms) <= period_of(last) => {
                 let (path, period) = (&self.args.path, Human(period));
-                let message = format_args!("{path}: it has run in this period of {period}");
+                let message = format!("{path}: it has run in this period of {period}");
                 Err(Failure::new(exit::ALREADY_DONE, message))
             }
             _ => Ok((now_ms, text.to_owned(), record.stat.version)),

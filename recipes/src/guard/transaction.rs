@@ -227,15 +227,13 @@ pub(crate) async fn release_with(
     build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
 ) -> Result<Vec<OpResult>, LockError> {
     let mut transaction = build(GuardedTransaction::under(guards));
+    // The first lock comes last: the results have the paths of its handle, as those of `commit`.
     for guard in guards.iter().rev() {
         let delete = |inner: Transaction| {
             let own = inner.through(guard.client());
             own.delete(&guard.path(), Version::ANY)
         };
         transaction = transaction.and(delete);
-    }
-    if let Some(first) = holder(guards) {
-        transaction = transaction.and(|inner| inner.through(first.client()));
     }
     guards.iter().try_for_each(Guard::give_up)?;
     match transaction.send(|_| true).await {

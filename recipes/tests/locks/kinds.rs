@@ -10,7 +10,7 @@ use lockkeeper_recipes::{
     Semaphore, inspect,
 };
 use lockkeeper_server::When;
-use lockkeeper_session::{Client, Effect};
+use lockkeeper_session::{Client, Effect, OpResult};
 use tokio::time::Instant;
 
 use crate::support::{
@@ -447,27 +447,30 @@ async fn a_multi_lock_orders_its_locks_by_what_the_servers_call_them() {
 async fn a_transaction_checks_and_releases_locks_of_handles_with_different_roots() {
     let server = server().await;
     let plain = client(&server).await;
-    let inside = plain.with_chroot("/b").unwrap();
+    let below_root = |root| plain.with_chroot(root).unwrap();
+    let (in_a, in_c) = (below_root("/a"), below_root("/c"));
     let of = |client, path| Member::from(&Mutex::new(client, path).unwrap());
-    let both = MultiLock::new([of(&inside, "/m"), of(&plain, "/a"), of(&plain, "/c")]).unwrap();
-    let held = both.lock().await.unwrap();
+    // In the order of their paths on the server, whose first handle names the nodes of the caller.
+    let all = MultiLock::new([of(&in_a, "/m"), of(&plain, "/b"), of(&in_c, "/m")]).unwrap();
+    let held = all.lock().await.unwrap();
     let create = |path| {
         let transaction = held.transaction();
         transaction
             .create(path, "", CreateMode::Persistent)
             .commit()
     };
-    create("/x").await.unwrap();
-    assert!(plain.exists("/x").await.unwrap().is_some());
+    let created = create("/x").await.unwrap();
+    assert!(matches!(&created[..], [OpResult::Created { path, .. }] if path == "/x"));
+    assert!(plain.exists("/a/x").await.unwrap().is_some());
     let release = held.release_with(|writes| writes.delete("/x", Version::ANY));
     assert_eq!(release.await.unwrap().len(), 1);
-    assert_eq!(plain.exists("/x").await.unwrap(), None);
-    for lock in ["/a", "/b/m", "/c"] {
+    assert_eq!(plain.exists("/a/x").await.unwrap(), None);
+    for lock in ["/a/m", "/b", "/c/m"] {
         assert_eq!(below(&server, lock), 0, "{lock}");
     }
-    let held = both.lock().await.unwrap();
-    let node = format!("/b{}", held.guards()[1].path());
-    plain.delete(&node, Version::ANY).await.unwrap();
+    let held = all.lock().await.unwrap();
+    let node = held.guards()[2].path();
+    in_c.delete(&node, Version::ANY).await.unwrap();
     let late = held.transaction().create("/y", "", CreateMode::Persistent);
     assert_eq!(late.commit().await.unwrap_err().loss(), Some(Loss::Deleted));
 }
