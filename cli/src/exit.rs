@@ -13,10 +13,10 @@ use std::{
 
 use lockkeeper::{
     Error, LockError,
-    error::{ErrorKind, Loss, Obstacle},
+    error::{ErrorKind, Loss},
 };
 
-use crate::refusal::{TOO_EARLY, plain, reason};
+use crate::refusal::{plain, reason};
 
 /// Success.
 pub(crate) const OK: u8 = 0;
@@ -180,7 +180,7 @@ impl Failure {
             LockError::TimedOut {
                 obstacle: Some(why),
                 ..
-            } if matches!(**why, Obstacle::Throttled { .. }) => TOO_EARLY.to_owned(),
+            } => why.to_string(),
             LockError::Session(error) => match error.kind() {
                 ErrorKind::Refused { op, code, .. } => reason(*op, *code),
                 _ => error.to_string(),

@@ -5,9 +5,11 @@
 //! - Secrets come only from files and the environment. Every user can read a command line in the list of processes.
 //! - No message contains a secret. An error names a bad line by its number.
 
+#[cfg(unix)]
+use std::os::unix::fs::MetadataExt as _;
 use std::{
     env, fmt,
-    fs::{File, Metadata},
+    fs::File,
     io::Read as _,
     path::{Path, PathBuf},
 };
@@ -64,6 +66,10 @@ pub(crate) struct ServerArgs {
     /// Log in with Kerberos, as this principal or the default one, by the ticket of kinit or of a client keytab
     #[arg(long, requires = "connect", help_heading = HEADING, value_name = "PRINCIPAL", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = principal)]
     kerberos: Option<String>,
+
+    /// The servers' principal without its realm, or its service alone [default: zookeeper on the host of each server]
+    #[arg(long, requires = "kerberos", help_heading = HEADING, value_name = "SERVICE/HOST", value_parser = service)]
+    kerberos_service: Option<String>,
 }
 
 impl ServerArgs {
@@ -89,12 +95,15 @@ impl ServerArgs {
         let mut builder = Builder::new(servers).connector(connector.clone());
         #[cfg(feature = "kerberos")]
         if let Some(principal) = &self.kerberos {
-            let mut kerberos = Kerberos::new();
+            let service = self.kerberos_service.as_deref().unwrap_or("zookeeper");
+            let given = service.split_once('/');
+            let (service, host) = given.map_or((service, name), |(it, host)| (it, Some(host)));
+            let mut kerberos = Kerberos::new().service(service);
             if !principal.is_empty() {
                 kerberos = kerberos.principal(principal);
             }
-            if let Some(name) = name {
-                kerberos = kerberos.host(name);
+            if let Some(host) = host {
+                kerberos = kerberos.host(host);
             }
             builder = kerberos.log_in_over(builder, connector);
         }
@@ -167,12 +176,14 @@ fn secret(path: &Path) -> Result<String, Failure> {
     let name = path.display();
     let unreadable = |error| failure!(USAGE, "{name}: {error}");
     let mut file = File::open(path).map_err(unreadable)?;
-    let about = file.metadata().map_err(unreadable)?;
-    if about.is_file() && is_open(&about) {
-        return Err(failure!(
-            USAGE,
-            "{name}: every user may read or change it; run chmod o= {name}"
-        ));
+    // On other systems, the standard library does not read the access list of a file.
+    #[cfg(unix)]
+    {
+        let about = file.metadata().map_err(unreadable)?;
+        if about.is_file() && about.mode() & 0o006 != 0 {
+            let open = "every user may read or change it; run chmod o=";
+            return Err(failure!(USAGE, "{name}: {open} {name}"));
+        }
     }
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(unreadable)?;
@@ -183,20 +194,6 @@ fn secret(path: &Path) -> Result<String, Failure> {
         ));
     }
     Ok(text)
-}
-
-/// Whether users may read or write who are neither the owner nor in the group of the file.
-#[cfg(unix)]
-fn is_open(file: &Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    file.permissions().mode() & 0o006 != 0
-}
-
-/// The standard library does not read the access list of a file.
-#[cfg(not(unix))]
-fn is_open(_: &Metadata) -> bool {
-    false
 }
 
 /// The identities in `text`, one per line.
@@ -243,6 +240,14 @@ fn principal(name: &str) -> Result<String, &'static str> {
         "this program is built without Kerberos: install libkrb5-dev and libclang-dev, then \
          `cargo install lockkeeper-cli --features kerberos`",
     )
+}
+
+/// Checks the form of `service` and `service/host`.
+fn service(text: &str) -> Result<String, &'static str> {
+    let is_part = |it: &str| !it.is_empty() && !it.contains(['/', '@']);
+    let is_right = text.splitn(2, '/').all(is_part);
+    let right = "it looks like zookeeper or zookeeper/HOST, without a realm";
+    is_right.then(|| text.to_owned()).ok_or(right)
 }
 
 /// Checks the form of `host:port`; the host may be a name.

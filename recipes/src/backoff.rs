@@ -88,8 +88,9 @@ impl Rounds {
     }
 }
 
-/// The server that throttles requests about a lock. It is there while one of them is repeated.
-type Throttling = Mutex<Option<Arc<Endpoint>>>;
+/// Since when servers have throttled requests about a lock, and the newest of these servers. It is
+/// there while one of the requests is repeated.
+type Throttling = Mutex<Option<(Instant, Option<Arc<Endpoint>>)>>;
 
 /// The name under which it is found.
 const THROTTLING: &str = "throttling";
@@ -151,18 +152,20 @@ impl Backoff {
             let shared = Common::at(client, THROTTLING, &directory.server_path);
             (now, shared)
         });
-        os::lock(throttling).clone_from(server);
+        let mut shared = os::lock(throttling);
+        let first = shared.as_ref().map_or(now, |it| it.0);
+        *shared = Some((first, server.clone()));
+        drop(shared);
         let waited = now.saturating_duration_since(*since);
         self.begin(client);
         if !directory.is_try || waited + self.longest() <= LONGEST_OF_TRY {
             return Ok(());
         }
-        let server = server.clone();
         Err(LockError::TimedOut {
             path: directory.path.to_string(),
             waited,
             ahead: None,
-            obstacle: Some(Box::new(Obstacle::Throttled { server })),
+            obstacle: Some(Box::new(throttled(server.clone(), first, now))),
         })
     }
 
@@ -186,6 +189,11 @@ impl Backoff {
 /// The obstacle of a lock at this path whose requests servers throttle.
 pub(crate) fn throttling(client: &Client, server_path: &str) -> Option<Obstacle> {
     let all = Common::below::<Throttling>(client, THROTTLING, server_path);
-    let server = os::lock(all.first()?).clone();
-    Some(Obstacle::Throttled { server })
+    let (first, server) = os::lock(all.first()?).clone()?;
+    Some(throttled(server, first, client.now()))
+}
+
+fn throttled(server: Option<Arc<Endpoint>>, first: Instant, now: Instant) -> Obstacle {
+    let lasted = now.saturating_duration_since(first);
+    Obstacle::Throttled { server, lasted }
 }

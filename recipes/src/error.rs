@@ -141,6 +141,8 @@ pub enum Obstacle {
     Throttled {
         /// The server.
         server: Option<Arc<Endpoint>>,
+        /// For how long the requests of this client about the lock have been throttled.
+        lasted: Duration,
     },
 }
 
@@ -160,13 +162,15 @@ impl fmt::Display for Obstacle {
             }
             Self::Slow(slow) => slow.fmt(f),
             Self::Servers(error) => error.fmt(f),
-            Self::Throttled { server } => {
+            Self::Throttled { server, lasted } => {
                 match server {
-                    Some(server) => write!(f, "{server} throttles")?,
-                    None => f.write_str("a server throttles")?,
+                    Some(server) => server.fmt(f)?,
+                    None => f.write_str("a server")?,
                 }
-                f.write_str(
-                    ": it has too much to do, or is an embedded one that makes no locks for a while after a restart",
+                write!(
+                    f,
+                    " has throttled for {}: it has too much to do, or is an embedded one that makes no locks for a while after a restart",
+                    Exact(*lasted)
                 )
             }
         }
@@ -489,9 +493,12 @@ mod tests {
                     path: path(),
                     waited: Duration::from_secs(1),
                     ahead: None,
-                    obstacle: Some(Box::new(Obstacle::Throttled { server: None })),
+                    obstacle: Some(Box::new(Obstacle::Throttled {
+                        server: None,
+                        lasted: Duration::from_millis(900),
+                    })),
                 },
-                "lock /l not acquired in 1 s; a server throttles: it has too much to do, or is an embedded one that makes no locks for a while after a restart",
+                "lock /l not acquired in 1 s; a server has throttled for 900 ms: it has too much to do, or is an embedded one that makes no locks for a while after a restart",
             ),
             (
                 LockError::SelfDeadlock { path: path() },

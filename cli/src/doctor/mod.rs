@@ -101,23 +101,19 @@ async fn examine(
     args: &DoctorArgs,
     tls: Option<&TlsConfig>,
 ) -> Result<(Vec<Answer>, Vec<Problem>), Failure> {
-    let servers = args.servers.servers()?;
+    let options = &args.servers;
+    let (servers, identities) = (options.servers()?, options.identities()?);
     let chroot = servers.chroot().unwrap_or_default();
-    let targets = servers
-        .endpoints()
-        .iter()
-        .map(|it| target::of(it, args.timeout));
+    let targets = servers.endpoints().iter();
+    let targets = targets.map(|it| target::of(it, args.timeout));
     let targets = join_all(targets).await.concat();
-    let identities = args.servers.identities()?;
     let mut asked = Vec::new();
     for (number, target) in targets.iter().enumerate() {
         let one = format!("{}{chroot}", target.endpoint);
         let servers = one.parse().map_err(Failure::usage)?;
         let name = target.name.as_ref().map(|it| it.host.as_str());
-        let tls = args.servers.tls_to(tls, name)?;
-        let settings = args
-            .servers
-            .settings_for(&servers, tls.clone(), &identities, name);
+        let tls = options.tls_to(tls, name)?;
+        let settings = options.settings_for(&servers, tls.clone(), &identities, name);
         asked.push(ask::server(number, target, settings, tls, args));
     }
     let (mut answers, clients): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().unzip();

@@ -262,8 +262,8 @@ fn cure_of(error: &str) -> &'static str {
             "run kinit again, or set KRB5_CLIENT_KTNAME to a keytab, which renews the ticket",
         ),
         (
-            "Server zookeeper/",
-            "name the server as its principal does, or add that principal to the KDC",
+            ": Server ",
+            "name the server as its principal does, give --kerberos-service, or add that principal to the KDC",
         ),
         (
             "Clock skew too great",
@@ -291,9 +291,8 @@ fn cure_of(error: &str) -> &'static str {
 }
 
 fn is_local(server: &str) -> bool {
-    ["127.", "localhost:", "[::1]"]
-        .iter()
-        .any(|start| server.starts_with(start))
+    let starts = ["127.", "localhost:", "[::1]"];
+    starts.iter().any(|start| server.starts_with(start))
 }
 
 #[cfg(test)]

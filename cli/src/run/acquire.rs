@@ -108,19 +108,17 @@ impl Run {
             return done;
         }
         let waited = Human(self.began.elapsed());
-        Err(match self.client.raw().outage() {
-            Some(why) if !is_try => {
-                let what = format!("lock not acquired in {waited}; {why}");
-                not_acquired(path, what)
+        let why = match self.client.raw().outage() {
+            Some(why) if !is_try => format!("; {why}"),
+            _ if self.grants_none().await => format!("; {}", refusal::TOO_EARLY),
+            _ if is_try => {
+                let silent = failure!(UNAVAILABLE, "{path}: no server has answered in a second");
+                return Err(silent);
             }
-            _ if self.grants_none().await => not_acquired(path, refusal::TOO_EARLY),
-            _ if is_try => failure!(UNAVAILABLE, "{path}: no server has answered in a second"),
-            _ => {
-                let standing = self.standing().await;
-                let what = format!("lock not acquired in {waited}{standing}");
-                not_acquired(path, what)
-            }
-        })
+            _ => self.standing().await,
+        };
+        let what = format!("lock not acquired in {waited}{why}");
+        Err(not_acquired(path, what))
     }
 
     /// Takes the lock that the arguments ask for. `None` if the lock is taken, and the attempt does not wait.

@@ -162,10 +162,27 @@ mod needs_kerberos {
         );
 
         // A host that the KDC does not know.
-        let other = servers.replace("localhost", "127.0.0.1");
-        let other = realm.by_keytab(&other, "cache", &["--try", "--kerberos"], "true");
+        let alias = servers.replace("localhost", "127.0.0.1");
+        let other = realm.by_keytab(&alias, "cache", &["--try", "--kerberos"], "true");
         let why = "127.0.0.1: Server zookeeper/127.0.0.1@EXAMPLE.TEST not found in Kerberos";
         refused(ended(&mut { other }), why);
+
+        // The same address with the principal of its server.
+        let service = ["--kerberos", "--kerberos-service", "zookeeper/localhost"];
+        let named = [&service[..], &["--try"]].concat();
+        ended(&mut realm.by_keytab(&alias, "cache", &named, "true")).ends(0);
+        // The doctor goes to each address of the name, for which the principal has the host.
+        for servers in [&servers, &alias] {
+            let mut doctor = lockkeeper(&["doctor", "--connect", servers]);
+            ended(realm.in_realm(doctor.args(service), "cache")).ends(0);
+        }
+        let other = ["--try", "--kerberos", "--kerberos-service", "other"];
+        let why = "no ticket for other@localhost: Server other/localhost@EXAMPLE.TEST not found";
+        let run = ended(&mut realm.by_keytab(&servers, "cache", &other, "true"));
+        run.ends(69).says(why);
+        let mut doctor = lockkeeper(&["doctor", "--connect", &servers]);
+        let doctor = ended(realm.in_realm(doctor.args(&other[1..]), "cache")).ends(69);
+        doctor.shows(why).shows("give --kerberos-service");
 
         let both = realm.files.write("auth", "sasl:alice:hunter2");
         let both = with(&["--kerberos", "--auth-file", &*both]).ends(64);

@@ -86,6 +86,27 @@ fn a_build_without_kerberos_says_how_to_get_it() {
     refused.says("cargo install lockkeeper-cli --features kerberos");
 }
 
+#[test]
+fn the_principal_of_the_servers_is_named_without_its_realm_and_for_a_login() {
+    let run = |options: &[&str]| {
+        let mut run = lockkeeper(&["run", "/a", "--connect", "zk:1"]);
+        ended(run.args(options).args(["--", "true"])).ends(64)
+    };
+    for bad in [
+        "",
+        "/zk",
+        "zookeeper/",
+        "zookeeper/zk@A",
+        "zookeeper@A",
+        "a/b/c",
+    ] {
+        let refused = run(&["--kerberos-service", bad, "--kerberos"]);
+        refused.says("it looks like zookeeper or zookeeper/HOST, without a realm");
+    }
+    let alone = run(&["--kerberos-service", "zookeeper/zk"]);
+    alone.says("not provided:\n  --kerberos");
+}
+
 mod needs_java {
     use super::*;
 

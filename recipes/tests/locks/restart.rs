@@ -37,20 +37,26 @@ fn a_server_that_is_started_again_makes_no_second_holder() {
     });
 }
 
-/// A try ends soon, and names the server that throttles.
+/// A try repeats its request for a second, save the last pause: at most 640 ms.
+const REPEATED: Duration = Duration::from_millis(300);
+
+/// A try ends soon, and says which server throttles, and for how long at least.
 #[track_caller]
-fn ended_as_throttled<T>(began: Instant, tried: Result<T, LockError>) {
+fn ended_as_throttled<T>(began: Instant, at_least: Duration, tried: Result<T, LockError>) {
     let took = began.elapsed();
     assert!(took < Duration::from_millis(1500), "{took:?}");
     let Some(LockError::TimedOut { obstacle, .. }) = tried.err() else {
         panic!("it has not ended as throttled");
     };
     let Some(Obstacle::Throttled {
-        server: Some(_), ..
+        server: Some(_),
+        lasted,
+        ..
     }) = obstacle.as_deref()
     else {
         panic!("another obstacle: {obstacle:?}");
     };
+    assert!(at_least <= *lasted, "{lasted:?}");
 }
 
 /// It went on for a minute, as long as the server waited for the clients of a former one.
@@ -61,16 +67,16 @@ async fn a_try_on_a_server_that_makes_no_locks_yet_ends_and_says_why() {
     let client = client(&server).await;
     let now = Instant::now;
     let (began, mutex) = (now(), Mutex::new(&client, "/m").unwrap());
-    ended_as_throttled(began, mutex.try_lock().await);
+    ended_as_throttled(began, REPEATED, mutex.try_lock().await);
     let (began, lock) = (now(), RwLock::new(&client, "/rw").unwrap());
-    ended_as_throttled(began, lock.try_write().await);
+    ended_as_throttled(began, REPEATED, lock.try_write().await);
     let (began, plain) = (now(), PlainMutex::new(&client, "/p").unwrap());
-    ended_as_throttled(began, plain.try_lock().await);
+    ended_as_throttled(began, REPEATED, plain.try_lock().await);
     let (began, semaphore) = (now(), Semaphore::new(&client, "/s", 2).unwrap());
-    ended_as_throttled(began, semaphore.try_acquire().await);
+    ended_as_throttled(began, REPEATED, semaphore.try_acquire().await);
     let wait = Duration::from_millis(200);
-    ended_as_throttled(now(), mutex.try_lock_for(wait).await);
-    ended_as_throttled(now(), semaphore.try_acquire_for(wait).await);
+    ended_as_throttled(now(), wait / 2, mutex.try_lock_for(wait).await);
+    ended_as_throttled(now(), wait / 2, semaphore.try_acquire_for(wait).await);
     server.advance(Duration::from_secs(8));
     let _guard = mutex.try_lock().await.unwrap().unwrap();
     let late = mutex.try_lock_for(wait).await.unwrap_err();
@@ -90,7 +96,7 @@ async fn a_try_whose_listings_are_throttled_ends_and_leaves_no_node() {
         let listing = When::op(OpCode::GET_CHILDREN).nth(number);
         server.faults().refuse(listing, ErrorCode::THROTTLED_OP);
     }
-    ended_as_throttled(Instant::now(), mutex.try_lock().await);
+    ended_as_throttled(Instant::now(), REPEATED, mutex.try_lock().await);
     soon(async {
         while crate::support::below(&server, "/m") > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;

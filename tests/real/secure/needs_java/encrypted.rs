@@ -1,6 +1,11 @@
 //! A real server with a secure port that requires a certificate of every client.
 
-use lockkeeper::{Client, CreateMode, client::tls::TlsConfig};
+use lockkeeper::{
+    Client, CreateMode, LockError, Mutex,
+    client::tls::TlsConfig,
+    node::{Acl, Perms},
+    proto::ErrorCode,
+};
 
 use crate::secure::{
     certificates::{Authority, Identity},
@@ -117,4 +122,38 @@ async fn both_sides_check_certificates_in_tls_1_3() {
     let more = "ssl.protocol=TLSv1.3\nssl.enabledProtocols=TLSv1.3\n\
                 ssl.ciphersuites=TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384";
     both_sides_check_certificates(more).await;
+}
+
+/// The name in the ACL is the whole subject, as the servers write it. A new certificate with the same subject is the same identity.
+#[tokio::test]
+#[ignore = "needs Java and a ZooKeeper with netty: tests/run.sh"]
+async fn a_lock_for_the_subject_of_a_certificate_is_closed_to_other_subjects() {
+    let authority = Authority::new("ours");
+    let server_side = authority.issue(NAMES);
+    let server = Server::start(&Demands {
+        tls: Some((&server_side, &authority)),
+        ..Demands::default()
+    })
+    .await;
+    let connect = async |name: &str| {
+        let config = with_identity(trusting(&authority), &authority.issue(&[name]));
+        let acl = vec![Acl::new(Perms::ALL, "x509", "CN=ann")];
+        let builder = server.secure().connector(config.connector());
+        builder.default_acl(acl).connect().await.unwrap()
+    };
+    let (ann, bob, renewed) = (
+        connect("ann").await,
+        connect("bob").await,
+        connect("ann").await,
+    );
+    let lock = async |client: &Client| Mutex::new(client, "/a")?.try_lock().await;
+    let guard = lock(&ann).await.unwrap().expect("a free lock");
+    let refused = lock(&bob).await.unwrap_err();
+    let LockError::Session(refused) = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(refused.code(), Some(ErrorCode::NO_AUTH));
+    assert!(lock(&renewed).await.unwrap().is_none(), "a second holder");
+    guard.release().await.unwrap();
+    assert!(lock(&renewed).await.unwrap().is_some());
 }
