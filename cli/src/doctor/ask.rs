@@ -152,8 +152,13 @@ pub(super) async fn server(
         let client = client.insert(open(settings, args.timeout).await?);
         examine(&mut answer, number, client, args).await
     };
-    let (srvr, mntr, conf, examined) =
-        tokio::join!(say("srvr"), say("mntr"), say("conf"), examined);
+    let words = async || tokio::join!(say("srvr"), say("mntr"), say("conf"));
+    let (mut words_said, examined) = tokio::join!(words(), examined);
+    // It has begun to serve since.
+    if examined.is_ok() && words_said.2.contains(NOT_SERVING) {
+        words_said = words().await;
+    }
+    let (srvr, mntr, conf) = words_said;
     let is_waiting = client.is_none() && srvr.contains(NOT_SERVING);
     let waiting = || format!("the server says that it is {NOT_SERVING}");
     let waiting = is_waiting.then(waiting);

@@ -295,13 +295,16 @@ impl Run {
         Some((left + self.grace() + slack).saturating_sub(self.ahead()))
     }
 
-    /// That servers are too slow, or that none answers, with the reason of the newest failure. Those before the present connection say
-    /// nothing of it.
+    /// That servers throttle or are too slow, or that none answers, with the reason of the newest failure. Those before the present
+    /// connection say nothing of it.
     fn silence(&self) -> String {
-        if let (None, Some(slow)) = (self.client.raw().outage(), self.client.raw().slow()) {
-            return format!("the lease runs out: {slow}");
+        let (raw, now) = (self.client.raw(), self.client.snapshot());
+        let why = raw.throttled();
+        let why = why.map(|it| format!("servers throttle, for {} now", Human(it)));
+        let why = why.or_else(|| Some(raw.slow()?.to_string()));
+        if let (None, Some(why)) = (raw.outage(), why) {
+            return format!("the lease runs out: {why}");
         }
-        let now = self.client.snapshot();
         let failures = self.client.failures();
         let newest = failures.last().filter(|_| !now.state.is_connected());
         let failure = newest.map(|lost| format!(": {}: {}", lost.endpoint, lost.cause));
@@ -313,10 +316,8 @@ impl Run {
     /// Waits until another client asks for the lock, and says so in the node. The command then gets this signal.
     async fn asked(&self, guard: &Guard) -> Signal {
         guard.revoked().await;
-        say!(
-            "{}: asked to release the lock; ending the command",
-            self.args.path
-        );
+        let path = &self.args.path;
+        say!("{path}: asked to release the lock; ending the command");
         let who = format!("{}, asked to release the lock", self.who());
         if let Err(error) = guard.set_data(who).await {
             tracing::debug!(%error, "the node does not say that its holder was asked");

@@ -1,9 +1,13 @@
 //! `lockkeeper doctor`: what is wrong with the servers, and what to do.
 
 use std::{
+    borrow::Cow,
     io::{Read as _, Write as _},
     net::TcpListener,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     thread,
     time::{Duration, SystemTime},
 };
@@ -25,10 +29,14 @@ use lockkeeper_server::{Cluster, Server, When};
 use lockkeeper_test_support::{
     certificates::Authority,
     gate::{Gate, server_tls, server_tls_of},
+    proxy::{Direction, Proxy, Tap},
     servers::{Members, ensemble},
 };
 use serde_json::Value;
 use tokio::runtime::Runtime;
+
+/// What a server that does not serve says to every word.
+const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
 
 on_both_arms!(the_doctor_finds_nothing_wrong_with_a_healthy_server);
 
@@ -245,6 +253,38 @@ fn sessions_too_short_for_a_lease_are_told() {
     }
 }
 
+/// The first answers to words come before the server serves.
+struct Early(Arc<AtomicUsize>, bool);
+
+impl Tap for Early {
+    fn pass<'a>(&mut self, direction: Direction, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        match direction {
+            Direction::ToServer => {
+                self.1 = bytes.len() == 4 && self.0.fetch_add(1, Ordering::SeqCst) < 3;
+                bytes.into()
+            }
+            Direction::FromServer if self.1 => NOT_SERVING.as_bytes().into(),
+            Direction::FromServer => bytes.into(),
+        }
+    }
+}
+
+/// It said of such a server that nothing was wrong, although its settings are.
+#[test]
+fn a_server_that_begins_to_serve_meanwhile_is_asked_again() {
+    let runtime = Runtime::new().unwrap();
+    let server = Server::builder().tick_time(Duration::from_secs(1));
+    let server = server.min_session_timeout(Duration::from_millis(1_400));
+    let server = runtime.block_on(server.start()).unwrap();
+    let words = Arc::new(AtomicUsize::new(0));
+    let taps = Arc::new(move |_| Box::new(Early(words.clone(), false)) as _);
+    let address = server.connect_string().parse().unwrap();
+    let proxy = runtime.block_on(Proxy::tapped(&[address], taps));
+    doctor(&format!("127.0.0.1:{}", proxy.ports()[0]))
+        .ends(1)
+        .shows("it grants sessions of 1.40 s, with a tick of 1.00 s: ");
+}
+
 /// A server that answers words, and closes the connections of clients. Returns its address.
 fn speaker(answer: impl Fn(&[u8; 4]) -> &'static str + Send + 'static) -> String {
     listener(answer, false)
@@ -286,8 +326,7 @@ fn answers(one: &'static str, answer: &'static str, others: &'static str) -> Str
 /// The server answers as a ZooKeeper that has no quorum.
 #[test]
 fn a_server_without_a_quorum_is_told() {
-    let says = |_: &_| "This ZooKeeper instance is not currently serving requests\n";
-    doctor(&speaker(says))
+    doctor(&speaker(|_| NOT_SERVING))
         .ends(69)
         .shows("it has no quorum\n  start a majority of the ensemble's servers");
 }

@@ -18,7 +18,7 @@ use crate::support::{
     Arm, Files, Manager, Running, contained, ended, is_alive, is_in, lockkeeper, session_of,
     until_dead, wait_for, watchdog_of,
 };
-use lockkeeper::proto::OpCode;
+use lockkeeper::proto::{ErrorCode, OpCode};
 use lockkeeper_server::When;
 use rustix::process::{Signal, kill_process};
 
@@ -407,6 +407,26 @@ fn a_lock_lost_on_a_connection_names_the_server_of_it() {
         "{why}{} is too slow, or hangs; ending",
         arm.server().local_addr()
     ));
+}
+
+/// It said that no server answers.
+#[test]
+fn a_lock_lost_by_throttled_proofs_says_so_and_for_how_long() {
+    let arm = Arm::embedded();
+    let mut run = arm.start(
+        &["--session-timeout", "4s"],
+        &arm.path(),
+        "echo ready; exec sleep 60",
+    );
+    assert_eq!(run.line(), "ready");
+    for nth in 1..1000 {
+        let proof = When::op(OpCode::MULTI).nth(nth);
+        let faults = arm.server().faults();
+        faults.refuse(proof, ErrorCode::THROTTLED_OP);
+    }
+    let lost = run.end().ends(74);
+    lost.says("lock lost: the lease runs out: servers throttle, for ")
+        .says(" now; ending");
 }
 
 /// The command ended before the lease did, so the lock was held all the time. Only the reply to the release is missing. With

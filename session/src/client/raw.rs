@@ -193,6 +193,15 @@ impl Raw<'_> {
         self.client.shared.lock().machine.slow()
     }
 
+    /// For how long servers have throttled each write that they have answered, those that prove a
+    /// lease among them. `None` if they have taken the last one.
+    #[must_use]
+    pub fn throttled(self) -> Option<Duration> {
+        let mut core = self.client.shared.lock();
+        let now = core.clock.now();
+        core.machine.link().throttled(now)
+    }
+
     /// Why there is no connection, as the error of a request that has waited since it was lost;
     /// `None` while there is one.
     #[must_use]

@@ -37,6 +37,9 @@ impl<T> Router<'_, T> {
             self.lease.answered(now, request, is_handled, timing);
             if op.is_write() {
                 self.link.write_answered(is_handled);
+                if let Some(code) = code {
+                    self.link.note_throttling(now, code);
+                }
             }
             self.lease_renewed(now);
         }

@@ -38,7 +38,9 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use lockkeeper_proto::{OpCode, SessionId, Xid, Zxid, frame, header::RequestHeader, jute::Encode};
+use lockkeeper_proto::{
+    ErrorCode, OpCode, SessionId, Xid, Zxid, frame, header::RequestHeader, jute::Encode,
+};
 
 use super::{
     config::{Auth, Config},
@@ -102,6 +104,8 @@ pub struct Link {
     alone_since: Instant,
     next_xid: i32,
     pace: Pace,
+    /// Since when servers have throttled each write that they have answered.
+    throttled: Option<Instant>,
     /// From when it may.
     reach_from: Option<Instant>,
     changes: VecDeque<Change>,
@@ -119,6 +123,7 @@ impl Link {
             alone_since: now,
             next_xid: 1,
             pace: Pace::default(),
+            throttled: None,
             reach_from: None,
             changes: VecDeque::new(),
             config,
@@ -369,6 +374,17 @@ impl Link {
         if is_handled {
             self.servers.owes_nothing(open.endpoint());
         }
+    }
+
+    /// The answer to a write has this code.
+    pub(crate) fn note_throttling(&mut self, now: Instant, code: ErrorCode) {
+        let is_throttled = code == ErrorCode::THROTTLED_OP;
+        self.throttled = is_throttled.then(|| self.throttled.unwrap_or(now));
+    }
+
+    /// For how long servers have throttled each write that they have answered.
+    pub(crate) fn throttled(&self, now: Instant) -> Option<Duration> {
+        Some(now.saturating_duration_since(self.throttled?))
     }
 
     /// How long the slowest answer of late has taken.

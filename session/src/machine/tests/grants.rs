@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_proto::{OpCode, Request};
+use lockkeeper_proto::{ErrorCode, OpCode, Request};
 
 use super::{
     pair::{Pair, THIRD, TIMEOUT},
@@ -108,6 +108,24 @@ fn a_lease_that_ends_before_the_next_proof_is_not_good() {
         }
         assert!(pair.now > now + THIRD / 2, "the proof is not under way");
     }
+}
+
+/// The lease runs out then, although servers answer.
+#[test]
+fn a_server_that_throttles_writes_is_told_with_the_time_of_the_first_one() {
+    let mut pair = Pair::connected(|_| {});
+    let mut refuse = |code, wait| {
+        let xid = write(&mut pair);
+        pair.reply(xid, 7, Err(code));
+        pair.wait(wait);
+        pair.machine.link().throttled(pair.now)
+    };
+    let (throttled, second) = (ErrorCode::THROTTLED_OP, TIMEOUT / 60);
+    assert_eq!(refuse(ErrorCode::NO_NODE, second), None);
+    assert_eq!(refuse(throttled, second), Some(second));
+    assert_eq!(refuse(throttled, second), Some(2 * second));
+    assert_eq!(refuse(ErrorCode::NO_NODE, second), None);
+    assert_eq!(refuse(throttled, second), Some(second));
 }
 
 /// The first lock of a session that was quiet for long.
