@@ -153,12 +153,11 @@ pub(super) async fn server(
         examine(&mut answer, number, client, args).await
     };
     let words = async || tokio::join!(say("srvr"), say("mntr"), say("conf"));
-    let (mut words_said, examined) = tokio::join!(words(), examined);
-    // It has begun to serve since.
-    if examined.is_ok() && words_said.2.contains(NOT_SERVING) {
-        words_said = words().await;
+    let ((mut srvr, mut mntr, mut conf), examined) = tokio::join!(words(), examined);
+    // It has begun to serve since. Few servers answer the other two words.
+    if examined.is_ok() && [&srvr, &conf].iter().any(|it| it.contains(NOT_SERVING)) {
+        (srvr, mntr, conf) = words().await;
     }
-    let (srvr, mntr, conf) = words_said;
     let is_waiting = client.is_none() && srvr.contains(NOT_SERVING);
     let waiting = || format!("the server says that it is {NOT_SERVING}");
     let waiting = is_waiting.then(waiting);

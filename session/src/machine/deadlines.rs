@@ -78,7 +78,7 @@ impl Deadline {
         }
     }
 
-    /// Whether several may be due at once, of which one is done at a time.
+    /// Whether several may be due at once. Each call does one of them.
     fn are_many(self) -> bool {
         matches!(self, Self::Caller | Self::Unsent | Self::Lease)
     }
