@@ -90,8 +90,8 @@ pub mod client {
     #[doc(inline)]
     pub use lockkeeper_session::{
         Builder, Changes, Clock, ConnectString, Connector, DurationHistogram, Endpoint, Identity,
-        Lease, LeasePolicy, Metrics, OpResult, Read, ReadResult, Snapshot, State, Transaction,
-        Transport,
+        Lease, LeasePolicy, Metrics, OpResult, Read, ReadResult, SessionTicket, Snapshot, State,
+        Transaction, Transport,
     };
 
     /// SASL: logs in on each new connection. A mechanism is an
@@ -125,9 +125,9 @@ pub mod locks {
     pub use crate::{FencingToken, Guard, Mutex, RwLock, Semaphore};
     #[doc(inline)]
     pub use lockkeeper_recipes::{
-        GuardView, GuardedTransaction, Kind, LockMeter, LockMetrics, LockState, Member, MultiGuard,
-        MultiLock, PlainMutex, QueueEntry, REVOKE, ReentrantGuard, ReentrantMutex, Ticket,
-        WriteGuard, break_lock, inspect, revoke,
+        GuardView, GuardedTransaction, Kind, LockMeter, LockMetrics, LockState, LockTicket, Member,
+        MultiGuard, MultiLock, PlainMutex, QueueEntry, REVOKE, ReentrantGuard, ReentrantMutex,
+        Ticket, WriteGuard, break_lock, inspect, revoke,
     };
 }
 
@@ -164,9 +164,9 @@ pub mod error {
     #[doc(no_inline)]
     pub use crate::{Error, LockError, PathError};
     #[doc(inline)]
-    pub use lockkeeper_proto::ErrorCode;
+    pub use lockkeeper_proto::{ErrorCode, jute::DecodeError};
     #[doc(inline)]
-    pub use lockkeeper_recipes::{Loss, Obstacle};
+    pub use lockkeeper_recipes::{Loss, NotHandedOver, Obstacle};
     #[doc(inline)]
     pub use lockkeeper_session::{
         AuthFailure, Cause, ConnectStringError, Effect, ErrorKind, Lost, Peer, Slow,

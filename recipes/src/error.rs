@@ -105,8 +105,46 @@ pub enum LockError {
     /// The locks of a [`MultiGuard`](crate::MultiGuard) do not all belong to one session, or there
     /// are none. No transaction can check them. Nothing was sent.
     SeveralSessions,
+    /// The lock is not handed over, or not taken over: see
+    /// [`Guard::hand_over`](crate::Guard::hand_over).
+    #[non_exhaustive]
+    NotHandedOver {
+        /// The lock's path.
+        path: String,
+        /// Why.
+        reason: NotHandedOver,
+    },
     /// A request of the client failed.
     Session(session::Error),
+}
+
+/// Why a lock is not handed over, or not taken over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotHandedOver {
+    /// All holders of a [`PlainMutex`](crate::PlainMutex) use one name, so nobody could tell whether
+    /// the node is still the one that was handed over.
+    Plain,
+    /// The session has this other ephemeral node, which nobody would own any more.
+    OtherNode(String),
+    /// The ticket was used already. Or somebody has set the data of the lock node, for instance to ask
+    /// for the release of the lock.
+    Spent,
+}
+
+impl fmt::Display for NotHandedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain => f.write_str("a plain lock cannot be: use a mutex"),
+            Self::OtherNode(node) => write!(
+                f,
+                "the session also has the ephemeral node {node}: use a client for this lock alone"
+            ),
+            Self::Spent => f.write_str(
+                "the ticket was used already, or the data of the lock node were set since",
+            ),
+        }
+    }
 }
 
 /// What is in the way of a contender that waits for long, beside those ahead of it.
@@ -205,9 +243,18 @@ impl LockError {
         Self::Lost { loss, path }
     }
 
+    /// A lock that is not handed over, likewise.
+    pub(crate) fn not_handed_over(reason: NotHandedOver) -> Self {
+        let path = String::new();
+        Self::NotHandedOver { path, reason }
+    }
+
     /// The error, about the lock at this path if it names none yet.
     pub(crate) fn at(mut self, of_lock: &str) -> Self {
-        if let Self::Lost { path, .. } | Self::TimedOut { path, .. } = &mut self {
+        if let Self::Lost { path, .. }
+        | Self::TimedOut { path, .. }
+        | Self::NotHandedOver { path, .. } = &mut self
+        {
             if path.is_empty() {
                 of_lock.clone_into(path);
             }
@@ -276,6 +323,7 @@ impl LockError {
             | Self::OtherLimit { path, .. }
             | Self::OtherKind { path, .. }
             | Self::SelfDeadlock { path }
+            | Self::NotHandedOver { path, .. }
             | Self::Lost { path, .. } => path,
             Self::Session(error) => match error.kind() {
                 ErrorKind::Refused { path, .. } => path,
@@ -365,6 +413,9 @@ impl fmt::Display for LockError {
                 f.write_str(
                     "one transaction cannot check these locks: they belong to several sessions, or there are none",
                 )
+            }
+            Self::NotHandedOver { path, reason } => {
+                write!(f, "lock {path} not handed over: {reason}")
             }
             Self::Session(error) => error.fmt(f),
         }

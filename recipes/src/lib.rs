@@ -96,8 +96,11 @@ pub mod decisions {
 #[doc(hidden)]
 pub use order::rank;
 
-pub use error::{LockError, Loss, Obstacle};
-pub use guard::{FencingToken, Guard, GuardView, LockState, transaction::GuardedTransaction};
+pub use error::{LockError, Loss, NotHandedOver, Obstacle};
+pub use guard::{
+    FencingToken, Guard, GuardView, LockState, hand_over::LockTicket,
+    transaction::GuardedTransaction,
+};
 pub use inspect::{QueueEntry, inspect};
 pub use kinds::{
     election::{Election, Latch},

@@ -69,6 +69,8 @@ pub use error::Exact;
 pub use error::{Cause, Effect, Error, ErrorKind, Lost};
 pub use histogram::DurationHistogram;
 pub use lockkeeper_proto as proto;
-pub use machine::{Config, Event as WatchedEvent, LeasePolicy, Metrics, Snapshot, State, sasl};
+pub use machine::{
+    Config, Event as WatchedEvent, LeasePolicy, Metrics, SessionTicket, Snapshot, State, sasl,
+};
 pub use peer::Peer;
 pub use slow::Slow;

@@ -4,8 +4,8 @@
 use std::{pin::pin, time::Duration};
 
 use lockkeeper::{
-    CreateMode, LockError, Mutex, RwLock, Version,
-    error::Loss,
+    Client, CreateMode, LockError, Mutex, RwLock, Version,
+    error::{Loss, NotHandedOver},
     locks::{LockState, inspect},
 };
 
@@ -94,6 +94,28 @@ on_both_arms! {
         assert!(error.to_string().starts_with("transaction refused: operation 0: bad version (-103) ("), "{error}");
         until_free::<Mutex>(&client, &path).await;
         assert_eq!(client.get_data(&data).await.unwrap().data.unwrap(), "1");
+    }
+
+    async fn a_lock_is_handed_over_past_its_waiters_and_once(ensemble: &Ensemble) {
+        let path = ensemble.unique_path("hand-over");
+        let (client, other) = (ensemble.client().await, ensemble.client().await);
+        let guard = Mutex::at(&client, &path).lock().await.unwrap();
+        let (token, data) = (guard.fencing_token(), register(&other, &path).await);
+        let ticket = Mutex::at(&other, &path).enqueue().await.unwrap();
+        let mut waiting = pin!(ticket.wait());
+        assert!(driven(&other, waiting.as_mut()).await.is_none());
+        let handed = guard.hand_over().await.unwrap();
+        let settings = || Client::builder(&ensemble.servers()).unwrap();
+        let guard = handed.clone().take_over(settings()).await.unwrap();
+        assert!(guard.is_valid() && guard.fencing_token() == token);
+        let again = handed.take_over(settings()).await.unwrap_err();
+        assert!(matches!(again, LockError::NotHandedOver { reason: NotHandedOver::Spent, .. }), "{again}");
+        // The second one has taken the session away for a moment.
+        soon(async { while guard.confirm().await.is_err() {} }).await;
+        guard.transaction().set_data(&data, "1", Version::ANY).commit().await.unwrap();
+        assert!(driven(&other, waiting.as_mut()).await.is_none());
+        guard.release().await.unwrap();
+        assert!(soon(waiting).await.unwrap().fencing_token() > token);
     }
 
     async fn the_data_of_a_node_identify_the_contender(ensemble: &Ensemble) {

@@ -61,7 +61,7 @@ impl Attempt {
     }
 
     /// The lock is granted, with this fencing token.
-    fn granted(mut self, token: FencingToken) -> Hold {
+    pub(super) fn granted(mut self, token: FencingToken) -> Hold {
         self.is_settled = true;
         let since = self.directory.clock.running();
         let waited = || since.saturating_duration_since(self.since);

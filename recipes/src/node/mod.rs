@@ -37,7 +37,7 @@ use self::{
 };
 use crate::{
     backoff::{Backoff, Rounds},
-    error::{LockError, Loss},
+    error::{LockError, Loss, NotHandedOver},
     order::{crowd::Member, name::Kind},
 };
 
@@ -147,6 +147,41 @@ impl Node {
         }
     }
 
+    /// The node of a lock that another process has handed over. Until this process
+    /// [owns](Self::own_by) the node, its drop does nothing.
+    pub(crate) fn of_another_process(
+        directory: Arc<Directory>,
+        kind: Kind,
+        node: OwnNode,
+    ) -> BoxedNode {
+        let identity = NodeIdentity::new(directory, kind);
+        let life = NodeLife::live(node, identity.is_fixed());
+        Box::new(Self::without_client(identity, life))
+    }
+
+    /// From now on the node is this process's to delete.
+    pub(crate) fn own_by(&mut self, client: Client) {
+        self.client = Some(client);
+    }
+
+    /// Sets the data of the node to what they are, if they have this version: only one can do that.
+    pub(crate) async fn spend(&self, version: Version) -> Result<(), LockError> {
+        let (data, _) = self.read().await?;
+        let node = self.own()?;
+        let raw = self.identity.raw(Some(node.tag.session_id));
+        let request =
+            (self.identity).set_data_request(&node.name, &data.unwrap_or_default(), version);
+        let set = raw.submit_one(request).await;
+        match set.await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_no_node() => Err(self.lost()),
+            Err(error) if error.code() == Some(ErrorCode::BAD_VERSION) => {
+                Err(LockError::not_handed_over(NotHandedOver::Spent))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// The handle that keeps the session open, as long as the node has an owner. The requests of the
     /// lock go through that of its directory.
     pub(crate) fn client(&self) -> &Client {
@@ -171,6 +206,11 @@ impl Node {
     /// The session that owns the node.
     pub(crate) fn session_id(&self) -> Option<SessionId> {
         self.node().map(|node| node.tag.session_id)
+    }
+
+    /// Whether the name is fixed, and others use it too.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.identity.is_fixed()
     }
 
     pub(crate) fn directory(&self) -> &Arc<Directory> {

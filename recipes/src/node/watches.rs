@@ -105,6 +105,11 @@ impl Node {
         }
     }
 
+    /// Whoever has the lock relies on the lease no more.
+    pub(crate) fn let_lease_end(&mut self) {
+        self.keeper = None;
+    }
+
     /// For a contender whose turn has come while its lease is not good for a grant. Asks servers
     /// whether the node is there, until they answer. Then waits until the lease is good or the
     /// session is over. In a box, as it is rare.

@@ -12,6 +12,7 @@
 //! | `telling` | who gives a lock up tells its users first |
 //! | `losses` | what no lock may do after a loss |
 //! | `data` | the data of a lock node |
+//! | `hand_over` | a lock that is handed over to another process |
 //! | `crowd` | many contenders of one client in one queue |
 //! | `lost_creates` | what many lost creates cost |
 //! | `long_requests` | requests that are longer than the servers take |
@@ -30,6 +31,7 @@ mod blocking;
 mod crowd;
 mod data;
 mod elections;
+mod hand_over;
 mod head;
 mod holds;
 mod inspect;

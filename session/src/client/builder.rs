@@ -19,9 +19,9 @@ use super::{
     task::{Task, has_run, is_in_runtime},
 };
 use crate::{
-    ConnectString, Error, LeasePolicy, Snapshot,
+    ConnectString, Error, LeasePolicy, Peer, Snapshot,
     client::raw::AsRaw,
-    machine::{Auth, Config, sasl::Authenticator},
+    machine::{Auth, Config, SessionTicket, sasl::Authenticator},
 };
 
 /// The default frame limit: 8 MiB, enough for a listing of about 100,000 children.
@@ -246,6 +246,25 @@ impl Builder {
         self
     }
 
+    /// Goes on with the session that another client has handed over, and with the chroot of that
+    /// client. The servers and all other settings are those of this builder.
+    ///
+    /// [`connect`](Self::connect) fails with
+    /// [`SessionExpired`](crate::ErrorKind::SessionExpired) if the session is over. Two clients with
+    /// one session take it from each other, with each connection. So use a ticket once.
+    pub fn session(mut self, ticket: SessionTicket) -> Self {
+        self.chroot = Some(ticket.chroot.clone()).filter(|chroot| !chroot.is_empty());
+        self.config.session = Some(ticket);
+        self
+    }
+
+    /// The end of the client leaves the session to others, until [`Raw::own_session`].
+    #[doc(hidden)]
+    pub fn leaves_session(mut self) -> Self {
+        self.config.leaves_session = true;
+        self
+    }
+
     /// Connects to the first server that accepts the client and its identities.
     ///
     /// The client tries one server after the other, in a random order, and gives up after the
@@ -356,6 +375,7 @@ impl Builder {
         spawn: impl FnOnce(BoxFuture<'static, ()>) -> Started,
     ) -> Result<Client, Error> {
         let connect_timeout = self.connect_timeout.unwrap_or(self.config.session_timeout);
+        let resumes = self.config.session.as_ref().map(SessionTicket::session_id);
         let (client, error) = self.start(spawn);
         if let Some(error) = error {
             return Err(error);
@@ -373,7 +393,14 @@ impl Builder {
         };
         let timer = client.raw().sleep(connect_timeout);
         if let Either::Left(true) = select(settled, timer).await {
-            return Ok(client);
+            let session = client.raw().look(|now| now.session_id);
+            return match resumes {
+                Some(resumed) if resumed != session => Err(Error::expired(Peer {
+                    server: None,
+                    session: resumed,
+                })),
+                _ => Ok(client),
+            };
         }
         let mut core = client.shared.lock();
         let (now, link) = (core.clock.now(), core.machine.link());

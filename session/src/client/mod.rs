@@ -10,6 +10,7 @@
 //! | `capacity` | waiting for request capacity; the deadline of a request |
 //! | `capacity_queue` | the queue of callers that wait for request capacity |
 //! | `shared` | the machine behind a lock; handles, watchers and the driver share it |
+//! | `hand_over` | leaving a session to another process |
 //! | `driver` | what moves bytes and time between the machine and the socket |
 //! | `task`, `own_thread` | the driver as a task of tokio; a thread and runtime for it alone |
 //! | `sync` | waiting for another task: a value, a change, the first of two futures |
@@ -27,6 +28,7 @@ mod capacity_queue;
 mod chroot;
 mod clock;
 mod driver;
+mod hand_over;
 mod net;
 mod operations;
 mod own_thread;

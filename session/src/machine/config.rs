@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use lockkeeper_proto::{Request, frame, records::AuthPacket};
 
-use super::{encoded::Encoded, sasl::Authenticator, timing::LeasePolicy};
+use super::{encoded::Encoded, sasl::Authenticator, ticket::SessionTicket, timing::LeasePolicy};
 use crate::{ConnectString, Endpoint};
 
 /// The settings of a session.
@@ -46,6 +46,11 @@ pub struct Config {
     /// How to authenticate with SASL, on every connection and before anything else. Default: no
     /// SASL.
     pub sasl: Option<Arc<dyn Authenticator>>,
+    /// The session to go on with; `None` for a new one.
+    pub session: Option<SessionTicket>,
+    /// Whether a [`close`](super::Machine::close) leaves the session to the servers, and to others that
+    /// may go on with it: until [`own_session`](super::Machine::own_session).
+    pub leaves_session: bool,
     /// The seed of the machine's random choices: order of the servers, back-off.
     pub seed: u64,
 }
@@ -101,6 +106,8 @@ impl Config {
             max_queued_bytes: 16 << 20,
             auth: Vec::new(),
             sasl: None,
+            session: None,
+            leaves_session: false,
             seed,
         }
     }

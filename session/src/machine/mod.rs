@@ -35,6 +35,7 @@
 //! | `reply` | a reply, in bytes until its caller decodes it |
 //! | `output` | what goes in, and what comes out |
 //! | `config` | the settings |
+//! | `ticket` | what another process needs to go on with the session |
 //! | `timing` | the durations that follow from the session timeout, and the policies of a lease |
 //! | `pace` | how long the slowest answer of late has taken |
 //! | `metrics`, `rng`, `spare` | counters; seeded random choices; the room that queues keep |
@@ -56,6 +57,8 @@ mod requests;
 pub(crate) mod rng;
 mod router;
 pub(crate) mod spare;
+#[doc(hidden)]
+pub mod ticket;
 mod timing;
 mod watches;
 
@@ -81,6 +84,7 @@ pub use link::{Link, sasl};
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
 pub use reply::Reply;
+pub use ticket::SessionTicket;
 pub use timing::LeasePolicy;
 
 use crate::{Cause, Slow};
@@ -101,10 +105,12 @@ pub struct Machine<T> {
     watches: Watches,
     lease: Lease,
     out: Outbox<T>,
+    /// Whether the end of this machine leaves the session to others.
+    leaves_session: bool,
 }
 
 impl<T> Machine<T> {
-    /// A machine without a session. The first [`Input::Tick`] starts the first connection.
+    /// A machine without a connection. The first [`Input::Tick`] starts the first one.
     #[must_use]
     pub fn new(config: Config, now: Instant) -> Self {
         let config = config.bounded();
@@ -113,6 +119,7 @@ impl<T> Machine<T> {
             watches: Watches::default(),
             lease: Lease::new(config.lease),
             out: Outbox::new(),
+            leaves_session: config.leaves_session,
             link: Link::new(config, now),
         }
     }
@@ -290,13 +297,44 @@ impl<T> Machine<T> {
     }
 
     /// Ends the session and the machine. With a connection, the machine first sends what was
-    /// submitted, then `closeSession`.
+    /// submitted, then `closeSession`. If it [leaves the session](Config::leaves_session), it ends as by
+    /// [`abort`](Self::abort).
     pub fn close(&mut self, now: Instant) {
+        if self.leaves_session {
+            return self.abort();
+        }
         if !self.link.is_closing() && self.link.close(now) {
             let request = Request::CloseSession(Empty {});
             self.requests.push(request.into(), ReplyTo::Close, None);
         }
         self.router().hear();
+    }
+
+    /// From now on the session is this machine's to end.
+    pub fn own_session(&mut self) {
+        self.leaves_session = false;
+    }
+
+    /// Submits the last request. Its reply says that all earlier ones are answered: the session can be
+    /// left to another machine then, by [`abort`](Self::abort).
+    ///
+    /// # Errors
+    /// Until when a server may have a write of the session whose connection ended first. Nothing is
+    /// submitted.
+    pub fn submit_last(
+        &mut self,
+        now: Instant,
+        token: T,
+        request: impl Into<Encoded>,
+    ) -> Result<(), Instant> {
+        if let Some(until) = self.link.owed_until(now) {
+            return Err(until);
+        }
+        self.submit(now, token, request, RequestOptions::at(now));
+        self.leaves_session = true;
+        self.link.close(now);
+        self.router().hear();
+        Ok(())
     }
 
     /// Ends the machine at once and sends nothing: the servers expire the session later.

@@ -46,6 +46,8 @@ use super::{
     config::{Auth, Config},
     output::{Snapshot, State},
     pace::Pace,
+    rng::Rng,
+    ticket::SessionTicket,
     timing::Timing,
 };
 use crate::{Cause, Effect, Endpoint, Error, ErrorKind, Lost, Peer};
@@ -112,16 +114,17 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link without a session. Its first attempt is due at once.
-    pub(crate) fn new(config: Config, now: Instant) -> Self {
+    /// A link without a connection. Its first attempt is due at once.
+    pub(crate) fn new(mut config: Config, now: Instant) -> Self {
+        let session = Session::first(&mut config);
         Self {
+            next_xid: first_xid(&session, &config),
             stage: Stage::Paused { until: now },
-            session: Session::none(&config),
+            session,
             servers: Servers::new(&config.endpoints, config.seed),
             state: State::Connecting,
             connections: 0,
             alone_since: now,
-            next_xid: 1,
             pace: Pace::default(),
             throttled: None,
             reach_from: None,
@@ -202,6 +205,16 @@ impl Link {
     #[must_use]
     pub fn newest_zxid(&self) -> Zxid {
         self.session.last_zxid()
+    }
+
+    /// What another client needs to go on with the session.
+    pub(crate) fn ticket(&self) -> SessionTicket {
+        self.session.ticket()
+    }
+
+    /// Until when a server may have a write of the session from an earlier connection.
+    pub(crate) fn owed_until(&self, now: Instant) -> Option<Instant> {
+        self.servers.owed_until(now)
     }
 
     fn connection(&self) -> Option<&Connection> {
@@ -524,6 +537,16 @@ impl Link {
             self.changes.push_back(Change::State(snapshot));
         }
     }
+}
+
+/// The first number on the wire. Two clients that go on with one session must not use the same
+/// ones: a follower finds the request that a commit answers by session and number, so one of them
+/// could get the answer to a write of the other.
+fn first_xid(session: &Session, config: &Config) -> i32 {
+    if !session.is_resumable() {
+        return 1;
+    }
+    i32::try_from(Rng::new(!config.seed).below(1 << 30)).unwrap_or(1)
 }
 
 /// The earlier of two deadlines. The second one may be unset.

@@ -130,6 +130,12 @@ impl Servers {
         self.owing.push((endpoint.clone(), now + AVOIDED));
     }
 
+    /// Until when one of them may owe.
+    pub(super) fn owed_until(&self, now: Instant) -> Option<Instant> {
+        let untils = self.owing.iter().map(|(_, until)| *until);
+        untils.filter(|until| now < *until).max()
+    }
+
     fn is_owing(&self, endpoint: &Arc<Endpoint>) -> bool {
         self.owing.iter().any(|(it, _)| it == endpoint)
     }

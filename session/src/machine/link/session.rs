@@ -17,7 +17,7 @@ use lockkeeper_proto::{
 
 use crate::{
     Endpoint,
-    machine::{config::Config, timing::Timing},
+    machine::{config::Config, ticket::SessionTicket, timing::Timing},
 };
 
 /// A session, or none yet.
@@ -33,6 +33,33 @@ pub(super) struct Session {
 }
 
 impl Session {
+    /// The session of another client, or none yet.
+    pub(super) fn first(config: &mut Config) -> Self {
+        let none = Self::none(config);
+        let Some(ticket) = config.session.take() else {
+            return none;
+        };
+        Self {
+            id: ticket.id,
+            password: ticket.password,
+            timeout: ticket.timeout,
+            timing: Timing::new(config, ticket.timeout),
+            last_zxid: ticket.last_zxid,
+            heard: None,
+        }
+    }
+
+    /// What another client needs to go on with this session.
+    pub(super) fn ticket(&self) -> SessionTicket {
+        SessionTicket {
+            id: self.id,
+            password: self.password.clone(),
+            timeout: self.timeout,
+            last_zxid: self.last_zxid,
+            chroot: String::new(),
+        }
+    }
+
     /// No session yet.
     pub(super) fn none(config: &Config) -> Self {
         Self {

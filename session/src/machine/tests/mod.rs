@@ -14,6 +14,7 @@
 //! | `sasl` | the SASL exchange, and its failures |
 //! | `expiry` | the end of a session |
 //! | `ends` | the end of the client: closing, refused authentication |
+//! | `hand_over` | a session that one machine leaves, and another one goes on with |
 //! | `lease` | until when no server can have expired the session |
 //! | `proof` | the two writes that prove a lease, and when they are sent |
 //! | `grants` | with how much of its lease a lock is granted |
@@ -34,6 +35,7 @@ mod created;
 mod ends;
 mod expiry;
 mod grants;
+mod hand_over;
 mod handshake;
 mod lease;
 mod liveness;
