@@ -111,7 +111,12 @@ on_both_arms! {
         let again = handed.take_over(settings()).await.unwrap_err();
         assert!(matches!(again, LockError::NotHandedOver { reason: NotHandedOver::Spent, .. }), "{again}");
         // The second one has taken the session away for a moment.
-        soon(async { while guard.confirm().await.is_err() {} }).await;
+        soon(async {
+            while let Err(error) = guard.confirm().await {
+                assert_eq!(error.loss(), None, "{error}");
+            }
+        })
+        .await;
         guard.transaction().set_data(&data, "1", Version::ANY).commit().await.unwrap();
         assert!(driven(&other, waiting.as_mut()).await.is_none());
         guard.release().await.unwrap();

@@ -7,7 +7,7 @@
 //!
 //! Not here: leaving a session (`Raw::leave_session`).
 
-use std::fmt;
+use std::{fmt, future::Future};
 
 use lockkeeper_proto::{
     Version, Zxid,
@@ -15,7 +15,7 @@ use lockkeeper_proto::{
     path,
 };
 use lockkeeper_session::{
-    AsRaw, Builder, SessionTicket,
+    AsRaw, Builder, Client, Error, SessionTicket,
     machine::ticket::{bytes_of, ticket_of},
 };
 
@@ -193,16 +193,31 @@ impl LockTicket {
     /// # Cancel safety
     /// If the future is dropped, the ticket may be spent, and the lock is free after a session timeout.
     pub async fn take_over(self, settings: Builder) -> Result<Guard, LockError> {
-        let taken = self.take(settings).await;
+        self.take_over_by(settings, Builder::connect).await
+    }
+
+    /// As [`take_over`](Self::take_over), with this way to connect. For simulations.
+    #[doc(hidden)]
+    pub async fn take_over_by<F>(
+        self,
+        settings: Builder,
+        connect: impl FnOnce(Builder) -> F,
+    ) -> Result<Guard, LockError>
+    where
+        F: Future<Output = Result<Client, Error>>,
+    {
+        // The session may be that of another process which has spent the ticket.
+        let settings = settings.session(self.0.session.clone()).leaves_session();
+        let taken = match connect(settings).await {
+            Ok(client) => self.take(client).await,
+            Err(error) => Err(error.into()),
+        };
         taken.map_err(|error| error.at(self.lock_path()))
     }
 
-    async fn take(&self, settings: Builder) -> Result<Guard, LockError> {
+    async fn take(&self, client: Client) -> Result<Guard, LockError> {
         let Self(of) = self;
         let session_id = of.session.session_id();
-        // The session may be that of another process which has spent the ticket.
-        let settings = settings.session(of.session.clone()).leaves_session();
-        let client = settings.connect().await?;
         let (kind, _) = name::parse(&of.name).ok_or(LockError::lost(Loss::Deleted))?;
         let below = Some(&*of.below).filter(|below| !below.is_empty());
         let directory = Directory::new(&client, &of.path, below, kind)?;

@@ -37,6 +37,13 @@ fn sent(ticket: &LockTicket) -> LockTicket {
     LockTicket::from_bytes(&ticket.to_bytes()).unwrap()
 }
 
+/// The other connection has taken the session away, for as long as it was there.
+async fn is_held(guard: &Guard) {
+    while let Err(error) = guard.confirm().await {
+        assert_eq!(error.loss(), None, "{error}");
+    }
+}
+
 fn why(refused: Result<impl Sized, LockError>) -> NotHandedOver {
     match refused.err() {
         Some(LockError::NotHandedOver { path, reason, .. }) => {
@@ -87,8 +94,7 @@ async fn a_ticket_is_spent_once_and_the_second_process_leaves_the_session_alone(
     let guard = ticket.clone().take_over(settings(&server)).await.unwrap();
     let second = ticket.take_over(settings(&server)).await;
     assert_eq!(why(second), NotHandedOver::Spent);
-    // The second connection has taken the session away, for as long as it was there.
-    soon(async { while guard.confirm().await.is_err() {} }).await;
+    soon(is_held(&guard)).await;
     let again = sent(&guard.hand_over().await.unwrap());
     let guard = again.take_over(settings(&server)).await.unwrap();
     assert!(guard.is_valid());
@@ -105,7 +111,7 @@ async fn of_two_that_take_over_at_once_one_holds_the_lock() {
         let guards: Vec<_> = [taken.0, taken.1].into_iter().flatten().collect();
         assert!(guards.len() < 2, "{guards:?}");
         for guard in guards {
-            soon(async { while guard.confirm().await.is_err() {} }).await;
+            soon(is_held(&guard)).await;
         }
         until("the node is gone", async || below(&server, "/l") == 0).await;
     }

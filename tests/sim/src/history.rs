@@ -158,6 +158,8 @@ pub enum What {
         /// Whether the store accepted the write.
         accepted: bool,
     },
+    /// The holder hands the lock over: another attempt may be granted its node and its token.
+    HandedOver(Attempt),
     /// The holder begins to release the lock, in any way. From here on it claims nothing.
     LetGo(Attempt),
     /// The attempt or the hold is over.

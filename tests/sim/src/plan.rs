@@ -8,6 +8,7 @@ mod burdens;
 mod crowd;
 mod draft;
 mod giving_up;
+mod handing_over;
 mod long_waits;
 mod partitions;
 mod random;
@@ -40,6 +41,9 @@ const GIVING_UP: u64 = 60;
 
 /// Of the seeds modulo 64, the one with a plan about waits that no event ends.
 const LONG_WAITS: u64 = 36;
+
+/// Of the seeds modulo 64, the one with a plan about locks that are handed over.
+const HANDING_OVER: u64 = 35;
 
 /// The plan of a run.
 #[derive(Clone, Debug, Default)]
@@ -117,6 +121,8 @@ pub enum Step {
     Sleep(u64),
     /// Takes a lock, holds it, and releases it.
     Lock(LockStep),
+    /// Takes a mutex with a client of its own, holds it, and hands it over.
+    HandOver(HandStep),
     /// An operation on single nodes.
     Raw(RawStep),
     /// Closes the client of all tasks of the process.
@@ -142,6 +148,19 @@ pub struct LockStep {
     pub looks: u64,
     /// How the task releases the lock.
     pub leave: Leave,
+}
+
+/// How a task hands a mutex over.
+#[derive(Clone, Copy, Debug)]
+pub struct HandStep {
+    /// For how long each process holds the mutex.
+    pub hold_ms: u64,
+    /// How long after the hand-over the next process begins.
+    pub away_ms: u64,
+    /// How many processes there are, one after the other.
+    pub processes: u64,
+    /// How much later a second process uses each ticket; `None` for none.
+    pub rival_ms: Option<u64>,
 }
 
 /// The lock of a step.
@@ -341,6 +360,7 @@ impl Plan {
         let plan = match seed % AIMED {
             _ if seed % 64 == GIVING_UP => giving_up::plan(seed),
             _ if seed % 64 == LONG_WAITS => long_waits::plan(seed),
+            _ if seed % 64 == HANDING_OVER => handing_over::plan(seed),
             0 => aimed::plan(seed),
             2 => crowd::plan(seed),
             4 => under_way::plan(seed),
@@ -500,6 +520,7 @@ impl Step {
                 };
                 step.hold_ms + waits
             }
+            Self::HandOver(step) => step.processes * (step.hold_ms + step.away_ms),
             Self::Raw(_) | Self::Close => 0,
         }
     }

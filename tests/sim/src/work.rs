@@ -5,12 +5,14 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | `handing` | handing a mutex over from process to process |
 //! | `locks` | taking, holding and releasing locks |
 //! | `latch` | elections through a latch; asking holders to release |
 //! | `raw` | operations on single nodes: watches, reads and writes |
 //!
 //! Not here: which steps there are (`plan`), what goes wrong (`world`).
 
+mod handing;
 mod latch;
 mod locks;
 mod raw;
@@ -28,7 +30,7 @@ use lockkeeper_recipes as recipes;
 use lockkeeper_recipes::{
     Election, Latch, LockMeter, PlainMutex, ReentrantMutex, RwLock, Semaphore,
 };
-use lockkeeper_session::{Client, Clock};
+use lockkeeper_session::{Builder, Client, Clock, Error};
 use tokio::{
     task::JoinHandle,
     time::{Instant, sleep},
@@ -59,6 +61,7 @@ pub(crate) const NODES: u32 = 2;
 pub(crate) struct Worker {
     sim: Sim,
     plan: Arc<ClientPlan>,
+    maker: Maker,
     client: Client,
     locks: Arc<Locks>,
     task: usize,
@@ -153,7 +156,14 @@ impl Career {
         let rng = Rng::of(self.run.seed, ("gate", self.plan.id, self.lives));
         let gate = Gate::new(rng, self.run.yield_per_mille, self.run.prompt_per_mille);
         self.sim.lock().born(self.plan.id, gate.clone());
-        let client = self.connect(&gate).await?;
+        let maker = Maker {
+            sim: self.sim.clone(),
+            run: self.run.clone(),
+            plan: self.plan.clone(),
+            spawned: self.spawned.clone(),
+            gate: gate.clone(),
+        };
+        let client = self.connect(&maker).await?;
         self.sim.lock().introduce(self.plan.id, &client);
         let locks = Arc::new(Locks::new(&client));
         let standing = self.run.latches.then(|| Election::new(&client, STANDING));
@@ -163,6 +173,7 @@ impl Career {
             let worker = Worker {
                 sim: self.sim.clone(),
                 plan: self.plan.clone(),
+                maker: maker.clone(),
                 client: client.clone(),
                 locks: locks.clone(),
                 task,
@@ -186,43 +197,62 @@ impl Career {
         })
     }
 
-    async fn connect(&self, gate: &Arc<Gate>) -> Option<Client> {
-        let servers: Vec<_> = (0..self.run.servers).map(|n| format!("s{n}")).collect();
-        let servers = servers.join(",");
-        let origin = Instant::now() - Duration::from_micros(self.sim.lock().now());
+    async fn connect(&self, maker: &Maker) -> Option<Client> {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let (plan, looked) = (self.plan.clone(), gate.clone());
-            let clock = Clock::new(move || {
-                looked.looks_at_clock();
-                let real = Instant::now().saturating_duration_since(origin);
-                origin.into_std() + shown_time(&plan, real)
-            });
             let seed = Rng::of(self.run.seed, ("client", self.plan.id, self.lives, attempt)).draw();
-            let (spawned, driven) = (self.spawned.clone(), gate.clone());
-            let mut builder = Client::builder(&servers).ok()?;
-            if self.run.max_outstanding > 0 {
-                builder = builder.max_outstanding(self.run.max_outstanding);
-            }
-            let connecting = builder
-                .lease_policy(self.run.lease)
-                .session_timeout(Duration::from_millis(self.plan.timeout_ms))
-                .connector(self.sim.connector(self.plan.id))
-                .seed(seed)
-                .clock(clock)
-                .connect_on(move |driver| {
-                    let task = tokio::spawn(Task::new(&driven, driver));
-                    if let Ok(mut spawned) = spawned.lock() {
-                        spawned.push(task);
-                    }
-                });
-            if let Ok(client) = Task::new(gate, connecting).await? {
+            let connecting = maker.clone().connect(maker.settings(seed));
+            if let Ok(client) = Task::new(&maker.gate, connecting).await? {
                 return Some(client);
             }
-            assert!(!gate.has_looped(), "the task of a client has looped");
+            assert!(!maker.gate.has_looped(), "the task of a client has looped");
             sleep(Duration::from_millis(100)).await;
         }
+    }
+}
+
+/// Makes the clients of one process.
+#[derive(Clone)]
+struct Maker {
+    sim: Sim,
+    run: Arc<Plan>,
+    plan: Arc<ClientPlan>,
+    spawned: Spawned,
+    gate: Arc<Gate>,
+}
+
+impl Maker {
+    fn settings(&self, seed: u64) -> Builder {
+        let servers: Vec<_> = (0..self.run.servers).map(|n| format!("s{n}")).collect();
+        let origin = Instant::now() - Duration::from_micros(self.sim.lock().now());
+        let (plan, looked) = (self.plan.clone(), self.gate.clone());
+        let clock = Clock::new(move || {
+            looked.looks_at_clock();
+            let real = Instant::now().saturating_duration_since(origin);
+            origin.into_std() + shown_time(&plan, real)
+        });
+        let mut builder = Client::builder(&servers.join(",")).expect("a list of servers");
+        if self.run.max_outstanding > 0 {
+            builder = builder.max_outstanding(self.run.max_outstanding);
+        }
+        builder
+            .lease_policy(self.run.lease)
+            .session_timeout(Duration::from_millis(self.plan.timeout_ms))
+            .connector(self.sim.connector(self.plan.id))
+            .seed(seed)
+            .clock(clock)
+    }
+
+    async fn connect(self, settings: Builder) -> Result<Client, Error> {
+        let (spawned, driven) = (self.spawned, self.gate);
+        let connecting = settings.connect_on(move |driver| {
+            let task = tokio::spawn(Task::new(&driven, driver));
+            if let Ok(mut spawned) = spawned.lock() {
+                spawned.push(task);
+            }
+        });
+        connecting.await
     }
 }
 
@@ -262,6 +292,7 @@ impl Worker {
             match step {
                 Step::Sleep(ms) => sleep(Duration::from_millis(*ms)).await,
                 Step::Lock(step) => self.lock_step(*step).await,
+                Step::HandOver(step) => self.hand_step(*step).await,
                 Step::Raw(step) => self.raw_step(*step).await,
                 Step::Close => {
                     self.sim.lock().figures.count("clients closed by a task");
@@ -284,7 +315,7 @@ impl Worker {
 }
 
 /// Creates the nodes that the steps need, before the first fault.
-pub(crate) async fn set_up(client: &Client) -> Result<(), lockkeeper_session::Error> {
+pub(crate) async fn set_up(client: &Client) -> Result<(), Error> {
     for path in ["/raw", "/registers"] {
         client.create(path, "", CreateMode::Persistent).await?;
     }

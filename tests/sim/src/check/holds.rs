@@ -59,6 +59,8 @@ pub(super) struct Hold<'a> {
     /// Since when it counts as a reader, and the reader's node.
     pub(super) downgraded: Option<(Duration, &'a str)>,
     pub(super) stored: Vec<Stored<'a>>,
+    /// Whether the next holder may have its node and its token.
+    pub(super) is_handed_over: bool,
     /// When the holder began to release, and the index of that event in the history.
     pub(super) let_go: Option<(Duration, usize)>,
     pub(super) ended: Option<(Duration, &'a End)>,
@@ -185,6 +187,7 @@ impl<'a> Holds<'a> {
                     accepted: *accepted,
                 });
             }
+            What::HandedOver(attempt) => self.held(*attempt)?.is_handed_over = true,
             What::LetGo(attempt) => {
                 self.held(*attempt)?.let_go.get_or_insert((at, index));
             }
@@ -340,6 +343,7 @@ impl<'a> Hold<'a> {
             heard: None,
             downgraded: None,
             stored: Vec::new(),
+            is_handed_over: false,
             let_go: None,
             ended: None,
         }

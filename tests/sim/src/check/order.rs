@@ -41,13 +41,17 @@ fn gone(holds: &Holds<'_>, found: &mut Vec<Violation>) {
     }
 }
 
-/// Of two grants that conflict, the later one has the higher token.
+/// Of two grants that conflict, the later one has the higher token, or the node and the token of one
+/// that was handed over.
 fn tokens(grants: &[(&Hold<'_>, Granted<'_>)], found: &mut Vec<Violation>) {
     for (index, (hold, granted)) in grants.iter().enumerate() {
         let earlier = grants.iter().take(index);
         let higher = earlier
             .filter(|(other, _)| other.mode.conflicts(hold.mode))
-            .find(|(_, theirs)| theirs.token >= granted.token);
+            .find(|(other, theirs)| {
+                let is_handed = other.is_handed_over && theirs.node == granted.node;
+                theirs.token > granted.token || theirs.token == granted.token && !is_handed
+            });
         if let Some((other, theirs)) = higher {
             let (lock, token, former) = (hold.lock, granted.token, theirs.token);
             let text = format!(

@@ -294,7 +294,7 @@ impl Worker {
 
     /// Records until when the guard says that it is valid, but no longer than the hold limit, which
     /// the holder knows.
-    fn claim(&self, attempt: Attempt, guard: &Guard, limit: Option<Duration>) {
+    pub(super) fn claim(&self, attempt: Attempt, guard: &Guard, limit: Option<Duration>) {
         if !guard.is_valid() {
             return;
         }
@@ -366,7 +366,7 @@ impl Worker {
     }
 
     /// Writes under the lock: to an external store, or to a node.
-    async fn use_lock(&mut self, target: Target, attempt: Attempt, guard: &Guard) {
+    pub(super) async fn use_lock(&mut self, target: Target, attempt: Attempt, guard: &Guard) {
         let token = guard.fencing_token().get();
         let exclusive = matches!(
             target,
@@ -513,7 +513,7 @@ fn under_lock(error: Option<&LockError>) -> Answer {
     }
 }
 
-fn end_of(error: &LockError) -> End {
+pub(super) fn end_of(error: &LockError) -> End {
     match error {
         LockError::TimedOut { .. } => End::TimedOut,
         LockError::Lost { loss, .. } => end_of_loss(*loss),
@@ -539,6 +539,6 @@ fn end_of_releases(attempts: &[Attempt], released: &Result<(), LockError>) -> En
     end_of_release(released)
 }
 
-fn end_of_release(released: &Result<(), LockError>) -> End {
+pub(super) fn end_of_release(released: &Result<(), LockError>) -> End {
     released.as_ref().err().map_or(End::Released, end_of)
 }
