@@ -59,7 +59,7 @@ async fn the_next_process_holds_the_lock_with_the_same_token_and_no_waiter_gets_
     let server = server().await;
     let guard = locked(&server).await;
     let (token, node) = (guard.fencing_token(), guard.path());
-    let (view, lost) = (guard.view(), guard.lost());
+    let (view, lost) = (guard.view(), tokio::spawn(guard.lost()));
     let other = client(&server).await;
     let mutex = Mutex::new(&other, "/l").unwrap();
     let mut waiter = Box::pin(mutex.lock());
@@ -69,7 +69,7 @@ async fn the_next_process_holds_the_lock_with_the_same_token_and_no_waiter_gets_
     .await;
     let ticket = guard.hand_over().await.unwrap();
     assert!(!view.is_valid());
-    assert_eq!(soon(lost).await, None);
+    assert_eq!(soon(lost).await.unwrap(), None);
     assert_eq!(ticket.lock_path(), "/l");
     let guard = sent(&ticket).take_over(settings(&server)).await.unwrap();
     assert!(guard.is_valid());
@@ -85,6 +85,9 @@ async fn the_next_process_holds_the_lock_with_the_same_token_and_no_waiter_gets_
     assert!((&mut waiter).now_or_never().is_none());
     guard.release().await.unwrap();
     assert!(soon(waiter).await.unwrap().fencing_token() > token);
+    let sessions = || server.report().sessions.len();
+    until("the session is over", async || sessions() == 1).await;
+    assert_eq!(server.counters().expired, 0, "it was closed");
 }
 
 #[tokio::test]

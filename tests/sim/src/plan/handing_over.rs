@@ -39,6 +39,7 @@ pub(super) fn plan(seed: u64) -> Plan {
             (2, FaultKind::Slow(who, ms / 10, ms)),
             (1, FaultKind::Fail(server, ms)),
             (2, FaultKind::Lag(server, ms)),
+            (1, FaultKind::Depose),
             (2, FaultKind::CutOff(who, Side::Both, ms)),
             (2, FaultKind::Pause(who, ms)),
             (2, FaultKind::Crash(who, ms / 3)),
