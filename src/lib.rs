@@ -164,7 +164,7 @@ pub mod error {
     #[doc(no_inline)]
     pub use crate::{Error, LockError, PathError};
     #[doc(inline)]
-    pub use lockkeeper_proto::{ErrorCode, jute::DecodeError};
+    pub use lockkeeper_proto::ErrorCode;
     #[doc(inline)]
     pub use lockkeeper_recipes::{Loss, NotHandedOver, Obstacle};
     #[doc(inline)]

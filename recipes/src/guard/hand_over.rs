@@ -235,10 +235,10 @@ impl LockTicket {
         node.own_by(client);
         let hold = attempt.granted(FencingToken::of(of.token));
         let guard = Guard::new(node, session_id, hold);
-        match guard.lease_renewed().await {
-            true => Ok(guard),
-            false => Err(guard.lost_by(guard.loss())),
+        if guard.lease_renewed().await {
+            return Ok(guard);
         }
+        Err(guard.lost_by(guard.loss()))
     }
 }
 

@@ -375,7 +375,7 @@ impl Builder {
         spawn: impl FnOnce(BoxFuture<'static, ()>) -> Started,
     ) -> Result<Client, Error> {
         let connect_timeout = self.connect_timeout.unwrap_or(self.config.session_timeout);
-        let resumes = self.config.session.as_ref().map(SessionTicket::session_id);
+        let wanted = self.config.session.as_ref().map(SessionTicket::session_id);
         let (client, error) = self.start(spawn);
         if let Some(error) = error {
             return Err(error);
@@ -393,12 +393,12 @@ impl Builder {
         };
         let timer = client.raw().sleep(connect_timeout);
         if let Either::Left(true) = select(settled, timer).await {
-            let session = client.raw().look(|now| now.session_id);
-            return match resumes {
-                Some(resumed) if resumed != session => Err(Error::expired(Peer {
-                    server: None,
-                    session: resumed,
-                })),
+            let got = client.raw().look(|now| now.session_id);
+            return match wanted {
+                Some(session) if session != got => {
+                    let server = None;
+                    Err(Error::expired(Peer { server, session }))
+                }
                 _ => Ok(client),
             };
         }
