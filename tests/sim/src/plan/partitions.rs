@@ -30,7 +30,7 @@ fn cuts_off_the_holder(rng: &mut Rng, plan: &mut Plan) {
     let hold = holds(rng, target, 4 * timeout_ms);
     let reads = idle_reads(rng, timeout_ms);
     plan.client_of_tasks(rng, timeout_ms, vec![vec![hold], reads]);
-    waiters(rng, plan, timeout_ms, target);
+    waiters(rng, plan, timeout_ms, 0, target);
     for _ in 0..rng.within(1, 2) {
         let at_ms = rng.within(0, 3 * timeout_ms);
         cut_off(rng, plan, 1, at_ms);
@@ -70,7 +70,7 @@ fn cuts_off_the_leader(rng: &mut Rng, plan: &mut Plan) {
     let hold = holds(rng, target, 4 * timeout_ms);
     let reads = idle_reads(rng, timeout_ms);
     plan.client_of_tasks(rng, timeout_ms, vec![vec![hold], reads]);
-    waiters(rng, plan, timeout_ms, target);
+    waiters(rng, plan, timeout_ms, 0, target);
     let at_ms = rng.within(0, 2 * timeout_ms);
     let elected_ms = isolate(rng, plan, at_ms);
     if rng.chance(400) {
@@ -86,27 +86,32 @@ fn cuts_off_the_leader(rng: &mut Rng, plan: &mut Plan) {
 
 /// What the leader sends waits for a while. When it arrives, nothing more reaches the leader.
 ///
-/// The first client takes the lock meanwhile, after it has done nothing for some time.
+/// The first client takes the lock meanwhile, after it has done nothing for some time. It asks so
+/// late that it does not leave the server for another one before the answer arrives.
 fn cuts_one_direction_and_then_the_other(rng: &mut Rng, plan: &mut Plan) {
     plan.sync_limit = rng.within(10, 20);
     let timeout_ms = session(rng, plan);
     let target = exclusive(rng);
     let limit_ms = plan.sync_limit * plan.tick_ms;
-    let first_ms = rng.within(plan.tick_ms, limit_ms);
+    let first_ms = rng.within(timeout_ms / 2, timeout_ms).min(limit_ms);
     let at_ms = rng.within(0, timeout_ms);
-    let asks_ms = at_ms + rng.within(0, first_ms);
+    let asks_ms = at_ms + first_ms - rng.within(0, timeout_ms / 5).min(first_ms);
     let hold = holds(rng, target, 3 * timeout_ms);
-    plan.client(rng, timeout_ms, vec![Step::Sleep(asks_ms), hold]);
+    // The directory is there, so that one write is enough.
+    let first = Step::lock(rng, target, 0, 0);
+    plan.reap_ms = 4 * timeout_ms;
+    plan.client(rng, timeout_ms, vec![first, Step::Sleep(asks_ms), hold]);
     if rng.chance(500) {
         plan.task(vec![Step::Sleep(asks_ms), Step::Raw(RawStep::Write)]);
     }
-    waiters(rng, plan, timeout_ms, target);
+    waiters(rng, plan, timeout_ms, asks_ms, target);
     let second_ms = rng.within(limit_ms / 2, limit_ms * 2);
     plan.fault(at_ms, FaultKind::CutOff(1, Side::In, first_ms));
     let at_ms = at_ms + first_ms - rng.within(1, 20);
     plan.fault(at_ms, FaultKind::CutOff(1, Side::Out, second_ms));
-    if rng.chance(300) {
-        // It cannot save its session on another server.
+    if rng.chance(700) {
+        // It does not hear from its server that its node is gone, and cannot save its session on
+        // another server.
         plan.fault(at_ms + 50, FaultKind::Silence(1, 2 * timeout_ms));
     }
 }
@@ -129,7 +134,7 @@ fn cuts_off_a_busy_holder(rng: &mut Rng, plan: &mut Plan) {
         writes.push(Step::Sleep(rng.within(0, timeout_ms / 2)));
     }
     plan.task(writes);
-    waiters(rng, plan, timeout_ms, target);
+    waiters(rng, plan, timeout_ms, 0, target);
     let at_ms = at_ms + rng.within(5, 150);
     plan.fault(at_ms, FaultKind::CutOff(1, Side::Both, 2 * timeout_ms));
     plan.fault(at_ms + 10, FaultKind::Silence(1, 2 * timeout_ms));
@@ -179,10 +184,10 @@ fn idle_reads(rng: &mut Rng, timeout_ms: u64) -> Vec<Step> {
     steps
 }
 
-/// Adds clients that take the lock a few times, a little later.
-fn waiters(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, target: Target) {
+/// Adds clients that take the lock a few times, a little later than `from_ms`.
+fn waiters(rng: &mut Rng, plan: &mut Plan, timeout_ms: u64, from_ms: u64, target: Target) {
     for _ in 0..rng.within(2, 3) {
-        let mut steps = vec![Step::Sleep(rng.within(50, timeout_ms / 2))];
+        let mut steps = vec![Step::Sleep(from_ms + rng.within(50, timeout_ms / 2))];
         for _ in 0..rng.within(1, 3) {
             let hold_ms = rng.within(0, timeout_ms);
             steps.push(Step::lock(rng, target, hold_ms, 4));
