@@ -31,6 +31,7 @@ pub fn runs() -> Vec<(&'static str, Rule, Limits)> {
         writes: 0,
         elections: 0,
         reconnects: 0,
+        hands_over: false,
         timeout: 4,
         longer: 1,
     };
@@ -54,6 +55,11 @@ pub fn runs() -> Vec<(&'static str, Rule, Limits)> {
         longer: 3,
         ..none
     };
+    let handed_over = Limits {
+        elections: 1,
+        hands_over: true,
+        ..late
+    };
     // Within two ticks no proof of a ping comes before the end of the first lease, and behind that
     // end a proof needs a further write.
     let longer = Limits {
@@ -67,6 +73,7 @@ pub fn runs() -> Vec<(&'static str, Rule, Limits)> {
         ("a sync first", Rule::Proved, with_pings(1, 1, 1, 1)),
         ("a new connection", Rule::Proved, resumed(0, 1, 1)),
         ("a late connection", Rule::Proved, late),
+        ("handed over", Rule::Proved, handed_over),
         ("assumed", Rule::Assumed, with_pings(1, 0, 0, 0)),
         ("two syncs", Rule::ProvedBySync, resumed(1, 0, 1)),
         ("a proof that counts at once", Rule::ProvedAtOnce, late),

@@ -85,6 +85,9 @@ pub struct Limits {
     pub elections: u8,
     /// The client connects again, to a server of the newest leader.
     pub reconnects: u8,
+    /// Whether the client that connects again is another one, to which the session was handed over. It
+    /// knows of no lease.
+    pub hands_over: bool,
     /// The session timeout, in units of time. Two ticks is the shortest that servers grant by
     /// default.
     pub timeout: u64,
@@ -297,6 +300,9 @@ impl World {
                     }
                     _ => {}
                 }
+                if self.validity.is_valid(now, lengths) {
+                    self.validity.rely();
+                }
             }
             Request::Resume { sent } => {
                 self.is_connecting = false;
@@ -458,5 +464,8 @@ impl World {
         link.to_leader
             .retain(|message| !matches!(message, ToLeader::Request(_)));
         self.to_server.push_back(Request::Resume { sent: self.now });
+        if self.left.hands_over {
+            self.validity = Validity::default();
+        }
     }
 }
