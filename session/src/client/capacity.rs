@@ -32,6 +32,8 @@ struct Turn<'a> {
     bytes: usize,
     options: Option<RequestOptions>,
     ticket: Option<u64>,
+    /// What stood in the queue. Dropped with the turn, and so without the lock.
+    left: Option<Waiting>,
     until: Option<Sleep>,
 }
 
@@ -65,19 +67,22 @@ impl<'a> Turn<'a> {
         if !(is_next && core.machine.has_capacity(now, self.bytes, &options)) {
             let options = self.options.get_or_insert(options);
             options.since.get_or_insert_with(|| core.clock.now());
+            let mut former = None;
             if let Some(waker) = waker.cloned() {
                 let waiting = Waiting {
                     waker,
                     bytes: self.bytes,
                     options: *options,
                 };
-                self.ticket = Some(core.capacity_queue.wait(self.ticket, waiting));
+                let (ticket, replaced) = core.capacity_queue.wait(self.ticket, waiting);
+                (self.ticket, former) = (Some(ticket), replaced);
             }
             self.shared.acted(core);
+            drop(former);
             return None;
         }
         if let Some(ticket) = self.ticket.take() {
-            core.capacity_queue.leave(ticket);
+            self.left = core.capacity_queue.leave(ticket);
         }
         Some(Begun(self.shared, core, now, options))
     }
@@ -109,7 +114,7 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             let mut core = self.shared.lock();
-            core.capacity_queue.leave(ticket);
+            self.left = core.capacity_queue.leave(ticket);
             let now = core.clock.now();
             self.shared.acted_at(core, now);
         }
@@ -173,6 +178,7 @@ impl Client {
             bytes,
             options: None,
             ticket: None,
+            left: None,
             until: None,
         };
         if let Some(begun) = turn.begin(None) {
@@ -187,21 +193,77 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        sync::{Arc, mpsc},
+        task::Wake,
+        thread,
+    };
+
     use lockkeeper_proto::{Request, records::SyncRequest};
 
     use super::*;
     use crate::client::raw::AsRaw;
 
+    /// A client whose capacity is used up.
+    fn full() -> Client {
+        let builder = Client::builder("127.0.0.1:1").unwrap();
+        let client = builder.max_outstanding(1).connect_lazy();
+        let path = "/".to_owned();
+        let request = Request::Sync(SyncRequest { path }).into();
+        drop(client.raw().submit([request]));
+        client
+    }
+
+    /// The last handle of a task whose futures take the lock of the client when they are dropped.
+    struct LastHandle(Client);
+
+    impl Wake for LastHandle {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for LastHandle {
+        fn drop(&mut self) {
+            let _ = self.0.metrics();
+        }
+    }
+
+    /// The drop of the waker waited for the lock that its own thread held, and so did all others.
+    #[test]
+    fn a_waker_is_dropped_after_the_lock_was_released() {
+        for way in 0..3 {
+            let client = full();
+            let (done, is_done) = mpsc::channel();
+            thread::spawn(move || {
+                let mut waiting = client.when_capacity(1, |_, _, _| ());
+                let waker = Waker::from(Arc::new(LastHandle(client.clone())));
+                let polled = Pin::new(&mut waiting).poll(&mut Context::from_waker(&waker));
+                assert!(polled.is_pending());
+                drop(waker);
+                let poll_elsewhere = |waiting: &mut WhenCapacity<'_, ()>| {
+                    let cx = &mut Context::from_waker(Waker::noop());
+                    Pin::new(waiting).poll(cx).is_ready()
+                };
+                match way {
+                    0 => assert!(!poll_elsewhere(&mut waiting)),
+                    1 => {
+                        client.shared.lock().machine.abort();
+                        assert!(poll_elsewhere(&mut waiting));
+                    }
+                    _ => {}
+                }
+                drop(waiting);
+                done.send(()).unwrap();
+            });
+            let ended = is_done.recv_timeout(Duration::from_secs(10));
+            assert!(ended.is_ok(), "{way}: it waits for its own lock");
+        }
+    }
+
     /// Once, its task hung without a word.
     #[tokio::test]
     #[should_panic = "resumed after completion"]
     async fn a_future_that_is_polled_after_its_end_panics() {
-        let builder = Client::builder("127.0.0.1:1").unwrap();
-        let client = builder.max_outstanding(1).connect_lazy();
-        let path = "/".to_owned();
-        let _queued = client
-            .raw()
-            .submit([Request::Sync(SyncRequest { path }).into()]);
+        let client = full();
         let mut waiting = client.when_capacity(1, |_, _, _| ());
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut waiting).poll(cx).is_pending());

@@ -4,7 +4,7 @@
 //! one may go. Not here: how much capacity there is (`Machine::has_capacity`), and the futures that
 //! wait (`capacity`).
 
-use std::{collections::VecDeque, task::Waker, time::Instant};
+use std::{collections::VecDeque, mem, task::Waker, time::Instant};
 
 use crate::machine::{Machine, RequestOptions};
 
@@ -16,7 +16,10 @@ pub(crate) struct CapacityQueue {
     last_ticket: u64,
 }
 
+/// Whoever takes it out of the queue drops it after the lock was released: the waker may be the last
+/// handle of a task, whose futures take the lock.
 #[derive(Debug)]
+#[must_use]
 pub(crate) struct Waiting {
     pub(crate) waker: Waker,
     pub(crate) bytes: usize,
@@ -29,16 +32,16 @@ impl CapacityQueue {
         self.waiting.len()
     }
 
-    /// Adds a caller at the end of the queue, or puts it back into the place of its ticket.
-    pub(crate) fn wait(&mut self, ticket: Option<u64>, waiting: Waiting) -> u64 {
+    /// Adds a caller at the end of the queue, or puts it back into the place of its ticket. Returns
+    /// the ticket, and what stood in the place.
+    pub(crate) fn wait(&mut self, ticket: Option<u64>, waiting: Waiting) -> (u64, Option<Waiting>) {
         let place = ticket.and_then(|ticket| self.place(ticket));
-        if let Some((ticket, again)) = place.and_then(|place| self.waiting.get_mut(place)) {
-            *again = waiting;
-            return *ticket;
+        if let Some((ticket, former)) = place.and_then(|place| self.waiting.get_mut(place)) {
+            return (*ticket, Some(mem::replace(former, waiting)));
         }
         self.last_ticket += 1;
         self.waiting.push_back((self.last_ticket, waiting));
-        self.last_ticket
+        (self.last_ticket, None)
     }
 
     fn place(&self, ticket: u64) -> Option<usize> {
@@ -46,9 +49,9 @@ impl CapacityQueue {
         place.ok()
     }
 
-    pub(crate) fn leave(&mut self, ticket: u64) {
-        let place = self.place(ticket);
-        drop(place.and_then(|place| self.waiting.remove(place)));
+    pub(crate) fn leave(&mut self, ticket: u64) -> Option<Waiting> {
+        let place = self.place(ticket)?;
+        self.waiting.remove(place).map(|(_, waiting)| waiting)
     }
 
     pub(crate) fn is_first(&self, ticket: Option<u64>) -> bool {
@@ -65,7 +68,7 @@ impl CapacityQueue {
             return;
         };
         if machine.link().is_closing() {
-            let all = std::mem::take(&mut self.waiting);
+            let all = mem::take(&mut self.waiting);
             woken.extend(all.into_iter().map(|(_, waiting)| waiting.waker));
         } else if machine.has_capacity(now, first.bytes, &first.options) {
             woken.push(first.waker.clone());

@@ -160,11 +160,7 @@ impl Raw<'_> {
         Box::pin(async move {
             let mut replies = Vec::with_capacity(requests.len());
             for request in requests {
-                let bytes = self.client.makes_all([&request]);
-                let submit = |core: &mut Core, now: Instant, options: RequestOptions| {
-                    replies.push(core.submit(self.within, now, request, options));
-                };
-                self.client.when_capacity(bytes, submit).await;
+                replies.push(self.submit_one(request).await);
             }
             replies
         })
