@@ -84,8 +84,8 @@ pub enum Rule {
     Left,
     /// The servers have the watches that their clients want, and no others.
     Strayed,
-    /// When all is over, one latch of an election leads, unless messages are so slow that sessions
-    /// end all the time.
+    /// When all is over, one latch of an election leads, unless messages are so slow that no lease is
+    /// proved.
     Leader,
     /// No server is sent for more than it has memory for.
     Storm,

@@ -454,6 +454,14 @@ impl Plan {
         shortest.is_none_or(|shortest| 4 * (2 * self.delay_ms + self.commit_ms) <= shortest)
     }
 
+    /// Whether servers answer quickly enough to prove leases: three answers, a twelfth and a third of a
+    /// session timeout fit into a lease, which lasts for seven eighths.
+    #[must_use]
+    pub fn keeps_leases(&self) -> bool {
+        let shortest = self.clients.iter().map(|client| client.timeout_ms).min();
+        shortest.is_none_or(|shortest| 72 * (2 * self.delay_ms + self.commit_ms) <= 11 * shortest)
+    }
+
     /// How long an attempt may take after the last fault: all holds one after the other, and
     /// sessions that expire.
     #[must_use]

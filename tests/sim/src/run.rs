@@ -214,7 +214,7 @@ fn look_back(sim: &Sim, plan: &Plan, survivors: &[Survivor]) {
         .figures
         .add_count("grants that waited for a lease", renewals);
     let leaders = leaders(survivors);
-    let is_due = !leaders.is_empty() && plan.keeps_sessions();
+    let is_due = !leaders.is_empty() && plan.keeps_leases();
     if is_due && survivors.iter().all(Survivor::is_at_rest) {
         let latches = leaders.len();
         let leaders = leaders.into_iter().filter(|leads| *leads).count();
