@@ -254,7 +254,7 @@ impl Builder {
     /// one session take it from each other, with each connection. So use a ticket once.
     pub fn session(mut self, ticket: SessionTicket) -> Self {
         self.chroot = Some(ticket.chroot.clone()).filter(|chroot| !chroot.is_empty());
-        self.config.session = Some(ticket);
+        self.config.session = Some(Box::new(ticket));
         self
     }
 
@@ -375,7 +375,7 @@ impl Builder {
         spawn: impl FnOnce(BoxFuture<'static, ()>) -> Started,
     ) -> Result<Client, Error> {
         let connect_timeout = self.connect_timeout.unwrap_or(self.config.session_timeout);
-        let wanted = self.config.session.as_ref().map(SessionTicket::session_id);
+        let wanted = self.config.session.as_ref().map(|it| it.session_id());
         let (client, error) = self.start(spawn);
         if let Some(error) = error {
             return Err(error);

@@ -47,7 +47,7 @@ pub struct Config {
     /// SASL.
     pub sasl: Option<Arc<dyn Authenticator>>,
     /// The session to go on with; `None` for a new one.
-    pub session: Option<SessionTicket>,
+    pub session: Option<Box<SessionTicket>>,
     /// Whether a [`close`](super::Machine::close) leaves the session to the servers, and to others that
     /// may go on with it: until [`own_session`](super::Machine::own_session).
     pub leaves_session: bool,

@@ -17,7 +17,7 @@ const LAST: u32 = 1000;
 /// A machine that goes on with this session, with this seed.
 fn successor(ticket: &SessionTicket, seed: u64) -> Pair {
     Pair::new(|config| {
-        config.session = Some(ticket.clone());
+        config.session = Some(Box::new(ticket.clone()));
         config.seed = seed;
     })
 }
@@ -71,7 +71,7 @@ fn a_machine_closes_only_a_session_of_its_own() {
     };
     for is_own in [false, true] {
         let mut pair = Pair::new(|config| {
-            config.session = Some(ticket.clone());
+            config.session = Some(Box::new(ticket.clone()));
             config.leaves_session = true;
         });
         pair.connect();
@@ -111,7 +111,7 @@ fn two_successors_number_their_requests_from_different_numbers() {
 fn the_lease_of_a_successor_is_proved_by_a_write_a_sixth_later() {
     let ticket = Pair::connected(|_| {}).machine.link().ticket();
     let mut pair = Pair::new(|config| {
-        config.session = Some(ticket);
+        config.session = Some(Box::new(ticket));
         config.session_timeout = TIMEOUT * 2;
     });
     pair.reach();
