@@ -177,10 +177,15 @@ fn try_one(
     assert!(bystanders.are_alive());
     assert!(is_alive(child), "a child that `run` had before");
     drop(run);
-    for (pid, _) in marked(mark).into_iter().chain([(child, String::new())]) {
-        let _ = kill_process(pid, Signal::KILL);
-    }
-    wait_for("the end of all", || marked(mark).is_empty());
+    let _ = kill_process(child, Signal::KILL);
+    // A command that nobody ends any more may start another process meanwhile.
+    wait_for("the end of all", || {
+        let left = marked(mark);
+        for (pid, _) in &left {
+            let _ = kill_process(*pid, Signal::KILL);
+        }
+        left.is_empty()
+    });
 }
 
 /// What killall(1) and pkill(1) would find by the name of the program.
