@@ -380,7 +380,8 @@ WEAKER = [
     Weaker("a session that is resumed late is proved by one write", weaker(weaker(
         SYSTEM, "answer the touch", changes={"doubted": lambda s: False}), "answer W2", changes={"proved": lambda s: True}), VALID,
         f"decide to end the session, {ANSWER}, {SECOND}, end the session",
-        faults=["a session that is resumed late is proved by its first write"]),
+        faults=["a session that is resumed late is proved by its first write",
+                "the lease of who goes on with a session counts from the handshake"]),
     Weaker("a write that confirms a proof is sent at once", weaker(
         SYSTEM, "send W3", needs={"long enough behind the proof": None}), VALID,
         f"decide to end the session, {ANSWER}, {THIRD}, end the session",
