@@ -253,6 +253,38 @@ fn every_test_that_a_document_names_is_there() {
 }
 
 /// A source that begins with a table of its files names each of them there, or below the table.
+/// The walk of a contender is of use only while its steps are there.
+#[test]
+fn every_function_of_the_walk_of_a_contender_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let (_, walk) = text
+        .split_once("\n## How a contender gets its turn\n")
+        .unwrap();
+    let (walk, _) = walk.split_once("\n## ").unwrap();
+    let sources = sources(&root.join("recipes/src"));
+    let all: BTreeSet<_> = sources.iter().flat_map(|it| functions(&it.1)).collect();
+    let is_type = |name: &str| {
+        let [own, generic] = [" ", "<"].map(|end| format!("struct {name}{end}"));
+        sources
+            .iter()
+            .any(|(_, it)| it.contains(&own) || it.contains(&generic))
+    };
+    let mut named = 0;
+    for step in quoted(walk) {
+        let Some((of, function)) = step.split_once("::") else {
+            continue;
+        };
+        let is_module = of.starts_with(char::is_lowercase);
+        assert!(
+            (is_module || is_type(of)) && all.contains(function),
+            "{step}"
+        );
+        named += 1;
+    }
+    assert!(named > 20, "{named}");
+}
+
 #[test]
 fn every_file_is_named_where_its_neighbours_are_listed() {
     let mut tables = 0;

@@ -184,7 +184,8 @@ impl LockTicket {
     ///
     /// # Errors
     /// - [`LockError::NotHandedOver`] when the ticket was spent before. The session, and whoever holds
-    ///   the lock by it, is left alone.
+    ///   the lock by it, is left alone. But while both are connected, each takes the session from the
+    ///   other, so the error may also be a lost connection.
     /// - [`LockError::Lost`] when the session has expired, or the lock node was deleted.
     /// - [`LockError::Session`] when no server was reached, or a request failed. If the
     ///   [effect](LockError::effect) is unknown, this call may have spent the ticket; then the lock is

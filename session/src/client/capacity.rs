@@ -132,7 +132,8 @@ impl Client {
     /// connection and for the reply. A request that was not sent by its deadline is never sent. For
     /// a request that was sent, it is unknown whether the server applies it. The connection stays
     /// open: the client leaves a server that does not answer at all after
-    /// [`Builder::request_timeout`](super::Builder::request_timeout).
+    /// [`Builder::request_timeout`](super::Builder::request_timeout). Locks do not use it: they have
+    /// limits of their own.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use lockkeeper_proto::{Request, frame, records::AuthPacket};
 
-use super::{encoded::Encoded, sasl::Authenticator, ticket::SessionTicket, timing::LeasePolicy};
+use super::{encoded::Encoded, sasl::Authenticator, ticket::SessionTicket};
 use crate::{ConnectString, Endpoint};
 
 /// The settings of a session.
@@ -53,6 +53,34 @@ pub struct Config {
     pub leaves_session: bool,
     /// The seed of the machine's random choices: order of the servers, back-off.
     pub seed: u64,
+}
+
+/// How the client knows until when its session lives. A lock is granted, and counts as held, only
+/// while that is known.
+///
+/// `T` is the negotiated session timeout.
+///
+/// | policy | no two valid holders, if | costs | a lease lasts |
+/// |---|---|---|---|
+/// | `Proved` | clocks run at nearly the same rate | a `sync` and a small write every `T / 4` in a session that holds a lock, or is next, and writes nothing else | at least `T / 4` after the last contact |
+/// | `Assumed` | the same, and a server that answers clients is heard by its leader | nothing | `T` less the margin |
+///
+/// No policy is needed for fencing tokens and for transactions under a lock: they do not depend on
+/// time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeasePolicy {
+    /// A `sync` and a write behind it prove that the leader has heard of the session. Whatever the
+    /// servers and the links between them do, the lease ends before the session.
+    #[default]
+    Proved,
+    /// A server that answers a client is heard by its leader. That is true while servers crash and
+    /// pause, but not while a link between two of them is cut.
+    Assumed {
+        /// How much earlier than the session the lease ends; `None` for a third of the negotiated
+        /// session timeout.
+        margin: Option<Duration>,
+    },
 }
 
 /// One identity: scheme and credentials.

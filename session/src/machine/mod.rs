@@ -34,9 +34,9 @@
 //! | `kinds` | the kinds of watches, and the id of a listener |
 //! | `reply` | a reply, in bytes until its caller decodes it |
 //! | `output` | what goes in, and what comes out |
-//! | `config` | the settings |
+//! | `config` | the settings, and the policies of a lease |
 //! | `ticket` | what another process needs to go on with the session |
-//! | `timing` | the durations that follow from the session timeout, and the policies of a lease |
+//! | `timing` | the durations that follow from the session timeout |
 //! | `pace` | how long the slowest answer of late has taken |
 //! | `metrics`, `rng`, `spare` | counters; seeded random choices; the room that queues keep |
 //!
@@ -68,7 +68,7 @@ use std::{fmt, sync::Arc, time::Instant};
 pub use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{OpCode, Request, WatcherType, records::Empty};
 
-pub use config::{Auth, Config};
+pub use config::{Auth, Config, LeasePolicy};
 #[doc(hidden)]
 pub use encoded::Asked;
 pub use encoded::Encoded;
@@ -85,7 +85,6 @@ pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};
 pub use reply::Reply;
 pub use ticket::SessionTicket;
-pub use timing::LeasePolicy;
 
 use crate::{Cause, Slow};
 use kinds::Kinds;

@@ -1,5 +1,5 @@
-//! The policies of a lease, and every duration that follows from the session timeout `T`: the
-//! arithmetic of the lease is here and nowhere else.
+//! Every duration that follows from the session timeout `T`: the arithmetic of the lease is here and
+//! nowhere else.
 //!
 //! | part of `T` | what | by |
 //! |---|---|---|
@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use super::config::{Config, SHORTEST_TIMEOUT};
+use super::config::{Config, LeasePolicy, SHORTEST_TIMEOUT};
 
 /// Timers run at least as fast as for this session timeout, or for the requested one if that is
 /// longer. A server that grants 25 days would otherwise be trusted for days after it fell silent.
@@ -25,34 +25,6 @@ const LONGEST_TIMERS: Duration = Duration::from_secs(60);
 ///
 /// Source: `ClientCnxn.java`, `MAX_SEND_PING_INTERVAL`.
 const LONGEST_PING: Duration = Duration::from_secs(10);
-
-/// How the client knows until when its session lives. A lock is granted, and counts as held, only
-/// while that is known.
-///
-/// `T` is the negotiated session timeout.
-///
-/// | policy | no two valid holders, if | costs | a lease lasts |
-/// |---|---|---|---|
-/// | `Proved` | clocks run at nearly the same rate | a `sync` and a small write every `T / 4` in a session that holds a lock, or is next, and writes nothing else | at least `T / 4` after the last contact |
-/// | `Assumed` | the same, and a server that answers clients is heard by its leader | nothing | `T` less the margin |
-///
-/// No policy is needed for fencing tokens and for transactions under a lock: they do not depend on
-/// time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LeasePolicy {
-    /// A `sync` and a write behind it prove that the leader has heard of the session. Whatever the
-    /// servers and the links between them do, the lease ends before the session.
-    #[default]
-    Proved,
-    /// A server that answers a client is heard by its leader. That is true while servers crash and
-    /// pause, but not while a link between two of them is cut.
-    Assumed {
-        /// How much earlier than the session the lease ends; `None` for a third of the negotiated
-        /// session timeout.
-        margin: Option<Duration>,
-    },
-}
 
 impl LeasePolicy {
     /// How much earlier than the session the lease ends.

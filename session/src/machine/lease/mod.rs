@@ -19,11 +19,7 @@ use std::{
 
 use lockkeeper_proto::Xid;
 
-use super::{
-    earlier,
-    pace::Pace,
-    timing::{LeasePolicy, Timing},
-};
+use super::{config::LeasePolicy, earlier, pace::Pace, timing::Timing};
 pub(crate) use keepers::Checked;
 use keepers::Keepers;
 pub use keepers::LeaseToken;
