@@ -26,7 +26,7 @@ use super::{
     commit::Deed,
     connection::Phase,
     counters::count,
-    member::Role,
+    member::{Role, Upward},
 };
 
 impl Engine {
@@ -46,8 +46,11 @@ impl Engine {
         let resumes = request.session_id != SessionId::NONE;
         let is_stalled = self.rules.is_session_stalled(request.session_id);
         if is_stalled || knows && self.state.ensemble.awaits_leader(server, resumes) {
-            connection.named = request.session_id;
-            connection.unheard = Some(message);
+            let wanted = request.session_id;
+            (connection.named, connection.unheard) = (wanted, Some(message));
+            if !is_stalled && request.password == Some(self.sessions.password(wanted)) {
+                self.tell_leader(server, Upward::Resume(wanted), now);
+            }
             return;
         }
         self.connections.counters.note(OpCode::CREATE_SESSION);
@@ -162,8 +165,8 @@ impl Engine {
         let server = self.connections.server_of(id);
         if !self.leads_in_vain(server) {
             let session = self.sessions.get_mut(wanted)?;
-            (session.timeout, session.owner) = (timeout, server);
-            self.sessions.touch(wanted, now.instant);
+            session.timeout = timeout;
+            self.sessions.own(wanted, server, now.instant);
         }
         tracing::debug!(session = %wanted, ?timeout, "session resumed");
         Some(wanted)

@@ -27,6 +27,10 @@
 //! | from the leader | transactions, and pings: a member tells of its sessions only when it is pinged |
 //! | any | handshakes |
 //!
+//! A handshake overtakes at the leader what the member had sent before: the member owns the session
+//! again, even if the client has given the handshake up, and so the leader takes writes of earlier
+//! connections that it would refuse otherwise.
+//!
 //! Differences from a real ensemble:
 //!
 //! - A client's write, and a resumed session, reach the leader immediately, unless the link is cut.
@@ -37,7 +41,8 @@
 //! Not here: which links are cut (`ensemble`), sessions and connections (`replication`).
 //!
 //! Source: `CommitProcessor`, `FollowerRequestProcessor`, `FinalRequestProcessor`, `Learner.ping`,
-//! `Leader.lead` (half a tick), `LearnerSessionTracker`, `SessionTrackerImpl`.
+//! `Leader.lead` (half a tick), `LearnerSessionTracker`, `SessionTrackerImpl`, `LearnerHandler`
+//! (`REVALIDATE`).
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -64,6 +69,8 @@ pub(super) struct Asked {
 pub(super) enum Upward {
     /// A session was active.
     Touch(SessionId),
+    /// A client wants to resume a session. It may have given up by now.
+    Resume(SessionId),
     Write(Asked),
 }
 

@@ -122,47 +122,44 @@ impl Engine {
         let (is_cut, _) = self.state.ensemble.cuts_of(server);
         match self.state.ensemble.members.get_mut(&server) {
             Some(member) if is_cut => member.unsent.push_back(upward),
-            _ => self.reaches_leader(upward, now),
+            _ => self.reaches_leader(server, upward, now),
         }
     }
 
-    /// What has waited at the link of a server arrives, if that is whole. Its session may have moved
-    /// to another server meanwhile.
+    /// What has waited at the link of a server arrives, if that is whole.
     pub(super) fn arrive_late(&mut self, server: ServerId, now: Now) {
         let (is_cut, _) = self.state.ensemble.cuts_of(server);
         let member = self.state.ensemble.members.get_mut(&server);
         let Some(member) = member.filter(|_| !is_cut) else {
             return;
         };
-        for upward in mem::take(&mut member.unsent) {
-            let has_moved = |id| self.sessions.get(id).is_some_and(|own| own.owner != server);
-            match upward {
-                Upward::Write(asked) if has_moved(asked.session) => {
-                    let moved = Deed::Refuse(ErrorCode::SESSION_MOVED);
-                    let _ = self.transact((asked.session, asked.xid), moved, now);
-                }
-                upward => self.reaches_leader(upward, now),
-            }
+        let mut late = Vec::from(mem::take(&mut member.unsent));
+        // The leader handles handshakes at once, and writes in their turn.
+        late.sort_by_key(|upward| !matches!(upward, Upward::Resume(_)));
+        for upward in late {
+            self.reaches_leader(server, upward, now);
         }
     }
 
-    fn reaches_leader(&mut self, upward: Upward, now: Now) {
+    fn reaches_leader(&mut self, server: ServerId, upward: Upward, now: Now) {
         let asked = match upward {
             Upward::Touch(session) => return self.sessions.touch(session, now.instant),
+            Upward::Resume(session) => return self.sessions.own(session, server, now.instant),
             Upward::Write(asked) => asked,
         };
-        let is_over = self.sessions.get(asked.session).is_none();
-        match &*asked.request {
-            Request::Sync(_) => {}
-            _ if is_over => {
-                let over = Deed::Refuse(ErrorCode::SESSION_EXPIRED);
-                let _ = self.transact((asked.session, asked.xid), over, now);
-                return;
+        let owner = self.sessions.get(asked.session).map(|own| own.owner);
+        let refusal = match (&*asked.request, owner) {
+            (Request::Sync(_), _) => None,
+            (_, None) => Some(ErrorCode::SESSION_EXPIRED),
+            (Request::CloseSession(_), _) => {
+                return self.end_session(asked.session, asked.xid, now);
             }
-            Request::CloseSession(_) => return self.end_session(asked.session, asked.xid, now),
-            _ => {}
-        }
-        let _ = self.write(&asked, now);
+            (_, owner) => (owner != Some(server)).then_some(ErrorCode::SESSION_MOVED),
+        };
+        let _ = match refusal {
+            None => self.write(&asked, now),
+            Some(code) => self.transact((asked.session, asked.xid), Deed::Refuse(code), now),
+        };
     }
 
     /// Delivers the transactions that are due to the followers.

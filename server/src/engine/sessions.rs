@@ -133,6 +133,14 @@ impl Sessions {
         }
     }
 
+    /// A server resumes a session.
+    pub(crate) fn own(&mut self, id: SessionId, server: ServerId, now: Instant) {
+        if let Some(session) = self.live.get_mut(&id) {
+            session.owner = server;
+        }
+        self.touch(id, now);
+    }
+
     /// A leader begins: every session gets its whole timeout again.
     pub(crate) fn touch_all(&mut self, now: Instant) {
         let all: Vec<SessionId> = self.live.keys().copied().collect();

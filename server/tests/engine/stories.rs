@@ -13,6 +13,7 @@
 //! | `x> XID OP PATH`, `x< XID OP ANSWER` | a request, perhaps a `garbled` one; its reply: a path, `ok`, `none` if there is no node, or `unreadable` |
 //! | `x writes PATH`, `x sees PATH`, `x misses PATH` | a create; what a read of its server shows |
 //! | `x silent`, `x open`, `x closed`, `x greeted` | what the connection has got |
+//! | `x leaves` | its client gives the connection up |
 //! | `x idles MS`, `x hears PATH` | it only pings; it gets an event |
 //! | `lag A`, `catch-up A` | the server gets no transaction; it gets those that it has missed |
 //! | `cut A B [one-way]`, `mend A B [one-way]` | the link between two members |
@@ -84,6 +85,7 @@ stories! {
         what_waited_arrives_in_order_when_the_link_is_mended
         with_one_direction_cut_the_other_works
         a_write_that_waited_is_refused_if_its_session_has_moved
+        a_handshake_makes_writes_valid_that_waited_even_if_it_was_given_up
         a_session_that_a_leader_without_the_others_has_resumed_stays_if_it_is_not_deposed
         a_server_that_gives_up_loses_what_waited
         a_leader_without_the_others_goes_on_and_its_writes_are_lost
@@ -286,6 +288,7 @@ impl Stage {
                 let (sent, closed) = world.of(id);
                 assert!(!*closed && frame::split(sent, usize::MAX >> 1).unwrap().is_none());
             }
+            "leaves" => world.engine.disconnected(id, world.now),
             "open" => assert!(!world.of(id).1),
             "closed" => assert!(world.of(id).1),
             "greeted" => {

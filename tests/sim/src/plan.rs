@@ -9,6 +9,7 @@ mod crowd;
 mod draft;
 mod giving_up;
 mod handing_over;
+mod late_writes;
 mod long_waits;
 mod partitions;
 mod random;
@@ -44,6 +45,9 @@ const LONG_WAITS: u64 = 36;
 
 /// Of the seeds modulo 64, the one with a plan about locks that are handed over.
 const HANDING_OVER: u64 = 35;
+
+/// Of the seeds modulo 64, the one with a plan about writes that reach the leader late.
+const LATE_WRITES: u64 = 43;
 
 /// The plan of a run.
 #[derive(Clone, Debug, Default)]
@@ -361,6 +365,7 @@ impl Plan {
             _ if seed % 64 == GIVING_UP => giving_up::plan(seed),
             _ if seed % 64 == LONG_WAITS => long_waits::plan(seed),
             _ if seed % 64 == HANDING_OVER => handing_over::plan(seed),
+            _ if seed % 64 == LATE_WRITES => late_writes::plan(seed),
             0 => aimed::plan(seed),
             2 => crowd::plan(seed),
             4 => under_way::plan(seed),
