@@ -24,20 +24,20 @@ use crate::machine::RequestOptions;
 /// repeated in each program that uses them.
 type WhenCapacity<'a, R> = Either<Ready<R>, BoxFuture<'a, R>>;
 
-/// The turn of a caller: it comes when there is capacity for this many bytes of requests. It knows
-/// nothing of what the caller does then, so it is compiled once and not for each caller.
-struct Turn<'a> {
+/// A caller, until there is capacity for this many bytes of requests. It knows nothing of what the
+/// caller does then, so it is compiled once and not for each caller.
+struct Caller<'a> {
     shared: &'a Shared,
     deadline: Option<Duration>,
     bytes: usize,
     options: Option<RequestOptions>,
     ticket: Option<u64>,
-    /// What stood in the queue. Dropped with the turn, and so without the lock.
+    /// What stood in the queue. Dropped with the caller, and so without the lock.
     left: Option<Waiting>,
     until: Option<Sleep>,
 }
 
-/// A turn that has come: the core, the time, and the options of the requests.
+/// There is capacity: the core, the time, and the options of the requests.
 struct Begun<'a>(&'a Shared, MutexGuard<'a, Core>, Instant, RequestOptions);
 
 impl Core {
@@ -53,8 +53,8 @@ impl Core {
     }
 }
 
-impl<'a> Turn<'a> {
-    /// The turn, if there is capacity now. Otherwise the waker waits for it, if there is one.
+impl<'a> Caller<'a> {
+    /// What there is if there is capacity now. Otherwise the waker waits for it, if there is one.
     fn begin(&mut self, waker: Option<&Waker>) -> Option<Begun<'a>> {
         let mut core = self.shared.lock();
         let (now, options) = match self.options {
@@ -88,7 +88,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl<'a> Future for Turn<'a> {
+impl<'a> Future for Caller<'a> {
     type Output = Begun<'a>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Begun<'a>> {
@@ -110,7 +110,7 @@ impl Begun<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Caller<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             let mut core = self.shared.lock();
@@ -173,7 +173,7 @@ impl Client {
     where
         F: FnOnce(&mut Core, Instant, RequestOptions) -> R + Send + 'a,
     {
-        let mut turn = Turn {
+        let mut caller = Caller {
             shared: &self.shared,
             deadline: self.deadline(),
             bytes,
@@ -182,13 +182,13 @@ impl Client {
             left: None,
             until: None,
         };
-        if let Some(begun) = turn.begin(None) {
+        if let Some(begun) = caller.begin(None) {
             return Either::Left(ready(begun.act(act)));
         }
-        let deadline = turn.options.and_then(|options| options.deadline);
-        turn.until = deadline.map(|deadline| Sleep::until(&self.shared, deadline));
-        // The turn lasts until `act` has returned: its timer takes the lock when it is dropped.
-        Either::Right(Box::pin(async move { (&mut turn).await.act(act) }))
+        let deadline = caller.options.and_then(|options| options.deadline);
+        caller.until = deadline.map(|deadline| Sleep::until(&self.shared, deadline));
+        // The caller lasts until `act` has returned: its timer takes the lock when it is dropped.
+        Either::Right(Box::pin(async move { (&mut caller).await.act(act) }))
     }
 }
 
