@@ -139,6 +139,11 @@ impl World {
             armed.client == client && armed.what != Blow::CutReply && fits(armed.trigger)
         })?;
         let blow = self.armed.remove(at).what;
+        let lasts_ms = match blow {
+            Blow::Vanish(vanish) => vanish.late_ms + vanish.ms,
+            _ => 0,
+        };
+        self.struck(lasts_ms);
         self.figures.count(match blow {
             Blow::CutWrite => "fault: write cut",
             Blow::Vanish(_) => "fault: client vanished",
@@ -156,9 +161,15 @@ impl World {
             .position(|armed| armed.client == client && armed.what == Blow::CutReply);
         if let Some(at) = at {
             self.armed.remove(at);
+            self.struck(0);
             self.figures.count("fault: reply cut");
         }
         at.is_some()
+    }
+
+    /// A fault that was armed, perhaps long ago, begins now and lasts for this long.
+    fn struck(&mut self, lasts_ms: u64) {
+        self.calm = self.calm.max(self.now() + lasts_ms * 1000);
     }
 
     fn end_session_of(&mut self, client: u32) {
