@@ -1,9 +1,9 @@
 //! Handing a held lock over to another process, without a release in between.
 //!
-//! The lock node stays: its session goes on in the other process. The one that gives the lock away
-//! claims nothing from before its ticket exists. The one that takes the lock over claims nothing before
-//! it has set the data of the lock node at the version of the ticket, which only one can do, and before
-//! its own lease is proved, as after the end of a lease (`lockkeeper_session`, `lease/validity.rs`).
+//! The lock node stays: its session goes on in the other process. The process that gives the lock away
+//! claims nothing from before its ticket exists. The process that takes the lock over first sets the data
+//! of the lock node at the version of the ticket, which only one process can do. Then it proves its lease,
+//! as after the end of a lease (`lease/validity.rs` in `lockkeeper-session`). Before that it claims nothing.
 //!
 //! Not here: leaving a session (`Raw::leave_session`).
 
@@ -72,12 +72,15 @@ impl Guard {
     /// at most for a minute.
     ///
     /// # Errors
-    /// - [`LockError::NotHandedOver`], and the lock is released: it is that of a
-    ///   [`PlainMutex`](crate::PlainMutex), or the session has another ephemeral node.
-    /// - [`LockError::Lost`] when the lock is lost, or the connection was lost meanwhile: the client has
-    ///   ended, and the lock is free after a session timeout.
-    /// - [`LockError::Session`] when a request failed, and the lock is released;
+    /// - [`LockError::NotHandedOver`]: the lock is that of a [`PlainMutex`](crate::PlainMutex), or the
+    ///   session has another ephemeral node.
+    /// - [`LockError::Lost`] when the lock is lost, or there is no connection at the end.
+    /// - [`LockError::Session`] when a request failed;
     ///   [`Unsupported`](lockkeeper_session::ErrorKind::Unsupported) from servers before 3.6.0.
+    ///
+    /// The lock is released then. But if the client has ended already ([`Client::is_closed`]), the lock
+    /// is free after a session timeout: the connection was lost at the end, or another node was made
+    /// meanwhile.
     ///
     /// # Cancel safety
     /// The lock is released when the future is dropped or, if that is too late, free after a session

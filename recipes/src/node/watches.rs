@@ -105,7 +105,7 @@ impl Node {
         }
     }
 
-    /// Whoever has the lock relies on the lease no more.
+    /// Nobody relies on the lease for this lock any more.
     pub(crate) fn let_lease_end(&mut self) {
         self.keeper = None;
     }

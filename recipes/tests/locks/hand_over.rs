@@ -166,7 +166,7 @@ async fn a_plain_lock_is_not_handed_over() {
     assert_eq!(why(refused), NotHandedOver::Plain);
 }
 
-/// The number of the data says who was first, so whoever sets them spends the ticket.
+/// The version of the data says who was first. So each change of the data spends the ticket.
 #[tokio::test]
 async fn data_that_are_set_meanwhile_spend_the_ticket() {
     let server = server().await;

@@ -27,9 +27,10 @@
 //! | from the leader | transactions, and pings: a member tells of its sessions only when it is pinged |
 //! | any | handshakes |
 //!
-//! A handshake overtakes at the leader what the member had sent before: the member owns the session
-//! again, even if the client has given the handshake up, and so the leader takes writes of earlier
-//! connections that it would refuse otherwise.
+//! A handshake overtakes at the leader what the member had sent before. Then the member owns the
+//! session again, even if the client has given the handshake up. So the leader takes writes of earlier
+//! connections that it would refuse otherwise. Like a real one it never refuses `sync` and
+//! `closeSession` for that (`PrepRequestProcessor`).
 //!
 //! Differences from a real ensemble:
 //!

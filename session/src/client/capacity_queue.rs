@@ -16,8 +16,8 @@ pub(crate) struct CapacityQueue {
     last_ticket: u64,
 }
 
-/// Whoever takes it out of the queue drops it after the lock was released: the waker may be the last
-/// handle of a task, whose futures take the lock.
+/// What is taken out of the queue must be dropped after the lock was released. The waker may be the
+/// last handle of a task, whose futures take the lock.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Waiting {

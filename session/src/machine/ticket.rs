@@ -10,6 +10,8 @@ use lockkeeper_proto::{
     jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer},
 };
 
+use super::config::SHORTEST_TIMEOUT;
+
 /// The format of the bytes of a ticket.
 const FORMAT: i32 = 1;
 
@@ -73,7 +75,7 @@ pub fn ticket_of<T: Decode>(bytes: &[u8]) -> Result<T, DecodeError> {
 
 impl Encode for SessionTicket {
     fn encode(&self, writer: &mut Writer<'_>) {
-        let millis = i64::try_from(self.timeout.as_millis()).unwrap_or(i64::MAX);
+        let millis = i32::try_from(self.timeout.as_millis()).unwrap_or(i32::MAX);
         FORMAT.encode(writer);
         self.id.encode(writer);
         self.password.encode(writer);
@@ -84,7 +86,7 @@ impl Encode for SessionTicket {
 }
 
 impl Decode for SessionTicket {
-    const SMALLEST: usize = 4 + 8 + 4 + 8 + 8 + 4;
+    const SMALLEST: usize = 4 + 8 + 4 + 4 + 8 + 4;
 
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         reader.enter("SessionTicket.format");
@@ -92,11 +94,20 @@ impl Decode for SessionTicket {
         if format != FORMAT {
             return Err(reader.error(DecodeErrorKind::Unknown(format)));
         }
-        reader.enter("SessionTicket");
+        reader.enter("SessionTicket.session");
+        let (id, password) = (SessionId::decode(reader)?, Bytes::decode(reader)?);
+        reader.enter("SessionTicket.timeout");
+        let millis = i32::decode(reader)?;
+        let timeout = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+        // No server grants so short a session: the timers of the client would spin.
+        if timeout < SHORTEST_TIMEOUT {
+            return Err(reader.error(DecodeErrorKind::Unknown(millis)));
+        }
+        reader.enter("SessionTicket.last");
         Ok(Self {
-            id: SessionId::decode(reader)?,
-            password: Bytes::decode(reader)?,
-            timeout: Duration::from_millis(u64::try_from(i64::decode(reader)?).unwrap_or(0)),
+            id,
+            password,
+            timeout,
             last_zxid: Zxid::decode(reader)?,
             chroot: String::decode(reader)?,
         })

@@ -540,12 +540,13 @@ impl Link {
 }
 
 /// The first number on the wire. Two clients that go on with one session must not use the same
-/// ones: a follower finds the request that a commit answers by session and number, so one of them
+/// numbers. A follower finds the request that a commit answers by session and number. So one of them
 /// could get the answer to a write of the other.
 fn first_xid(session: &Session, config: &Config) -> i32 {
     if !session.is_resumable() {
         return 1;
     }
+    // Not the numbers that shuffle the servers.
     i32::try_from(Rng::new(!config.seed).below(1 << 30)).unwrap_or(1)
 }
 

@@ -158,6 +158,14 @@ fn bytes_that_are_no_ticket_are_refused() {
         error.to_string(),
         "SessionTicket.format at byte 4: unknown type 2"
     );
+    // The timeout stands behind the format, the id and the password.
+    let at = 4 + 8 + 4 + PASSWORD.len();
+    for millis in [-1, 0, 59] {
+        let mut other = bytes.clone();
+        other[at..at + 4].copy_from_slice(&i32::to_be_bytes(millis));
+        let error = SessionTicket::from_bytes(&other).unwrap_err();
+        assert_eq!(error.field, "SessionTicket.timeout", "{error}");
+    }
     let shown = format!("{ticket:?}");
     assert!(!shown.contains("sixteen"), "{shown}");
 }

@@ -1,6 +1,8 @@
-//! Plans about writes of a lost connection that reach the leader late: the link between a follower
-//! and the leader is cut for a while, shorter than the sync limit, and clients of the follower lose
-//! their connections, again and again.
+//! Plans about writes of a lost connection that reach the leader late. The link between a follower
+//! and the leader is cut for a while, shorter than the sync limit. Meanwhile clients of the follower
+//! lose their connections, again and again.
+//!
+//! Not here: what waits at a link (`lockkeeper_server`, `engine/member.rs`).
 
 use super::{FaultKind, Plan, Side, Step, Target, Trigger};
 use crate::rng::Rng;
