@@ -54,7 +54,11 @@ fn encrypted(builder: Builder) -> Result<Builder, Failure> {
         Ok(builder.connector(tls.connector()))
     }
     #[cfg(not(feature = "tls"))]
-    Err(format!("BENCH_TLS={} needs the feature `tls`", authority.display()).into())
+    Err(format!(
+        "BENCH_TLS={} needs the feature `tls`",
+        std::path::Path::new(&authority).display()
+    )
+    .into())
 }
 
 #[derive(Clone)]
