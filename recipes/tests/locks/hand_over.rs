@@ -111,8 +111,7 @@ async fn a_ticket_is_spent_once_and_the_second_process_leaves_the_session_alone(
     assert!(guard.is_valid());
 }
 
-/// Another answer than the own one would make two holders. So would a version that is looked at before
-/// the write, and not by it.
+/// Another answer than the own one would make two holders.
 ///
 /// Each takes the session from the other. A write whose connection ended has spent the ticket, perhaps,
 /// and its caller does not claim the lock: then nobody has it. So the story is told until one of the
