@@ -8,6 +8,7 @@
 //! | `failures` | locks while servers fail |
 //! | `partitions` | two holders, while servers are cut off from each other |
 //! | `random` | random failures of servers and links, by seed, under every kind of lock |
+//! | `hand_over` | processes that hand a lock over, and are killed |
 //! | `reconfiguration` | locks while servers join and leave |
 //! | `facts` | whether servers keep sessions as `docs/safety.md` assumes |
 //! | `stopped` | a leader whose process is stopped |
@@ -21,6 +22,7 @@ mod burst;
 mod facts;
 mod failures;
 mod foreign_clients;
+mod hand_over;
 mod interop;
 mod partitions;
 mod random;

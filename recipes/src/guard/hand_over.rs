@@ -127,9 +127,8 @@ impl Guard {
             }
         };
         is_alone(raw.ephemerals().await?)?;
-        // From here on nobody claims the lock. Nor is a write sent that proves the lease.
+        // From here on nobody claims the lock.
         self.give_up()?;
-        self.node_mut().let_lease_end();
         let (session, ephemerals) = raw.leave_session().await?;
         // Somebody may have made a node meanwhile.
         is_alone(ephemerals)?;

@@ -105,11 +105,6 @@ impl Node {
         }
     }
 
-    /// Nobody relies on the lease for this lock any more.
-    pub(crate) fn let_lease_end(&mut self) {
-        self.keeper = None;
-    }
-
     /// For a contender whose turn has come while its lease is not good for a grant. Asks servers
     /// whether the node is there, until they answer. Then waits until the lease is good or the
     /// session is over. In a box, as it is rare.

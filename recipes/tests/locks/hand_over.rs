@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use futures::future::FutureExt;
-use lockkeeper_proto::{CreateMode, OpCode, Version};
+use futures::future::{FutureExt, join};
+use lockkeeper_proto::{Acl, CreateMode, ErrorCode, OpCode, Version};
 use lockkeeper_recipes::{
     Guard, LockError, LockTicket, Loss, Mutex, NotHandedOver, PlainMutex, RwLock, Semaphore, revoke,
 };
@@ -112,17 +112,39 @@ async fn a_ticket_is_spent_once_and_the_second_process_leaves_the_session_alone(
 }
 
 /// Another answer than the own one would make two holders.
+///
+/// Each takes the session from the other. A write whose connection ended has spent the ticket, perhaps,
+/// and its caller does not claim the lock: then nobody has it. So the story is told until one of the
+/// two has held the lock several times.
 #[tokio::test]
 async fn of_two_that_take_over_at_once_one_holds_the_lock() {
+    const HOLDERS: usize = 4;
+    const STORIES: usize = 64;
     let server = server().await;
-    for _ in 0..8 {
+    let mut holders = 0;
+    for story in 0.. {
+        assert!(story < STORIES, "{holders} holders in {story} stories");
         let ticket = locked(&server).await.hand_over().await.unwrap();
         let [one, two] = [(); 2].map(|()| ticket.clone().take_over(settings(&server)));
         let taken = tokio::join!(one, two);
-        let guards: Vec<_> = [taken.0, taken.1].into_iter().flatten().collect();
+        let mut guards = Vec::new();
+        for taken in [taken.0, taken.1] {
+            match taken {
+                Ok(guard) => guards.push(guard),
+                Err(error) if error.is_transient() => {}
+                refused => assert_eq!(why(refused), NotHandedOver::Spent),
+            }
+        }
         assert!(guards.len() < 2, "{guards:?}");
+        if guards.is_empty() {
+            server.advance(2 * TIMEOUT);
+        }
         for guard in guards {
             soon(is_held(&guard)).await;
+            holders += 1;
+        }
+        if holders == HOLDERS {
+            break;
         }
         until("the node is gone", async || below(&server, "/l") == 0).await;
     }
@@ -156,6 +178,66 @@ async fn a_session_with_another_node_is_not_handed_over_and_its_lock_is_released
         client.exists("/other").await.unwrap().is_some(),
         "the client goes on"
     );
+}
+
+/// It is made when the other nodes have been looked for, and before the last request.
+#[tokio::test]
+async fn a_node_that_is_made_meanwhile_is_seen_before_there_is_a_ticket() {
+    let server = server().await;
+    let guard = locked(&server).await;
+    let client = guard.client().clone();
+    let first = When::op(OpCode::GET_EPHEMERALS);
+    server
+        .faults()
+        .delay_reply(first, Duration::from_millis(50));
+    let mut leaving = Box::pin(guard.hand_over());
+    until("the nodes are listed", async || {
+        (&mut leaving).now_or_never().is_none() && server.faults().pending() == 0
+    })
+    .await;
+    let other = client.create("/other", "", CreateMode::Ephemeral);
+    let (refused, other) = soon(join(leaving, other)).await;
+    assert_eq!(why(refused), NotHandedOver::OtherNode("/other".to_owned()));
+    assert!(other.is_ok() && client.is_closed());
+    server.advance(2 * TIMEOUT);
+    until("the nodes are gone", async || server.paths() == ["/l"]).await;
+}
+
+/// They do not say which nodes a session has.
+#[tokio::test]
+async fn servers_before_3_6_refuse_and_the_lock_is_released() {
+    let server = server().await;
+    let guard = locked(&server).await;
+    let client = guard.client().clone();
+    let listing = When::op(OpCode::GET_EPHEMERALS);
+    server.faults().refuse(listing, ErrorCode::UNIMPLEMENTED);
+    let refused = guard.hand_over().await.unwrap_err().to_string();
+    let why = "the server does not support getEphemerals, which needs ZooKeeper 3.6.0 or later";
+    assert!(refused.contains(why), "{refused}");
+    until("the node is gone", async || below(&server, "/l") == 0).await;
+    assert!(!client.is_closed(), "the client goes on");
+}
+
+/// The session has no identity by itself: each connection logs in.
+#[tokio::test]
+async fn who_takes_a_lock_over_needs_the_identity_of_the_holder() {
+    let server = server().await;
+    let anns = || settings(&server).auth("digest", "ann:secret");
+    for (path, others) in [("/closed", &[][..]), ("/open", Acl::READ_UNSAFE)] {
+        let mutex = Mutex::new(&anns().connect().await.unwrap(), path).unwrap();
+        let mutex = mutex.with_acl([Acl::CREATOR_ALL, others].concat());
+        let ticket = mutex.lock().await.unwrap().hand_over().await.unwrap();
+        drop(mutex);
+        let refused = ticket.clone().take_over(settings(&server)).await;
+        let Err(LockError::Session(refused)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(refused.code(), Some(ErrorCode::NO_AUTH), "{refused}");
+        assert_eq!(below(&server, path), 1, "the session is left alone");
+        // That has not spent the ticket.
+        let guard = ticket.take_over(anns()).await.unwrap();
+        guard.release().await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -181,4 +181,7 @@ impl Config {
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 /// The shortest session timeout that a server may grant. Timers run at most as fast as for this
 /// one, whatever was asked for.
-pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(60);
+pub(crate) const SHORTEST_TIMEOUT: Duration =
+    Duration::from_millis(1).saturating_mul(SHORTEST_TIMEOUT_MS.unsigned_abs());
+/// The same in milliseconds, as on the wire.
+pub(crate) const SHORTEST_TIMEOUT_MS: i32 = 60;

@@ -331,6 +331,9 @@ impl<T> Machine<T> {
         }
         self.submit(now, token, request, RequestOptions::at(now));
         self.leaves_session = true;
+        // The lease is not proved any more: that takes a write, which a server could have when the
+        // session has moved.
+        self.lease.disconnected();
         self.link.close(now);
         self.router().hear();
         Ok(())

@@ -2,33 +2,53 @@
 //!
 //! Not here: how the other one leaves its session (`client::hand_over`).
 
-use std::{fmt, time::Duration};
-
 use bytes::{Bytes, BytesMut};
 use lockkeeper_proto::{
     SessionId, Zxid,
-    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer},
+    jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, record},
 };
 
-use super::config::SHORTEST_TIMEOUT;
+use super::config::SHORTEST_TIMEOUT_MS;
 
-/// The format of the bytes of a ticket.
-const FORMAT: i32 = 1;
+record! {
+    /// A session that a client has left to the client that gets this:
+    /// [`Client::hand_over`](crate::Client::hand_over).
+    ///
+    /// It is a secret: whoever has it can act as the session, and end it. `Debug` hides the password.
+    pub struct SessionTicket hides password {
+        /// The format of the bytes.
+        pub(super) format: Within<1, 1>,
+        pub(super) id: SessionId,
+        pub(super) password: Bytes,
+        /// The shortest timeout that a server has granted to the session, in milliseconds. With a
+        /// shorter one than any server grants, the timers of the client would spin.
+        pub(super) timeout: Within<SHORTEST_TIMEOUT_MS, { i32::MAX }>,
+        /// A server that is behind this transaction refuses the session.
+        pub(super) last_zxid: Zxid,
+        /// The node below which the paths of the handle lie that was handed over; empty for none.
+        pub(crate) chroot: String,
+    }
+}
 
-/// A session that a client has left to the client that gets this:
-/// [`Client::hand_over`](crate::Client::hand_over).
-///
-/// It is a secret: whoever has it can act as the session, and end it. `Debug` shows the id only.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SessionTicket {
-    pub(super) id: SessionId,
-    pub(super) password: Bytes,
-    /// The shortest timeout that a server has granted to the session.
-    pub(super) timeout: Duration,
-    /// A server that is behind this transaction refuses the session.
-    pub(super) last_zxid: Zxid,
-    /// The node below which the paths of the handle lie that was handed over; empty for none.
-    pub(crate) chroot: String,
+/// A number that is not below the first one, and not above the second one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Within<const LEAST: i32, const MOST: i32>(pub(super) i32);
+
+impl<const LEAST: i32, const MOST: i32> Encode for Within<LEAST, MOST> {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        self.0.encode(writer);
+    }
+}
+
+impl<const LEAST: i32, const MOST: i32> Decode for Within<LEAST, MOST> {
+    const SMALLEST: usize = i32::SMALLEST;
+
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        match i32::decode(reader)? {
+            number if (LEAST..=MOST).contains(&number) => Ok(Self(number)),
+            number => Err(reader.error(DecodeErrorKind::Unknown(number))),
+        }
+    }
 }
 
 impl SessionTicket {
@@ -71,53 +91,4 @@ pub fn ticket_of<T: Decode>(bytes: &[u8]) -> Result<T, DecodeError> {
         return Err(reader.error(DecodeErrorKind::Unasked));
     }
     Ok(ticket)
-}
-
-impl Encode for SessionTicket {
-    fn encode(&self, writer: &mut Writer<'_>) {
-        let millis = i32::try_from(self.timeout.as_millis()).unwrap_or(i32::MAX);
-        FORMAT.encode(writer);
-        self.id.encode(writer);
-        self.password.encode(writer);
-        millis.encode(writer);
-        self.last_zxid.encode(writer);
-        self.chroot.encode(writer);
-    }
-}
-
-impl Decode for SessionTicket {
-    const SMALLEST: usize = 4 + 8 + 4 + 4 + 8 + 4;
-
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        reader.enter("SessionTicket.format");
-        let format = i32::decode(reader)?;
-        if format != FORMAT {
-            return Err(reader.error(DecodeErrorKind::Unknown(format)));
-        }
-        reader.enter("SessionTicket.session");
-        let (id, password) = (SessionId::decode(reader)?, Bytes::decode(reader)?);
-        reader.enter("SessionTicket.timeout");
-        let millis = i32::decode(reader)?;
-        let timeout = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
-        // No server grants so short a session: the timers of the client would spin.
-        if timeout < SHORTEST_TIMEOUT {
-            return Err(reader.error(DecodeErrorKind::Unknown(millis)));
-        }
-        reader.enter("SessionTicket.last");
-        Ok(Self {
-            id,
-            password,
-            timeout,
-            last_zxid: Zxid::decode(reader)?,
-            chroot: String::decode(reader)?,
-        })
-    }
-}
-
-impl fmt::Debug for SessionTicket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionTicket")
-            .field("session_id", &self.id)
-            .finish_non_exhaustive()
-    }
 }

@@ -6,6 +6,7 @@
 //! | `requests` | what a request says on the wire |
 //! | `survival` | a session, its nodes and its watches survive a lost connection; an expiry is reported |
 //! | `endings` | dropping, closing, and a runtime that is dropped |
+//! | `hand_over` | a session that goes on in another client |
 //! | `lazily` | a client that starts although no server is up |
 //! | `no_runtime` | which futures need a runtime where they are polled, and which do not |
 //! | `growth` | reconnects, watches and dropped futures leave nothing behind in memory |
@@ -21,6 +22,7 @@ mod capacity;
 mod clocks;
 mod endings;
 mod growth;
+mod hand_over;
 mod lazily;
 mod no_runtime;
 mod old_servers;

@@ -22,6 +22,7 @@ mod plan;
 use std::{
     collections::BTreeSet,
     fs,
+    ops::Range,
     path::Path,
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
@@ -240,16 +241,21 @@ async fn fails(seed: u64) -> bool {
     !wrong.is_empty() && lost == 0
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs three real ZooKeepers: tests/run.sh"]
-async fn needs_ensemble_locks_outlive_random_failures() {
+/// The seeds of the rounds. There are so many unless the environment says otherwise.
+pub(crate) fn seeds(rounds: u64) -> Range<u64> {
     let number = |name, default| {
         let set = std::env::var(name);
         set.map_or(default, |it| it.parse().expect("a number"))
     };
     let first = number("LOCKKEEPER_TEST_SEED", 1);
+    first..first + number("LOCKKEEPER_TEST_ROUNDS", rounds)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs three real ZooKeepers: tests/run.sh"]
+async fn needs_ensemble_locks_outlive_random_failures() {
     let mut failed = Vec::new();
-    for seed in first..first + number("LOCKKEEPER_TEST_ROUNDS", 1) {
+    for seed in seeds(1) {
         if fails(seed).await {
             failed.push(seed);
         }

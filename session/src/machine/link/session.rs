@@ -17,7 +17,11 @@ use lockkeeper_proto::{
 
 use crate::{
     Endpoint,
-    machine::{config::Config, ticket::SessionTicket, timing::Timing},
+    machine::{
+        config::Config,
+        ticket::{SessionTicket, Within},
+        timing::Timing,
+    },
 };
 
 /// A session, or none yet.
@@ -39,11 +43,12 @@ impl Session {
         let Some(ticket) = config.session.take() else {
             return none;
         };
+        let timeout = Duration::from_millis(ticket.timeout.0.unsigned_abs().into());
         Self {
             id: ticket.id,
             password: ticket.password,
-            timeout: ticket.timeout,
-            timing: Timing::new(config, ticket.timeout),
+            timeout,
+            timing: Timing::new(config, timeout),
             last_zxid: ticket.last_zxid,
             heard: None,
         }
@@ -51,10 +56,12 @@ impl Session {
 
     /// What another client needs to go on with this session.
     pub(super) fn ticket(&self) -> SessionTicket {
+        let timeout = i32::try_from(self.timeout.as_millis());
         SessionTicket {
+            format: Within(1),
             id: self.id,
             password: self.password.clone(),
-            timeout: self.timeout,
+            timeout: Within(timeout.unwrap_or(i32::MAX)),
             last_zxid: self.last_zxid,
             chroot: String::new(),
         }

@@ -5,8 +5,8 @@
 use lockkeeper_proto::{OpCode, SessionId, Zxid};
 
 use super::{
-    pair::{ID, PASSWORD, Pair, SECOND, SIXTH, TIMEOUT},
-    proof::{answer, lease, length, write},
+    pair::{ID, PASSWORD, Pair, SECOND, SIXTH, THIRD, TIMEOUT},
+    proof::{answer, keep, lease, length, write},
     requests::get,
 };
 use crate::{ErrorKind, State, machine::SessionTicket};
@@ -60,6 +60,18 @@ fn no_session_is_left_while_a_server_may_have_a_write() {
     let xid = write(&mut pair);
     answer(&mut pair, xid);
     assert_eq!(leave(&mut pair), Ok(()));
+}
+
+/// A proof is a write: a server could have it when the session has moved.
+#[test]
+fn no_proof_of_the_lease_follows_the_last_request() {
+    let mut pair = Pair::connected(|_| {});
+    let _token = keep(&mut pair);
+    assert_eq!(leave(&mut pair), Ok(()));
+    assert_eq!(pair.ops(), [OpCode::GET_DATA]);
+    pair.wait(THIRD);
+    let sent = pair.ops();
+    assert!(sent.iter().all(|op| *op == OpCode::PING), "{sent:?}");
 }
 
 /// A machine that is to leave the session to others does so until the session is its own.

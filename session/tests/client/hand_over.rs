@@ -1,0 +1,54 @@
+//! A session that goes on in another client.
+//!
+//! Not here: every order of what happens (`session/src/machine/tests/hand_over.rs`), locks that are
+//! handed over (`recipes/tests/locks/hand_over.rs`).
+
+use lockkeeper_proto::{CreateMode, ErrorCode, OpCode};
+use lockkeeper_server::When;
+use lockkeeper_session::{ErrorKind, SessionTicket};
+
+use super::{
+    servers::{builder, client, server},
+    waiting::soon,
+};
+
+#[tokio::test]
+async fn the_next_client_has_the_session_its_nodes_and_its_root() {
+    let server = server().await;
+    let old = client(&server).await;
+    soon(old.create("/app", "", CreateMode::Persistent))
+        .await
+        .unwrap();
+    let below = old.with_chroot("/app").unwrap();
+    soon(below.create("/here", "", CreateMode::Ephemeral))
+        .await
+        .unwrap();
+    let id = old.snapshot().session_id;
+    let ticket = soon(below.hand_over()).await.unwrap();
+    assert_eq!(ticket.session_id(), id);
+    assert!(old.is_closed(), "all clones have ended");
+    let sent = SessionTicket::from_bytes(&ticket.to_bytes()).unwrap();
+    let new = soon(builder(&server).session(sent).connect())
+        .await
+        .unwrap();
+    assert_eq!(new.snapshot().session_id, id);
+    let node = soon(new.exists("/here")).await.unwrap();
+    assert_eq!(node.unwrap().ephemeral_owner, id);
+    soon(new.close()).await;
+    assert_eq!(server.paths(), ["/app"]);
+    let counters = server.counters();
+    let closed = counters.requests_of(OpCode::CLOSE_SESSION);
+    assert_eq!((closed, counters.expired), (1, 0), "the last one ends it");
+}
+
+#[tokio::test]
+async fn a_server_before_3_6_refuses_and_the_client_goes_on() {
+    let server = server().await;
+    let client = client(&server).await;
+    let listing = When::op(OpCode::GET_EPHEMERALS);
+    server.faults().refuse(listing, ErrorCode::UNIMPLEMENTED);
+    let refused = soon(client.clone().hand_over()).await.unwrap_err();
+    let op = OpCode::GET_EPHEMERALS;
+    assert_eq!(*refused.kind(), ErrorKind::Unsupported(op), "{refused}");
+    soon(client.sync("/")).await.unwrap();
+}
