@@ -113,7 +113,12 @@ impl Server {
 
     /// A builder of clients for the encrypted port.
     pub fn secure(&self) -> Builder {
-        builder(&format!("localhost:{}", self.secure_port))
+        builder(&self.secure_connect_string())
+    }
+
+    /// The encrypted port.
+    pub fn secure_connect_string(&self) -> String {
+        format!("localhost:{}", self.secure_port)
     }
 
     /// Waits until the server answers `srvr`: its port opens earlier than that. Returns false when
