@@ -37,7 +37,7 @@ pub(crate) fn reason(op: OpCode, code: ErrorCode) -> String {
         ErrorCode::NOT_EMPTY => "the node has children; --recursive deletes them, too",
         ErrorCode::BAD_VERSION => "the version is another one",
         ErrorCode::NO_AUTH => {
-            "no permission by the ACL; give an identity that has it with --auth-file"
+            "no permission by the ACL; give an identity that has it with --auth-file, --tls-cert or --kerberos"
         }
         ErrorCode::NO_CHILDREN_FOR_EPHEMERALS => {
             "its parent is ephemeral, and can have no children"

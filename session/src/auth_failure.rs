@@ -8,6 +8,11 @@ use lockkeeper_proto::ErrorCode;
 ///
 /// The client has ended. It does not retry, because the same credentials would fail again, and some
 /// servers count failures.
+///
+/// A session that was connected before goes on when a SASL login fails, since a password may change
+/// on one server after the other, and a ticket may be renewed. The client tries the other servers,
+/// and then all of them again, for a session timeout. Meanwhile the reason for the missing connection
+/// is [`Cause::LoginFailed`](crate::Cause::LoginFailed).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuthFailure {

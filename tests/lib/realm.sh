@@ -2,6 +2,7 @@
 # A Kerberos realm and a ZooKeeper that demands it, on loopback, for tests. Needs Debian's krb5-kdc, krb5-admin-server and java.
 #
 # Usage: realm.sh DIR KDC_PORT ZOOKEEPER_PORT CLASSPATH
+# DIR/more.cfg has further lines for the server's configuration.
 # When both serve, it prints the number of the KDC's process. It ends when its input does, and takes both along. In DIR:
 #   krb5.conf   client.keytab (client@EXAMPLE.TEST)   zookeeper.keytab (zookeeper/localhost@EXAMPLE.TEST)   zookeeper.log
 set -eu
@@ -55,6 +56,7 @@ clientPortAddress=127.0.0.1
 admin.enableServer=false
 authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider
 sessionRequireClientSASLAuth=true
+$(cat "$dir/more.cfg")
 CONF
 java -Xmx256m -Djava.security.auth.login.config="$dir/jaas.conf" -Djava.security.krb5.conf="$dir/krb5.conf" -cp "$classpath" \
     org.apache.zookeeper.server.ZooKeeperServerMain "$dir/zoo.cfg" >"$dir/zookeeper.log" 2>&1 &

@@ -7,6 +7,7 @@ mod needs_kerberos {
         env,
         io::{BufRead as _, BufReader, Write as _},
         net::{Ipv4Addr, SocketAddr},
+        path::Path,
         process::{Child, Command, Stdio},
         sync::{
             Arc,
@@ -18,13 +19,15 @@ mod needs_kerberos {
 
     use lockkeeper::{
         Client, Mutex,
-        client::sasl::Kerberos,
+        client::{sasl::Kerberos, tls::TlsConfig},
         node::{Acl, Perms},
     };
     use lockkeeper_test_support::{
+        certificates::Authority,
         from_environment,
         proxy::{Direction, Proxy, Tap},
         real_server::free_ports,
+        secure_server::with_tls,
     };
     use rustix::process::{Pid, Signal, kill_process};
     use tokio::runtime::Runtime;
@@ -37,14 +40,22 @@ mod needs_kerberos {
         files: Files,
         kdc: Pid,
         port: u16,
+        secure_port: u16,
     }
 
     impl Realm {
         fn start() -> Self {
-            let (files, ports) = (Files::new("realm"), free_ports(2));
+            Self::start_with(|_, _| String::new())
+        }
+
+        /// A realm whose server has further lines in its configuration: those for this directory
+        /// and this port.
+        fn start_with(more: impl FnOnce(&Path, u16) -> String) -> Self {
+            let (files, ports) = (Files::new("realm"), free_ports(3));
+            files.write("more.cfg", &more(files.path("").as_ref(), ports[2]));
             let mut script = Command::new(root().join("tests/lib/realm.sh"))
                 .arg(files.path(""))
-                .args(ports.iter().map(u16::to_string))
+                .args(ports[..2].iter().map(u16::to_string))
                 .arg(from_environment("LOCKKEEPER_TEST_SERVER_CLASSPATH"))
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
@@ -61,6 +72,7 @@ mod needs_kerberos {
                 files,
                 kdc,
                 port: ports[1],
+                secure_port: ports[2],
             }
         }
 
@@ -189,28 +201,55 @@ mod needs_kerberos {
         both.says("a client has one login by SASL");
     }
 
-    /// The program is this one, with this test only: it has the settings of the system's library in its environment.
-    #[test]
-    #[ignore = "needs a KDC, Java and a ZooKeeper: tests/run.sh"]
-    fn a_program_takes_a_lock_with_a_ticket() {
-        const SERVERS: &str = "LOCKKEEPER_TEST_KERBEROS";
-        const NAME: &str = "kerberos::needs_kerberos::a_program_takes_a_lock_with_a_ticket";
-        if let Ok(servers) = env::var(SERVERS) {
-            return Runtime::new().unwrap().block_on(async {
-                let settings = Kerberos::new().log_in(Client::builder(&servers).unwrap());
-                let acl = vec![Acl::new(Perms::ALL, "sasl", "client@EXAMPLE.TEST")];
-                let client = settings.default_acl(acl).connect().await.unwrap();
-                let guard = Mutex::new(&client, "/a").unwrap().lock().await.unwrap();
-                guard.release().await.unwrap();
-            });
-        }
-        let (realm, mut program) = (Realm::start(), Command::new(env::current_exe().unwrap()));
-        program.args(["--exact", "--include-ignored", NAME]);
-        program.env(SERVERS, realm.servers());
+    const SERVERS: &str = "LOCKKEEPER_TEST_KERBEROS";
+    const CERTIFICATES: &str = "LOCKKEEPER_TEST_KERBEROS_CERTIFICATES";
+
+    /// Takes a lock in a program that is this one, with this test only: it has the settings of the
+    /// system's library in its environment. `tls` is a directory with certificates.
+    fn takes_a_lock(realm: &Realm, test: &str, servers: &str, tls: Option<&str>) {
+        let mut program = Command::new(env::current_exe().unwrap());
+        let test = format!("kerberos::needs_kerberos::{test}");
+        program.args(["--exact", "--include-ignored", &*test]);
+        program.env(SERVERS, servers);
+        program.envs(tls.map(|directory| (CERTIFICATES, directory)));
         program.env("KRB5_CLIENT_KTNAME", realm.files.path("client.keytab"));
         ended(realm.in_realm(&mut program, "cache"))
             .ends(0)
             .shows("1 passed");
+    }
+
+    /// What that program does. Returns whether it is this one.
+    fn is_that_program() -> bool {
+        let Ok(servers) = env::var(SERVERS) else {
+            return false;
+        };
+        Runtime::new().unwrap().block_on(async {
+            let (login, builder) = (Kerberos::new(), Client::builder(&servers).unwrap());
+            let settings = if let Ok(directory) = env::var(CERTIFICATES) {
+                let file = |name| Path::new(&directory).join(name);
+                let tls = TlsConfig::from_ca_file(file("clients.pem")).unwrap();
+                let tls = tls.identity_files(file("me.pem"), file("me.key"));
+                login.log_in_over(builder, tls.unwrap().connector())
+            } else {
+                login.log_in(builder)
+            };
+            let acl = vec![Acl::new(Perms::ALL, "sasl", "client@EXAMPLE.TEST")];
+            let client = settings.default_acl(acl).connect().await.unwrap();
+            let guard = Mutex::new(&client, "/a").unwrap().lock().await.unwrap();
+            guard.release().await.unwrap();
+        });
+        true
+    }
+
+    #[test]
+    #[ignore = "needs a KDC, Java and a ZooKeeper: tests/run.sh"]
+    fn a_program_takes_a_lock_with_a_ticket() {
+        if is_that_program() {
+            return;
+        }
+        let realm = Realm::start();
+        let test = "a_program_takes_a_lock_with_a_ticket";
+        takes_a_lock(&realm, test, &realm.servers(), None);
         let with = |who| {
             let options = ["--try", "--kerberos", "--acl", who];
             ended(&mut realm.run(&realm.servers(), "cache", &options, "true"))
@@ -219,6 +258,51 @@ mod needs_kerberos {
         with("sasl:other@EXAMPLE.TEST")
             .ends(64)
             .says("sasl:client@EXAMPLE.TEST");
+    }
+
+    /// The server demands a certificate and a ticket.
+    #[test]
+    #[ignore = "needs a KDC, Java and a ZooKeeper with netty: tests/run.sh"]
+    fn a_login_over_tls_needs_a_ticket_and_the_name_in_the_certificate() {
+        if is_that_program() {
+            return;
+        }
+        let authority = Authority::new("ours");
+        let (server, me) = (authority.issue(&["localhost"]), authority.issue(&["me"]));
+        let realm =
+            Realm::start_with(|directory, port| with_tls(directory, port, &server, &authority));
+        let certificate = realm.files.write("me.pem", &me.certificate);
+        let key = realm.files.write("me.key", &me.key);
+        let secure = format!("localhost:{}", realm.secure_port);
+        let test = "a_login_over_tls_needs_a_ticket_and_the_name_in_the_certificate";
+        takes_a_lock(&realm, test, &secure, Some(&*realm.files.path("")));
+
+        let ca = realm.files.path("clients.pem");
+        let tls = [
+            "--tls-ca",
+            &*ca,
+            "--tls-cert",
+            &*certificate,
+            "--tls-key",
+            &*key,
+            "--try",
+        ];
+        let with = |servers: &str, cache: &str, options: &[&str]| {
+            let options = [&tls, options].concat();
+            ended(&mut realm.run(servers, cache, &options, "true"))
+        };
+        let login = ["--kerberos", "--kerberos-service", "zookeeper/localhost"];
+        let creator = [&login[..], &["--acl", "sasl:client@EXAMPLE.TEST"]].concat();
+        with(&secure, "cache", &creator).ends(0).silently();
+        with(&secure, "cache", &[]).ends(69).says("authenticat");
+        let no_ticket = with(&secure, "none", &login).ends(69);
+        no_ticket.says("no ticket for zookeeper@localhost: ");
+        // The error is that of TLS, whether there is a ticket or not.
+        let address = secure.replace("localhost", "127.0.0.1");
+        for cache in ["cache", "none"] {
+            let other = with(&address, cache, &login).ends(69);
+            other.says("the server's certificate is not for 127.0.0.1 (but for ");
+        }
     }
 
     #[test]

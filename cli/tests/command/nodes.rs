@@ -86,7 +86,7 @@ fn a_node_that_may_not_be_read_does_not_hide_the_others(arm: &Arm) {
         arm.create_with_acl(path, CreateMode::Persistent, vec![delete.clone()]);
     }
     let paths = ["a", "a/b", "c", "d", "d/e", "d/f"].map(|below| format!("{top}/{below}\n"));
-    let why = "no permission by the ACL; give an identity that has it with --auth-file";
+    let why = "no permission by the ACL; give an identity that has it with --auth-file, --tls-cert or --kerberos";
     let refused = closed.map(|path| format!("lockkeeper: {path}: {why}\n"));
     let ends_with = |ended: Ended, stdout: &str| {
         assert_eq!(ended.is(1, stdout).stderr, refused.concat());

@@ -11,6 +11,7 @@ use std::{
 use crate::support::{Arm, Files, LIMIT, ended, lockkeeper};
 use lockkeeper::{
     CreateMode,
+    client::tls::TlsConfig,
     node::{Acl, Perms},
 };
 use lockkeeper_server::Server;
@@ -130,6 +131,45 @@ mod needs_java {
         let wrong = run(Some("sasl:alice:hunter3")).ends(69);
         wrong.says("user alice was refused: wrong password, no such user");
         run(None).ends(69).says("authenticat");
+    }
+
+    /// Each run has a certificate of its own.
+    #[test]
+    #[ignore = "needs Java and a ZooKeeper with netty: tests/run.sh"]
+    fn a_lock_for_the_subject_of_a_certificate_refuses_other_subjects() {
+        let (authority, runtime) = (Authority::new("ours"), Runtime::new().unwrap());
+        let (server_side, files) = (authority.issue(&["localhost"]), Files::new("subjects"));
+        let server = runtime.block_on(secure_server::Server::start(&Demands {
+            tls: Some((&server_side, &authority)),
+            ..Demands::default()
+        }));
+        let ca = files.write("ca.pem", &authority.certificate);
+        let run = |subject: &str, path: &str, options: &[&str]| {
+            let client_side = authority.issue(&[subject]);
+            let certificate = files.write("me.pem", &client_side.certificate);
+            let key = files.write("me.key", &client_side.key);
+            let mut run = lockkeeper(&["run", path, "--try", "--tls-ca", &*ca]);
+            run.args(["--connect", &*server.secure_connect_string()]);
+            run.args(["--tls-cert", &*certificate, "--tls-key", &*key]);
+            ended(run.args(options).args(["--", "true"]))
+        };
+        let (ann, bob) = (["--acl", "x509:CN=ann"], ["--acl", "x509:CN=bob"]);
+        run("ann", "/a", &ann).ends(0).silently();
+        run("ann", "/a", &ann).ends(0).silently();
+        let refused = "/a: no permission by the ACL";
+        run("bob", "/a", &[]).ends(69).says(refused);
+        run("bob", "/a", &bob).ends(69).says(refused);
+        let other = run("bob", "/b", &ann).ends(64);
+        let why = "--acl x509:CN=ann: this run could not use the lock: the servers know it as ";
+        other.says(why).says("x509:CN=bob");
+
+        let (ca, ann) = (authority.certificate.as_bytes(), authority.issue(&["ann"]));
+        let tls = TlsConfig::from_ca_pem(ca).unwrap();
+        let tls = tls.identity_pem(ann.certificate.as_bytes(), ann.key.as_bytes());
+        let builder = server.secure().connector(tls.unwrap().connector());
+        let acl = async { builder.connect().await?.get_acl("/a").await };
+        let acl = runtime.block_on(acl).unwrap().acl;
+        assert_eq!(acl, [Acl::new(Perms::ALL, "x509", "CN=ann")]);
     }
 }
 

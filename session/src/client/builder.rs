@@ -163,6 +163,7 @@ impl Builder {
     /// Default: no SASL.
     ///
     /// The mechanism is an object: `DigestMd5` of `lockkeeper-sasl`, or one of the program's own.
+    /// [`AuthFailure`](crate::AuthFailure) says what becomes of the client when a login fails.
     pub fn sasl(mut self, authenticator: impl Authenticator + 'static) -> Self {
         self.config.sasl = Some(Arc::new(authenticator));
         self

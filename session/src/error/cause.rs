@@ -6,7 +6,7 @@ use std::{fmt, io, net::IpAddr, sync::Arc, time::Duration};
 
 use lockkeeper_proto::{ErrorCode, OpCode, SessionId, Xid, frame::FrameError, jute::DecodeError};
 
-use crate::{Endpoint, Peer};
+use crate::{AuthFailure, Endpoint, Peer};
 
 /// A connection that ended, or an attempt to connect that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +111,9 @@ pub enum Cause {
         /// The number in the reply.
         got: Xid,
     },
+    /// The SASL login failed in a session that was connected before. The client tries on, for a
+    /// session timeout.
+    LoginFailed(AuthFailure),
     /// The server did not restore the watches of the session.
     WatchesRefused(ErrorCode),
     /// The server sent more events than this while it restored the watches of the session.
@@ -150,7 +153,7 @@ impl Cause {
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Tls { is_permanent, .. } => *is_permanent,
-            Self::ShortSession { .. } | Self::NotZooKeeper(_) => true,
+            Self::LoginFailed(_) | Self::ShortSession { .. } | Self::NotZooKeeper(_) => true,
             _ => false,
         }
     }
@@ -224,6 +227,7 @@ impl fmt::Display for Cause {
                     None => f.write_str("but no request was pending"),
                 }
             }
+            Self::LoginFailed(failure) => write!(f, "login failed: {failure}"),
             Self::WatchesRefused(code) => {
                 write!(f, "the server did not restore the watches: {code}")
             }

@@ -91,6 +91,12 @@ impl Server {
         }
     }
 
+    /// As [`restart`](Self::restart), with these users from then on.
+    pub async fn restart_with(&mut self, users: &[(&str, &str)]) {
+        write_users(&self.dir, users);
+        self.restart().await;
+    }
+
     /// Restarts the server under a client that has one connection. Returns when the client has the
     /// next one.
     pub async fn restart_under(&mut self, client: &Client) {
@@ -113,7 +119,12 @@ impl Server {
 
     /// A builder of clients for the encrypted port.
     pub fn secure(&self) -> Builder {
-        builder(&format!("localhost:{}", self.secure_port))
+        builder(&self.secure_connect_string())
+    }
+
+    /// The encrypted port.
+    pub fn secure_connect_string(&self) -> String {
+        format!("localhost:{}", self.secure_port)
     }
 
     /// Waits until the server answers `srvr`: its port opens earlier than that. Returns false when
@@ -165,44 +176,50 @@ fn directory() -> PathBuf {
 }
 
 fn configure(dir: &Path, demands: &Demands<'_>, plain_port: u16, secure_port: u16) {
-    let write = |name: &str, text: &str| fs::write(dir.join(name), text).expect("our directory");
-    let path = |name: &str| dir.join(name).display().to_string();
     let mut config = format!(
         "tickTime=500\nminSessionTimeout=500\nmaxSessionTimeout=60000\nclientPort={plain_port}\n\
          clientPortAddress=127.0.0.1\ndataDir={}\nadmin.enableServer=false\n4lw.commands.whitelist=*\n{}\n",
-        path("data"),
+        dir.join("data").display(),
         demands.more,
     );
     if let Some((identity, clients)) = demands.tls {
-        write(
-            "server.pem",
-            &format!("{}{}", identity.certificate, identity.key),
-        );
-        write("clients.pem", &clients.certificate);
-        let _ = write!(
-            config,
-            "secureClientPort={secure_port}\nsecureClientPortAddress=127.0.0.1\n\
-             serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
-             ssl.keyStore.location={}\nssl.keyStore.type=PEM\n\
-             ssl.trustStore.location={}\nssl.trustStore.type=PEM\nssl.clientAuth=need\n",
-            path("server.pem"),
-            path("clients.pem"),
-        );
+        config.push_str(&with_tls(dir, secure_port, identity, clients));
     }
     if !demands.users.is_empty() {
         config.push_str(
             "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n",
         );
         config.push_str("sessionRequireClientSASLAuth=true\n");
-        let mut jaas =
-            "Server {\n org.apache.zookeeper.server.auth.DigestLoginModule required".to_owned();
-        for (user, password) in demands.users {
-            let _ = write!(jaas, "\n user_{user}=\"{password}\"");
-        }
-        jaas.push_str(";\n};\n");
-        write("jaas.conf", &jaas);
+        write_users(dir, demands.users);
     }
-    write("zoo.cfg", &config);
+    fs::write(dir.join("zoo.cfg"), config).expect("our directory");
+}
+
+/// The lines for a port that demands a certificate of every client, and the files that they name.
+pub fn with_tls(dir: &Path, port: u16, identity: &Identity, clients: &Authority) -> String {
+    let write = |name: &str, text: &str| {
+        fs::write(dir.join(name), text).expect("our directory");
+        dir.join(name).display().to_string()
+    };
+    let server = format!("{}{}", identity.certificate, identity.key);
+    format!(
+        "secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\n\
+         serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
+         ssl.keyStore.location={}\nssl.keyStore.type=PEM\n\
+         ssl.trustStore.location={}\nssl.trustStore.type=PEM\nssl.clientAuth=need\n",
+        write("server.pem", &server),
+        write("clients.pem", &clients.certificate),
+    )
+}
+
+fn write_users(dir: &Path, users: &[(&str, &str)]) {
+    let mut jaas =
+        "Server {\n org.apache.zookeeper.server.auth.DigestLoginModule required".to_owned();
+    for (user, password) in users {
+        let _ = write!(jaas, "\n user_{user}=\"{password}\"");
+    }
+    jaas.push_str(";\n};\n");
+    fs::write(dir.join("jaas.conf"), jaas).expect("our directory");
 }
 
 fn launch(dir: &Path, has_users: bool) -> RealServer {

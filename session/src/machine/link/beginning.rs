@@ -16,7 +16,7 @@ use super::{
     attempt::{Attempt, Progress, Trouble},
     session::Connection,
 };
-use crate::{Cause, machine::config::SHORTEST_TIMEOUT};
+use crate::{AuthFailure, Cause, machine::config::SHORTEST_TIMEOUT};
 
 /// A longer password is refused. Source: every server sends 16 bytes.
 const LONGEST_PASSWORD: usize = 64;
@@ -68,7 +68,7 @@ impl Link {
                     }
                     Ok(None) => self.established(now, is_new),
                     Err(Trouble::Broken(cause)) => self.give_up(now, cause),
-                    Err(Trouble::Untrusted(failure)) => self.refuse(failure),
+                    Err(Trouble::Untrusted(failure)) => self.login_failed(now, is_new, failure),
                 }
             }
         }
@@ -123,6 +123,20 @@ impl Link {
         }
     }
 
+    /// The exchange has failed. A session that was connected is worth further attempts: another
+    /// server may know the user, and a later ticket may be accepted.
+    ///
+    /// But each handshake keeps the session alive at the servers, and with it the nodes of locks
+    /// that this client can no longer hold. So the attempts end after a session timeout.
+    fn login_failed(&mut self, now: Instant, is_new: bool, failure: AuthFailure) {
+        let since = *self.login_failed_since.get_or_insert(now);
+        if self.connections > 0 && !is_new && now < since + self.session.timeout() {
+            self.give_up(now, Cause::LoginFailed(failure));
+        } else {
+            self.refuse(failure);
+        }
+    }
+
     /// The server accepts requests from now on.
     fn established(&mut self, now: Instant, is_new: bool) {
         let Stage::Trying(attempt) = &self.stage else {
@@ -130,6 +144,7 @@ impl Link {
         };
         let (server, greeted) = (attempt.endpoint().clone(), attempt.since());
         self.connections += 1;
+        self.login_failed_since = None;
         self.session.hear(now);
         let (session, timeout) = (self.session.id(), self.session.timeout());
         // A reconnect is this one line at `info`. The attempts before it are at `debug`.

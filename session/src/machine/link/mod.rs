@@ -104,6 +104,8 @@ pub struct Link {
     connections: u64,
     /// When the last connection was lost; before the first one, when the link was made.
     alone_since: Instant,
+    /// Since when no login has succeeded, if one has failed.
+    login_failed_since: Option<Instant>,
     next_xid: i32,
     pace: Pace,
     /// Since when servers have throttled each write that they have answered.
@@ -125,6 +127,7 @@ impl Link {
             state: State::Connecting,
             connections: 0,
             alone_since: now,
+            login_failed_since: None,
             pace: Pace::default(),
             throttled: None,
             reach_from: None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lockkeeper_proto::{
-    ErrorCode, OpCode, Request, Response, Xid,
+    ErrorCode, OpCode, Request, Response, SessionId, Xid,
     header::RequestHeader,
     jute::{Decode, Reader},
     records::{SaslRequest, SaslResponse},
@@ -15,7 +15,7 @@ use lockkeeper_proto::{
 use proptest::prelude::*;
 
 use super::{
-    pair::{ID, Pair, TIMEOUT},
+    pair::{ID, Pair, SECOND, TIMEOUT},
     requests::{digest, sync},
 };
 use crate::{
@@ -25,6 +25,9 @@ use crate::{
         sasl::{Authenticator, Exchange, Step},
     },
 };
+
+/// A session that a server grants in place of [`ID`].
+const OTHER: SessionId = SessionId(0x200);
 
 /// A mechanism with fixed tokens: it sends `knock`, and answers `open` with `sesame`. It is done
 /// after `welcome`, or after the answer to `bye`, with which it answers `leave`.
@@ -159,6 +162,69 @@ fn a_refused_user_ends_the_client() {
     }
 }
 
+/// The next server grants this session, and refuses the user.
+fn refused(pair: &mut Pair, id: SessionId) {
+    pair.reach();
+    pair.accept(id, TIMEOUT);
+    let xid = hears(pair, b"knock");
+    pair.reply(xid, 0, Err(ErrorCode::AUTH_FAILED));
+}
+
+/// The password may be changed on one server after the other, and a ticket may be renewed.
+#[test]
+fn a_login_that_fails_later_costs_only_the_connection() {
+    let mut pair = pair();
+    for _ in 0..3 {
+        let xid = half_way(&mut pair);
+        pair.reply(xid, 0, Ok(said(b"welcome")));
+        accept_identity(&mut pair);
+        pair.states();
+        pair.cut();
+        assert_eq!(pair.states(), [State::Suspended]);
+        let (waiting, begun) = (pair.submit(sync("/")), pair.now);
+        while pair.now < begun + TIMEOUT / 2 {
+            refused(&mut pair, ID);
+            let text = pair.last_cause().to_string();
+            assert!(text.starts_with("login failed: user polly"), "{text}");
+        }
+        assert_eq!(pair.states(), []);
+        assert!(!pair.is_settled(waiting));
+    }
+}
+
+/// Each handshake keeps the session alive, and so the nodes of locks that nobody holds any more.
+#[test]
+fn a_client_whose_login_fails_for_a_session_timeout_ends() {
+    let mut pair = pair();
+    let xid = half_way(&mut pair);
+    pair.reply(xid, 0, Ok(said(b"welcome")));
+    pair.cut();
+    let begun = pair.now;
+    while !pair.machine.link().is_ended() {
+        assert!(pair.now < begun + TIMEOUT + 2 * SECOND);
+        refused(&mut pair, ID);
+    }
+    assert!(pair.now >= begun + TIMEOUT);
+    assert!(matches!(reason(&pair), AuthFailure::Sasl { .. }));
+}
+
+/// A session has no locks before its first login.
+#[test]
+fn a_session_without_a_login_does_not_outlive_a_failed_one() {
+    let mut pair = pair();
+    half_way(&mut pair);
+    pair.tick();
+    refused(&mut pair, ID);
+    assert!(matches!(reason(&pair), AuthFailure::Sasl { .. }));
+
+    let mut pair = self::pair();
+    let xid = half_way(&mut pair);
+    pair.reply(xid, 0, Ok(said(b"welcome")));
+    pair.cut();
+    refused(&mut pair, OTHER);
+    assert!(matches!(reason(&pair), AuthFailure::Sasl { .. }));
+}
+
 /// Servers answer null to the last token of GSSAPI.
 #[test]
 fn null_accepts_the_last_token_and_no_other_one() {
@@ -175,7 +241,8 @@ fn null_accepts_the_last_token_and_no_other_one() {
     pair.cut();
     let xid = half_way(&mut pair);
     pair.reply(xid, 0, null());
-    assert_eq!(reason(&pair), AuthFailure::SaslNotOffered);
+    let cause = Cause::LoginFailed(AuthFailure::SaslNotOffered);
+    assert_eq!(pair.last_cause(), cause);
 }
 
 /// A server without SASL answers null, and so does a server that ignores a failed exchange. A
@@ -234,7 +301,7 @@ fn a_new_session_in_place_of_the_old_one_is_authenticated_too() {
     pair.cut();
     pair.states();
     pair.reach();
-    pair.accept(lockkeeper_proto::SessionId(0x200), TIMEOUT);
+    pair.accept(OTHER, TIMEOUT);
     let xid = hears(&mut pair, b"knock");
     pair.reply(xid, 0, Ok(said(b"open")));
     let xid = hears(&mut pair, b"sesame");

@@ -1,9 +1,11 @@
 //! A real server that serves only clients that have authenticated with SASL.
 
+use std::time::Duration;
+
 use lockkeeper::{
     CreateMode,
     client::{State, digest, sasl::DigestMd5},
-    error::ErrorKind,
+    error::{Cause, ErrorKind, Lost},
     node::{Acl, Perms},
 };
 
@@ -101,6 +103,34 @@ async fn the_error_tells_a_refused_login_from_a_missing_one() {
         text.ends_with("the server answers only authenticated clients"),
         "{text}"
     );
+}
+
+/// The server keeps the session of a client whose login it refuses.
+#[tokio::test]
+#[ignore = "needs Java and a ZooKeeper: tests/run.sh"]
+async fn a_session_outlives_a_password_that_is_wrong_for_a_while() {
+    let mut server = server().await;
+    let alice = server.plain().sasl(DigestMd5::new("alice", "open sesame"));
+    let alice = alice.connect().await.unwrap();
+    alice
+        .create("/hers", "", CreateMode::Ephemeral)
+        .await
+        .unwrap();
+    let session = alice.snapshot().session_id;
+
+    server.restart_with(&[("alice", "changed")]).await;
+    let refused = async {
+        let is_login = |lost: &Lost| matches!(lost.cause, Cause::LoginFailed(_));
+        while !alice.failures().iter().any(is_login) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let refused = tokio::time::timeout(CONNECT_TIMEOUT, refused).await;
+    refused.expect("a login that fails");
+
+    server.restart_with(USERS).await;
+    alice.get_data("/hers").await.unwrap();
+    assert_eq!(alice.snapshot().session_id, session);
 }
 
 #[tokio::test]
