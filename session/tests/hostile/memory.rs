@@ -25,7 +25,7 @@ use tokio_util::io::StreamReader;
 use super::{
     assert_well, lost,
     scripted::{ID, Server, event, greeting, header, message, raw_reply},
-    waiting::{soon, until},
+    waiting::{LONG, soon, until},
 };
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -152,19 +152,20 @@ fn long_frames_are_not_read_all_at_once() {
 
 #[test]
 fn a_flood_takes_as_much_memory_as_one_read() {
-    takes_less_than(2 * MIB, "a flood of 40 MiB", || async {
+    takes_less_than(2 * MIB, "a flood of 20 MiB", || async {
         let server = Server::bad(1, |mut peer| async move {
             peer.handshake().await;
             let pings = raw_reply(Xid::PING, b"").repeat(1000);
             let events = event(EventType::NODE_CREATED, "/nobody").repeat(1000);
-            for _ in 0..20 {
+            for _ in 0..10 {
                 peer.flood(&pings, 1 << 20).await;
                 peer.flood(&events, 1 << 20).await;
             }
             peer.serve().await;
         })
         .await;
-        let client = server.client(TIMEOUT).await.unwrap();
+        // A busy machine takes its time.
+        let client = server.client(LONG).await.unwrap();
         assert_well(&client).await;
         assert_eq!(server.connections(), 1);
     });
