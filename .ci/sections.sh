@@ -16,19 +16,26 @@ CARGO_TARGET_DIR=$(realpath -m "$CARGO_TARGET_DIR")
 TABLE=()
 FAILURES=0
 
-# section NAME COMMAND...: runs the command, whatever the sections before it said, and notes how it ended.
+# processors: sets PROCESSORS to the seconds that the commands of this shell have had of the processors until now.
+processors() {
+    times >"$SCRATCH/times" # in this shell: a substitution would be another one
+    PROCESSORS=$(awk -F'[ms ]+' 'NR == 2 { printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }' "$SCRATCH/times")
+}
+
+# section NAME COMMAND...: runs the command, whatever the sections before it said, and notes how it ended, how long it took, and
+# how many seconds of the processors.
 section() {
-    local name=$1 begin=$SECONDS status=0
+    local name=$1 begin=$SECONDS status=0 had word=ok
     shift
     printf '\n==== %s: %s\n' "$name" "$*"
+    processors && had=$PROCESSORS
     "$@" || status=$?
-    if [ "$status" -eq 0 ]; then
-        TABLE+=("$(printf '%-9s %5ds  %s' ok $((SECONDS - begin)) "$name")")
-    else
-        FAILURES=$((FAILURES + 1))
-        TABLE+=("$(printf '%-9s %5ds  %s (status %d)' FAILED $((SECONDS - begin)) "$name" "$status")")
-        printf '==== %s: FAILED\n' "$name"
+    processors
+    if [ "$status" -ne 0 ]; then
+        FAILURES=$((FAILURES + 1)) word=FAILED
+        printf '==== %s: FAILED (status %d)\n' "$name" "$status"
     fi
+    TABLE+=("$(printf '%-9s %5ds %5ds  %s' "$word" $((SECONDS - begin)) $((PROCESSORS - had)) "$name")")
 }
 
 # aside FUNCTION: runs the sections of the function beside those that follow, until `rejoin`. They get the time of the processors
@@ -61,12 +68,12 @@ rejoin() {
 # not_run NAME WHY
 not_run() {
     printf '\n#### NOT RUN: %s: %s\n' "$1" "$2"
-    TABLE+=("$(printf '%-9s %6s  %s: %s' 'NOT RUN' - "$1" "$2")")
+    TABLE+=("$(printf '%-9s %6s %6s  %s: %s' 'NOT RUN' - - "$1" "$2")")
 }
 
 # report: prints the table. The status is 1 if a section failed.
 report() {
-    printf '\n==== %d min %02d s\n' $((SECONDS / 60)) $((SECONDS % 60))
+    printf '\n==== %d min %02d s; behind each section its time, and that of the processors\n' $((SECONDS / 60)) $((SECONDS % 60))
     printf '%s\n' "${TABLE[@]}"
     [ "$FAILURES" -eq 0 ] || { printf 'FAILED: %d of %d\n' "$FAILURES" "${#TABLE[@]}"; exit 1; }
 }
