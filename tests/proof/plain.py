@@ -5,8 +5,8 @@ life, so it deletes whatever is there: the danger is a request that arrives when
 there. Tasks of one client contend in one session.
 
 Such a request of a lost connection may lie in the queue of its server. What the leader and the client
-make of it is the same as in `life`: the client dials no server that owes an answer. It goes back when
-all of them owe one, and then the plain lock is not safe (docs/safety.md).
+make of it is the same as in `life`: the client dials no server that owes an answer. When all of them owe
+one, the client goes back, and the plain lock is not safe: one of the weaker rules shows it.
 
 Not here: waiting for the node (`wakeups`), a create whose reply was lost (`life`).
 """
@@ -240,6 +240,9 @@ WEAKER = [
     Weaker("what a server owes is forgotten before the delete was dropped", without(
         SYSTEM, "forget", "all was applied or dropped"), OTHERS,
            "create, grant, release, cut, link, ask, again, arrive, create, cut, forget, link, arrive late"),
+    Weaker("when all servers owe, the client goes back (docs/safety.md: what remains)", weaker(SYSTEM, "link", needs={
+        "the server owes nothing": lambda s, e, x: Or(Not(s.owes(e, x)), s.all("Server", lambda y: s.owes(e, y)))}), OTHERS,
+           "create, grant, release, cut, link, ask, again, cut, arrive late, create, link, arrive late"),
     Weaker("a holder deletes the node in the next session", without(SYSTEM, "arrive", "it goes out in the session of the node"), OTHERS,
            "create, grant, lose the lease, expire, release, create, arrive"),
     Weaker("somebody deletes the node by hand (A4 excludes it)", with_step(SYSTEM, "by hand", "Node", delete_by_hand), OTHERS,
