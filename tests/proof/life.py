@@ -10,8 +10,8 @@ after a handshake there, whether the client waits for its answer or not. So the 
 server that owes it the outcome of a write, until a time is over in which the write was applied or
 dropped.
 
-Not here: deletes by others (A4), the end of the session, with which all nodes go, and whose node a
-plain lock deletes (`plain`).
+Not here: a client that goes back when all servers owe (`late_creates`), deletes by others (A4), the
+end of the session, with which all nodes go, and whose node a plain lock deletes (`plain`).
 """
 
 from z3 import And, If, Implies, Not, Or
@@ -239,7 +239,8 @@ WEAKER = [
     Weaker("a server that owes a write is dialed, and the client waits for no answer", without(
         SYSTEM, "dial", "the server owes nothing"), CARED, "send, cut, link, ask, not found, cut, dial, apply late"),
     Weaker("the client comes back to a server that owes a write", without(SYSTEM, "link", "the server owes nothing"), CARED,
-           "send, cut, link, ask, not found, cut, link, apply late"),
+           "send, cut, link, ask, not found, cut, link, apply late",
+        faults=["a server that owes the outcome of a write is dialed again"]),
     Weaker("what a server owes is forgotten at the next connection", weaker(SYSTEM, "link", changes={
         "owes": lambda s, server: lambda x: False}), CARED, "send, cut, link, ask, not found, cut, dial, apply late",
         faults=["what a server owes is forgotten at the next connection"]),

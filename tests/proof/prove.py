@@ -16,6 +16,7 @@ from pathlib import Path
 import z3
 
 import events
+import late_creates
 import lease
 import life
 import plain
@@ -27,7 +28,7 @@ import semaphore
 import wakeups
 from kit import parts, prove, search
 
-MODULES = [queue_lock, events, wakeups, semaphore, room, plain, life, lease, quiet]
+MODULES = [queue_lock, events, wakeups, semaphore, room, plain, life, late_creates, lease, quiet]
 FAULTS = Path(__file__).resolve().parents[1] / "mutations" / "mutations.txt"
 
 

@@ -80,6 +80,9 @@ pub use lease::LeaseToken;
 #[doc(hidden)]
 pub use lease::{Lengths, Proof, Validity};
 pub(crate) use link::earlier;
+/// For `tests/model`, not for users.
+#[doc(hidden)]
+pub use link::servers::Servers;
 pub use link::{Link, sasl};
 pub use metrics::Metrics;
 pub use output::{Event, Input, Notice, Output, RequestOptions, Snapshot, State};

@@ -45,6 +45,8 @@ pub(crate) enum Action {
     /// A server closes the connection of a client whose session is over.
     Close(usize),
     Connect(usize),
+    /// A client gives up a dial of the server with this number. It may be the one with a late write.
+    Dial(usize, usize),
     /// The client connects again to the server with a ghost that it came from.
     ConnectAgain(usize),
     /// The client leaves a server that shows what its leader does not have.

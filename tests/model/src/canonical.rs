@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 
 use crate::{
     history::{NEVER, Time, Times},
+    late,
     name::{Marker, Name},
     scenario::{CONTENDERS, Scenario},
     server::last_shown,
@@ -17,9 +18,12 @@ impl Contender {
     /// Forgets what is not looked at any more.
     fn forget(&mut self, scenario: &Scenario, i: usize, has_lease: bool) {
         if self.is_at_rest() {
-            let phase = self.phase;
+            let (phase, floating) = (self.phase, self.floating);
             *self = Self::idle(scenario.roles[i]);
             self.phase = phase;
+            if scenario.late.is_some() {
+                self.floating = floating;
+            }
             return;
         }
         if self.committed == NEVER {
@@ -76,6 +80,7 @@ impl State {
             self.contenders[i].forget(scenario, i, has_lease);
         }
         for client in 0..CONTENDERS {
+            late::forget(&mut self, scenario, client);
             self.forget_listing(scenario, client);
             self.forget_session(scenario, client);
             let mut tasks = scenario.tasks(client);
@@ -114,9 +119,13 @@ impl State {
         }
         session.connection = 1;
         if self.is_idle(scenario, client) {
-            let view = session.view;
+            let Session {
+                view, at, servers, ..
+            } = session;
             session = Session {
                 view,
+                at,
+                servers,
                 ..Session::NEW
             };
         }

@@ -80,8 +80,11 @@ fn has_orphan(state: &State, scenario: &Scenario) -> bool {
 }
 
 fn is_cared_for(owner: &Contender, node: Node) -> bool {
+    if node.is_leaving {
+        return true;
+    }
     if node.is_place {
-        return node.is_leaving || owner.place == Some(node.name);
+        return owner.place == Some(node.name);
     }
     let is_over = owner.phase == Phase::Done || owner.life.end().is_some();
     match owner.life.node() {

@@ -19,9 +19,10 @@ use crate::{
     crowd::{self, Choice},
     decide,
     history::{NEVER, Time},
-    name::{Marker, Name},
+    late,
+    name::{Marker, Name, marker},
     scenario::{LAG, Role, Scenario},
-    state::{Contender, Decider, Event, Node, Phase, Read, Reply, Request, State, Watch, marker},
+    state::{Contender, Decider, Event, Node, Phase, Read, Reply, Request, State, Watch},
 };
 
 /// All that contenders and their users can do next.
@@ -196,6 +197,9 @@ pub(crate) fn answered(after: &mut State, scenario: &Scenario, i: usize, answer:
     } else {
         Reply::Lost
     };
+    if matches!(answer, Answer::Found(Ok(None) | Err(Failure::NoNode))) && !scenario.is_plain() {
+        late::not_found(after, scenario, i);
+    }
     let contender = &mut after.contenders[i];
     contender.request = Request::Nothing;
     contender.committed = NEVER;
@@ -228,7 +232,7 @@ pub(crate) fn answer(state: &State, scenario: &Scenario, i: usize, view: Time) -
         }
     };
     match contender.request {
-        Request::Nothing => unreachable!("a reply without a request"),
+        Request::Nothing | Request::CreateFormer => unreachable!("a reply without a request"),
         Request::Create => Answer::Created(if_succeeded(Failure::NodeExists).map(|()| created)),
         Request::Replace(_) => Answer::Created(if_succeeded(Failure::NoNode).map(|()| created)),
         Request::Delete(_) => Answer::Deleted(if_succeeded(Failure::NoNode)),
@@ -260,7 +264,7 @@ pub(crate) fn answer(state: &State, scenario: &Scenario, i: usize, view: Time) -
 /// The request under way has failed like this.
 pub(crate) fn failed(request: Request, failure: Failure) -> Option<Answer<Name, ()>> {
     Some(match request {
-        Request::Nothing => return None,
+        Request::Nothing | Request::CreateFormer => return None,
         Request::Create | Request::Replace(_) => Answer::Created(Err(failure)),
         Request::Find => Answer::Found(Err(failure)),
         Request::Check(_) => Answer::Checked(Err(failure)),

@@ -19,6 +19,7 @@
 //! | `state`, `name`, `history` | one state, the names of nodes, the time of the servers |
 //! | `client`, `decide`, `crowd` | what contenders do, driven by the machines of the recipes |
 //! | `doubt` | long waits: whether the node ahead is still there |
+//! | `late` | writes of lost connections, by server |
 //! | `server` | what the servers, the network and operators do |
 //! | `check`, [`Violation`] | what must hold |
 //! | `canonical` | which states are the same |
@@ -49,6 +50,7 @@ mod doubt;
 mod explore;
 mod fair;
 mod history;
+mod late;
 pub mod lease;
 mod name;
 pub mod runs;

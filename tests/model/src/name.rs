@@ -2,6 +2,10 @@
 
 use std::sync::OnceLock;
 
+use lockkeeper_recipes::rank::Kind;
+
+use crate::scenario::Role;
+
 /// What the name of a node says of its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Marker {
@@ -43,6 +47,17 @@ const MARKERS: [(Marker, &str); 4] = [
     (Marker::Read, "__READ__"),
     (Marker::Lease, "lease-"),
 ];
+
+/// The marker of the nodes of this role.
+pub(crate) fn marker(role: Role) -> Marker {
+    match role {
+        Role::Queue(Kind::Read) => Marker::Read,
+        Role::Queue(Kind::Write) => Marker::Write,
+        Role::Queue(_) => Marker::Lock,
+        Role::Plain => Marker::Plain,
+        Role::Permit => Marker::Lease,
+    }
+}
 
 impl AsRef<str> for Name {
     fn as_ref(&self) -> &str {

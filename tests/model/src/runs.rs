@@ -5,7 +5,7 @@ use lockkeeper_recipes::rank::Kind;
 use crate::scenario::{CONTENDERS, Faults, Role, Scenario};
 
 /// Each scenario, with its group and its name.
-fn scenarios() -> [(&'static str, &'static str, Scenario); 18] {
+fn scenarios() -> [(&'static str, &'static str, Scenario); 24] {
     use Kind::{Mutex, Read, Write};
     let queue = |kinds: [Kind; CONTENDERS]| Scenario::new(kinds.map(Role::Queue));
     let (last, last_two) = ([false, false, true], [false, true, true]);
@@ -48,6 +48,20 @@ fn scenarios() -> [(&'static str, &'static str, Scenario); 18] {
         ("permits", "semaphore of 2", semaphore(2)),
         ("changed", "semaphore of 2, limit changed once", changed(2)),
         ("changed", "semaphore of 1, limit changed once", changed(1)),
+        ("late", "3 plain locks, 3 servers", plain.on_servers(3)),
+        ("late", "3 plain locks, 1 server", plain.on_servers(1)),
+        ("late", "3 mutexes, 1 server", mutexes.on_servers(1)),
+        ("return", "3 mutexes, 2 servers", mutexes.on_servers(2)),
+        (
+            "late",
+            "3 mutexes, 3 servers, late nodes forgotten",
+            mutexes.on_servers(3).forgetting(),
+        ),
+        (
+            "return",
+            "semaphore of 1, 2 servers",
+            semaphore(1).on_servers(2),
+        ),
     ]
 }
 
@@ -55,7 +69,7 @@ fn scenarios() -> [(&'static str, &'static str, Scenario); 18] {
 /// cancels, deletes by hand, starts again, deaths, losses and ghosts.
 type Table = [(&'static str, &'static str)];
 
-/// Those of the tests, each with less than 200,000 states.
+/// Those of the tests, each with less than 300,000 states.
 const QUICK: &Table = &[
     ("3 mutexes", "100000 001010 000100 000020 011000 000200"),
     ("3 writers", "100000 001010 000100"),
@@ -76,9 +90,11 @@ const QUICK: &Table = &[
     ("crowd", "0000001"),
     ("plain", "0000001 01000001"),
     ("permits", "0000001"),
+    ("late", "200000"),
+    ("semaphore of 1, 2 servers", "200000"),
 ];
 
-/// Those that are explored each night beside them: up to 600,000 states each.
+/// Those that are explored each night beside them: mostly up to 600,000 states each.
 const NIGHTLY: &Table = &[
     ("2 writers, 1 reader", "001010"),
     ("mutex, writer, reader", "001010"),
@@ -86,6 +102,7 @@ const NIGHTLY: &Table = &[
     ("3 mutexes", "101100 01000001"),
     ("3 writers", "000001"),
     ("permits", "01000001"),
+    ("3 mutexes, 2 servers", "200000"),
 ];
 
 /// Long waits.
@@ -94,6 +111,13 @@ const WAITS: &Table = &[
     ("crowd", "1000001 01000001"),
     ("plain", "1000001 01000011"),
     ("permits", "1000001 01000011"),
+];
+
+/// Writes that come late, by server.
+const LATE: &Table = &[
+    ("late", "200000 201000 210000 200010"),
+    ("return", "200000"),
+    ("semaphore of 1, 2 servers", "201000 200010"),
 ];
 
 const FULL: &Table = &[
@@ -191,7 +215,7 @@ pub fn nightly() -> Vec<(String, Scenario)> {
 /// All scenarios.
 #[must_use]
 pub fn full() -> Vec<(String, Scenario)> {
-    of_table(&[FULL, WAITS].concat())
+    of_table(&[FULL, WAITS, LATE].concat())
 }
 
 fn of_table(table: &Table) -> Vec<(String, Scenario)> {

@@ -2,7 +2,11 @@
 
 use lockkeeper_recipes::rank::Kind;
 
-use crate::{history::Time, state::State};
+use crate::{
+    history::Time,
+    late::{Late, SERVERS},
+    state::State,
+};
 
 /// How many contenders there are.
 pub const CONTENDERS: usize = 3;
@@ -112,6 +116,8 @@ pub struct Scenario {
     /// Whether contenders come back for ever.
     pub(crate) is_for_ever: bool,
     planted: Option<Planted>,
+    /// The servers, if they are told apart.
+    pub(crate) late: Option<Late>,
 }
 
 impl Scenario {
@@ -129,6 +135,7 @@ impl Scenario {
             is_fair: false,
             is_for_ever: false,
             planted: None,
+            late: None,
         }
     }
 
@@ -182,6 +189,37 @@ impl Scenario {
             asks: false,
             ..self
         }
+    }
+
+    /// The scenario with so many servers, one to three. A write of a lost connection may come late.
+    #[must_use]
+    pub fn on_servers(self, count: usize) -> Self {
+        let late = Some(Late::new(count));
+        Self { late, ..self }
+    }
+
+    /// The scenario, in which clients dial servers that owe the outcome of a write.
+    #[must_use]
+    pub fn dialing_any(self) -> Self {
+        let dials = [[true; SERVERS]; 1 << SERVERS];
+        let late = self.late.map(|late| Late { dials, ..late });
+        Self { late, ..self }
+    }
+
+    /// The scenario, in which a client forgets the creates that it has looked for and not found.
+    #[must_use]
+    pub fn forgetting(self) -> Self {
+        let looks = false;
+        let late = self.late.map(|late| Late { looks, ..late });
+        Self { late, ..self }
+    }
+
+    /// The scenario, in which only deletes come late.
+    #[must_use]
+    pub fn with_late_deletes(self) -> Self {
+        let creates = false;
+        let late = self.late.map(|late| Late { creates, ..late });
+        Self { late, ..self }
     }
 
     /// Whether long waits are modelled: while all events come, they make no difference.

@@ -8,13 +8,14 @@ use crate::{
     client, crowd,
     decide::is_in_the_way,
     history::{NEVER, Time},
-    name::{Marker, Name},
+    late,
+    name::{Marker, Name, marker},
     scenario::{CONTENDERS, Role, Scenario},
-    state::{Event, LIMITS, Limit, Phase, Reply, Request, Session, State, Watch, marker},
+    state::{Event, LIMITS, Limit, Phase, Reply, Request, Session, State, Watch},
     violation::Violation,
 };
 
-type Next<'a> = dyn FnMut(Action, &dyn Fn(&mut State)) + 'a;
+pub(crate) type Next<'a> = dyn FnMut(Action, &dyn Fn(&mut State)) + 'a;
 
 /// All that the servers, the network and operators can do next.
 pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnMut(Action, State)) {
@@ -37,12 +38,9 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
             });
             read_steps(state, scenario, i, &mut next);
             event_steps(state, scenario, i, &mut next);
-        } else if state.contenders[i].floating != Request::Nothing {
-            next(Action::CommitLate(i), &|after| {
-                commit_late(after, scenario, i);
-            });
         }
     }
+    late::each_step(state, scenario, &mut next);
     for (at, node) in state.nodes().iter().enumerate() {
         let session = &state.sessions[scenario.clients[usize::from(node.owner)]];
         if node.is_leaving && node.is_live() && session.is_up {
@@ -93,7 +91,7 @@ fn write_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>
                 reply_to_request,
             );
         }
-        Request::Create | Request::Replace(_) | Request::Delete(_) => {
+        Request::Create | Request::CreateFormer | Request::Replace(_) | Request::Delete(_) => {
             let view = contender.committed;
             if view < first_event(state, scenario, i) {
                 next(Action::Reply(i, view), &|after| {
@@ -194,6 +192,9 @@ fn died(state: &State, client: usize, name: Name, born: Time) -> Time {
 }
 
 fn reply_to_request(after: &mut State, scenario: &Scenario, i: usize, view: Time) {
+    if after.contenders[i].request.is_write() {
+        late::answered(after, scenario.clients[i]);
+    }
     let answer = client::answer(after, scenario, i, view);
     client::answered(after, scenario, i, answer);
 }
@@ -329,24 +330,25 @@ pub(crate) fn change_of_permits(state: &State, scenario: &Scenario, i: usize) ->
 /// A write happens. Its reply will say what came of it.
 fn commit(after: &mut State, scenario: &Scenario, i: usize, request: Request) {
     let created = write(after, scenario, i, request);
+    late::committed(after, scenario, scenario.clients[i]);
     let contender = &mut after.contenders[i];
     contender.committed = after.now;
     contender.succeeded = created.is_some();
     contender.created = created.unwrap_or(Name::PLAIN);
 }
 
-/// A write of a lost connection happens.
-fn commit_late(after: &mut State, scenario: &Scenario, i: usize) {
-    let request = std::mem::replace(&mut after.contenders[i].floating, Request::Nothing);
-    write(after, scenario, i, request);
-}
-
 /// A write. The node that it created or deleted, if it did what it was to do.
-fn write(after: &mut State, scenario: &Scenario, i: usize, request: Request) -> Option<Name> {
+pub(crate) fn write(
+    after: &mut State,
+    scenario: &Scenario,
+    i: usize,
+    request: Request,
+) -> Option<Name> {
     match request {
         // The barrier deletes a name that never exists.
         Request::Nothing | Request::Check(_) | Request::Find => None,
         Request::Create => create(after, scenario, i),
+        Request::CreateFormer => Some(late::create(after, scenario, i)),
         Request::Replace(writer) => after.delete(writer).then(|| {
             let reader = Name::new(Marker::Read, writer.number);
             after.insert(i, reader, false);
@@ -382,20 +384,22 @@ fn session_steps(state: &State, scenario: &Scenario, client: usize, next: &mut N
         return;
     }
     if !session.is_up {
-        next(Action::Connect(client), &|after| {
-            connect(after, scenario, client, false);
-        });
+        for server in late::dialable(scenario, session) {
+            next(Action::Connect(client), &|after| {
+                connect(after, scenario, client, server, false);
+            });
+        }
         let mut nodes = state.nodes().iter();
         if !session.is_leaving && nodes.any(|node| node.is_ghost(client)) {
             next(Action::ConnectAgain(client), &|after| {
                 let nodes = after.nodes;
-                connect(after, scenario, client, false);
+                connect(after, scenario, client, 0, false);
                 after.nodes = nodes;
             });
         }
         if !session.lives() {
             next(Action::ConnectLate(client), &|after| {
-                connect(after, scenario, client, true);
+                connect(after, scenario, client, 0, true);
             });
         }
     } else if !session.lives() {
@@ -456,18 +460,17 @@ fn ghost_steps(state: &State, scenario: &Scenario, client: usize, next: &mut Nex
     }
 }
 
-/// The connection is lost, with what was under way on it. A write may still happen until the next
-/// connection is made.
+/// The connection is lost, with what was under way on it.
 fn cut(after: &mut State, scenario: &Scenario, client: usize) {
     let lives = after.sessions[client].lives();
     after.sessions[client].is_up = false;
     for task in scenario.tasks(client) {
-        let contender = &mut after.contenders[task];
-        let is_committed = contender.committed != NEVER;
-        let may_float = contender.request.is_write() && lives && !is_committed;
-        if may_float {
-            contender.floating = contender.request;
+        let contender = &after.contenders[task];
+        if lives && contender.request.is_write() {
+            let is_committed = contender.committed != NEVER;
+            late::lost(after, scenario, task, is_committed);
         }
+        let contender = &mut after.contenders[task];
         for watch in &mut contender.watches {
             if let Some(name) = watch.name() {
                 *watch = Watch::Restored(name);
@@ -490,8 +493,9 @@ fn cut(after: &mut State, scenario: &Scenario, client: usize) {
 }
 
 /// The next connection. The session goes on, or the client learns that it is over.
-fn connect(after: &mut State, scenario: &Scenario, client: usize, is_late: bool) {
+fn connect(after: &mut State, scenario: &Scenario, client: usize, server: usize, is_late: bool) {
     let now = after.now;
+    late::dial(after, scenario, client, server);
     after.lay_ghosts(client);
     let session = &mut after.sessions[client];
     session.is_leaving = false;
@@ -506,7 +510,6 @@ fn connect(after: &mut State, scenario: &Scenario, client: usize, is_late: bool)
     }
     for task in scenario.tasks(client) {
         let contender = &mut after.contenders[task];
-        contender.floating = Request::Nothing;
         contender.is_stale = false;
         contender.is_mute = false;
         if is_over {
@@ -520,9 +523,7 @@ fn expire(after: &mut State, scenario: &Scenario, client: usize) {
     after.now += 1;
     let now = after.now;
     after.sessions[client].expired = now;
-    for task in scenario.tasks(client) {
-        after.contenders[task].floating = Request::Nothing;
-    }
+    late::session_over(after, scenario, client);
     let clients = scenario.clients;
     let nodes = after.nodes_mut().iter_mut();
     let own = nodes.filter(|node| node.is_live() && clients[usize::from(node.owner)] == client);

@@ -9,18 +9,16 @@
 //! What a contender decides is in the machines of the recipes: [`NodeLife`], [`Turn`],
 //! [`PlainTurn`], [`PermitTurn`].
 
-use lockkeeper_recipes::{
-    decisions::{
-        life::{End, NodeLife},
-        permit_turn::PermitTurn,
-        plain_turn::PlainTurn,
-        turn::Turn,
-    },
-    rank::Kind,
+use lockkeeper_recipes::decisions::{
+    life::{End, NodeLife},
+    permit_turn::PermitTurn,
+    plain_turn::PlainTurn,
+    turn::Turn,
 };
 
 use crate::{
     history::{NEVER, Time},
+    late::{SERVERS, Server},
     name::{Marker, Name},
     scenario::{CONTENDERS, Faults, Role, Scenario},
     violation::Violation,
@@ -155,6 +153,8 @@ pub(crate) enum Phase {
 pub(crate) enum Request {
     Nothing,
     Create,
+    /// Creates a node with a name that its contender uses no more.
+    CreateFormer,
     /// Creates a reader's node and deletes this writer's.
     Replace(Name),
     /// The barrier, and the listing behind it.
@@ -172,7 +172,7 @@ impl Request {
     pub(crate) fn name(&mut self) -> Option<&mut Name> {
         match self {
             Self::Replace(name) | Self::Check(name) | Self::Delete(name) => Some(name),
-            Self::Nothing | Self::Create | Self::Find => None,
+            Self::Nothing | Self::Create | Self::CreateFormer | Self::Find => None,
         }
     }
 }
@@ -230,8 +230,8 @@ pub(crate) struct Contender {
     pub(crate) succeeded: bool,
     /// The node that the committed write has created.
     pub(crate) created: Name,
-    /// A write of the connection before, which may be committed until the next connection is made.
-    pub(crate) floating: Request,
+    /// The write of a lost connection that is late at each server.
+    pub(crate) floating: [Request; SERVERS],
     /// The read under way, or its reply, not handled yet.
     pub(crate) read: Option<(Read, Reply)>,
     /// A try: the last listing showed nobody ahead.
@@ -273,7 +273,7 @@ impl Contender {
             committed: NEVER,
             succeeded: false,
             created: Name::PLAIN,
-            floating: Request::Nothing,
+            floating: [Request::Nothing; SERVERS],
             read: None,
             saw_free: false,
             is_placed: false,
@@ -345,7 +345,8 @@ impl Contender {
             turn.rename(&mut visit);
         }
         self.request.name().into_iter().for_each(&mut visit);
-        self.floating.name().into_iter().for_each(&mut visit);
+        let floating = self.floating.iter_mut().filter_map(Request::name);
+        floating.for_each(&mut visit);
         visit(&mut self.created);
         self.place.iter_mut().for_each(&mut visit);
         self.gone.iter_mut().for_each(&mut visit);
@@ -379,6 +380,9 @@ pub(crate) struct Session {
     pub(crate) expired: Time,
     /// The client is about to leave its server.
     pub(crate) is_leaving: bool,
+    /// The server that the client has dialed last.
+    pub(crate) at: u8,
+    pub(crate) servers: [Server; SERVERS],
     /// What the newest listing of the client's tasks shows in the queue, without the nodes whose
     /// deletion was reported.
     pub(crate) listed: [Option<Name>; LISTED],
@@ -394,6 +398,8 @@ impl Session {
         has_lease: true,
         expired: NEVER,
         is_leaving: false,
+        at: 0,
+        servers: [Server::NEW; SERVERS],
         listed: [None; LISTED],
         listed_on: 0,
     };
@@ -579,17 +585,8 @@ impl State {
             node.is_leaving && node.is_live() && scenario.clients[usize::from(node.owner)] == client
         };
         let mut tasks = scenario.tasks(client);
-        tasks.all(|task| self.contenders[task].is_at_rest()) && !self.nodes().iter().any(is_leaving)
-    }
-}
-
-/// The marker of the nodes of this role.
-pub(crate) fn marker(role: Role) -> Marker {
-    match role {
-        Role::Queue(Kind::Read) => Marker::Read,
-        Role::Queue(Kind::Write) => Marker::Write,
-        Role::Queue(_) => Marker::Lock,
-        Role::Plain => Marker::Plain,
-        Role::Permit => Marker::Lease,
+        let is_idle =
+            |it: &Contender| it.is_at_rest() && it.floating == [Request::Nothing; SERVERS];
+        tasks.all(|task| is_idle(&self.contenders[task])) && !self.nodes().iter().any(is_leaving)
     }
 }

@@ -26,7 +26,7 @@ mod attempt;
 mod beginning;
 mod ending;
 pub mod sasl;
-mod servers;
+pub(super) mod servers;
 mod session;
 mod silent;
 

@@ -40,7 +40,7 @@ pub(super) const REMEMBERED: usize = 16;
 
 /// The servers, and their failures since one of them last worked.
 #[derive(Debug)]
-pub(super) struct Servers {
+pub struct Servers {
     list: Vec<Arc<Endpoint>>,
     next: usize,
     rng: Rng,
@@ -57,7 +57,9 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    pub(super) fn new(list: &[Endpoint], seed: u64) -> Self {
+    /// The servers of this list, in an order that the seed gives.
+    #[must_use]
+    pub fn new(list: &[Endpoint], seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let mut list: Vec<_> = list.iter().cloned().map(Arc::new).collect();
         rng.shuffle(&mut list);
@@ -79,7 +81,7 @@ impl Servers {
     }
 
     /// The next server; `None` only when the list is empty.
-    pub(super) fn advance(&mut self, now: Instant) -> Option<Arc<Endpoint>> {
+    pub fn advance(&mut self, now: Instant) -> Option<Arc<Endpoint>> {
         self.avoided.take_if(|(_, until)| *until <= now);
         self.owing.retain(|(_, until)| now < *until);
         let is_avoided = |it| (self.avoided.as_ref()).is_some_and(|(avoided, _)| avoided == it);
@@ -125,7 +127,7 @@ impl Servers {
     }
 
     /// A connection to this server has ended ahead of the answer to a write.
-    pub(super) fn owes(&mut self, now: Instant, endpoint: &Arc<Endpoint>) {
+    pub fn owes(&mut self, now: Instant, endpoint: &Arc<Endpoint>) {
         self.owes_nothing(endpoint);
         self.owing.push((endpoint.clone(), now + AVOIDED));
     }
