@@ -54,8 +54,9 @@ use crate::{
 /// of this client while the session moves to another server and repeats the delete there. When the
 /// session comes back to the first server, the old delete is applied, perhaps to the node of a later
 /// holder. So the client does not go back to such a server in this session while it may try another
-/// one. If its address list has only one address, or each server owes it such an answer, nothing
-/// prevents it.
+/// one. If each server owes it such an answer, or several servers stand behind its only address,
+/// nothing prevents it. A late create may in the same way leave a node that blocks the path until
+/// its session ends.
 ///
 /// For the same reason, do not [`revoke`](crate::revoke) a node whose holder may not know yet that
 /// it has it.
