@@ -148,7 +148,7 @@ mod needs_java {
             let client_side = authority.issue(&[subject]);
             let certificate = files.write("me.pem", &client_side.certificate);
             let key = files.write("me.key", &client_side.key);
-            let mut run = lockkeeper(&["run", path, "--try", "--tls-ca", &*ca]);
+            let mut run = lockkeeper(&["run", path, "--wait", "60s", "--tls-ca", &*ca]);
             run.args(["--connect", &*server.secure_connect_string()]);
             run.args(["--tls-cert", &*certificate, "--tls-key", &*key]);
             ended(run.args(options).args(["--", "true"]))
