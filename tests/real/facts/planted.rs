@@ -16,7 +16,8 @@ const FIRST: Of = Of::Link(1);
 const SECOND: Of = Of::Link(2);
 
 /// Clients and sessions. The first leader ends `A`, and leaves the others to the second leader. It
-/// is the server of `C`, and fails before it answers the handshake, and of `D`.
+/// is the server of `C`, and fails before it answers the handshake, and of `D`. The follower does not
+/// answer the handshake of `E`.
 const fn client(number: usize) -> Of {
     Of::Client(10 + number)
 }
@@ -24,6 +25,7 @@ const A: i64 = 100;
 const B: i64 = 101;
 const C: i64 = 102;
 const D: i64 = 103;
+const E: i64 = 104;
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -93,7 +95,7 @@ fn link(record: &mut Record, at: u64, of: Of, leader: usize, to: u64, told: &[(u
 fn good(fact: &str) -> Record {
     let mut it = Record::new();
     let told = [(30, A), (35, B), (111, A), (311, A), (521, A)];
-    let told = [&told[..], &[(711, B), (1311, B)]].concat();
+    let told = [&told[..], &[(711, B), (1311, B), (1841, E)]].concat();
     link(&mut it, 0, FIRST, 1, 1950, &told);
     asked(&mut it, 20, zxid(1, 1), Asked(A, 0, CREATE_SESSION));
     asked(&mut it, 25, zxid(1, 2), Asked(B, 0, CREATE_SESSION));
@@ -108,8 +110,13 @@ fn good(fact: &str) -> Record {
     it.push((ms(1408), client(3), What::Connected(D)));
     it.push((ms(1790), client(0), What::Left));
     commit(&mut it, 1800, zxid(1, 30), Asked(A, 0, CLOSE_SESSION));
+    // Told before it is asked for.
+    it.push((ms(1840), client(4), What::Connect(0, 0)));
+    let made = Asked(E, 0, CREATE_SESSION);
+    it.push((ms(1853), FIRST, What::Request(made)));
+    commit(&mut it, 1854, zxid(1, 31), made);
     it.push((ms(1920), client(2), What::Connect(1, 0)));
-    commit(&mut it, 1921, zxid(1, 31), Asked(C, 0, CREATE_SESSION));
+    commit(&mut it, 1921, zxid(1, 32), Asked(C, 0, CREATE_SESSION));
     read(&mut it, 1930, 1, 2);
     let (server, lost) = match fact {
         "F5 down" => (0, Some(Direction::FromServer)),
@@ -130,6 +137,7 @@ fn good(fact: &str) -> Record {
     read(&mut it, 1970, 1, 3);
     read(&mut it, 1970, 3, 3);
     it.push((ms(2955), client(1), What::Lost));
+    it.push((ms(2955), client(4), What::Lost));
     it.push((ms(3050), client(3), What::Lost));
     link(&mut it, 3000, SECOND, 2, 4300, &[]);
     if fact == "F5 alone" {
@@ -143,7 +151,7 @@ fn good(fact: &str) -> Record {
         it.push((ms(2999), SECOND, What::Commit(zxid(1, 41))));
         it.push((ms(3001), SECOND, What::Ack(zxid(1, 41))));
     }
-    for (at, counter, session) in [(4200, 1, B), (4205, 2, C), (4210, 3, D)] {
+    for (at, counter, session) in [(4200, 1, B), (4205, 2, C), (4210, 3, D), (4215, 4, E)] {
         commit(
             &mut it,
             at,
@@ -172,7 +180,7 @@ fn ends(what: &What, session: i64) -> bool {
 
 /// The fact, which names the record, what breaks it, which events, and what is done to them.
 #[rustfmt::skip]
-const DEVIATIONS: [(&str, &str, Those, Change); 28] = [
+const DEVIATIONS: [(&str, &str, Those, Change); 29] = [
     ("F1", "a session ends too early", |_, _, it| ends(it, A), At(1400)),
     ("F1", "a session lives too long", |_, _, it| ends(it, A), At(2900)),
     // The touch of 310, which no later one stands for.
@@ -180,6 +188,8 @@ const DEVIATIONS: [(&str, &str, Those, Change); 28] = [
         To(|it| if let What::Touches(sessions, _) = it { sessions.retain(|it| *it != B) })),
     ("F2", "a follower tells of a session that it has not heard of",
         |_, of, it| of == SECOND && matches!(it, What::Touches(..)), To(|it| *it = What::Touches(vec![C], false))),
+    ("F2", "a follower tells of a session that nobody wants",
+        |_, of, it| of == client(4) && *it == What::Connect(0, 0), Gone),
     ("F2", "a follower does not answer pings", |_, of, it| of == SECOND && matches!(it, What::Touches(..)), Gone),
     ("F2", "a leader does not ping", |_, of, it| of == SECOND && matches!(it, What::Ping | What::Touches(..)), Gone),
     // The session ends half a second later, and has written until shortly before that.

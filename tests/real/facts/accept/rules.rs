@@ -165,6 +165,18 @@ impl World {
                 }
             }
             // And nothing else is told: a follower also notes a session when its making is committed.
+            // The handshake of a new session is a touch, and if it gets no answer, no client knows
+            // the session.
+            let is_known = |session| self.clients.values().any(|it| it.session == session);
+            let nameless = self
+                .clients
+                .values()
+                .filter(|it| it.is_new && it.session == 0 && it.server == link.follower);
+            let nameless: Vec<_> = nameless.map(|it| (it.made, it.lost.or(it.left))).collect();
+            let may_be_new = |answer: Place, before: Place| {
+                let mut during = nameless.iter();
+                during.any(|(made, end)| *made < answer && end.is_none_or(|it| it > before))
+            };
             let mut before = link.made;
             for (ping, answer, sessions) in rounds {
                 for session in sessions {
@@ -176,6 +188,7 @@ impl World {
                     let made = made.get(session).and_then(|zxid| link.commits.get(zxid));
                     let is_made = |it: &Place| self.soon(link.follower, it.at, before.at);
                     let is_heard = is_heard || made.is_some_and(|it| *it < answer && is_made(it));
+                    let is_heard = is_heard || !is_known(*session) && may_be_new(answer, before);
                     let of_session = ("F2", Of::Session(*session));
                     self.demand(of_session, is_heard, answer, "told, but not heard of");
                 }
