@@ -6,7 +6,7 @@ use std::{fmt, io, net::IpAddr, sync::Arc, time::Duration};
 
 use lockkeeper_proto::{ErrorCode, OpCode, SessionId, Xid, frame::FrameError, jute::DecodeError};
 
-use crate::{AuthFailure, Endpoint, Peer};
+use crate::{Endpoint, Peer};
 
 /// A connection that ended, or an attempt to connect that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,9 +111,9 @@ pub enum Cause {
         /// The number in the reply.
         got: Xid,
     },
-    /// The SASL login failed in a session that was connected before. The client tries on, for a
-    /// session timeout.
-    LoginFailed(AuthFailure),
+    /// The SASL login failed in a session that was connected before, for the reason with this text:
+    /// see [`AuthFailure`](crate::AuthFailure). The client tries on, for a session timeout.
+    LoginFailed(Arc<str>),
     /// The server did not restore the watches of the session.
     WatchesRefused(ErrorCode),
     /// The server sent more events than this while it restored the watches of the session.

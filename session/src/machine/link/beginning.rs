@@ -131,7 +131,7 @@ impl Link {
     fn login_failed(&mut self, now: Instant, is_new: bool, failure: AuthFailure) {
         let since = *self.login_failed_since.get_or_insert(now);
         if self.connections > 0 && !is_new && now < since + self.session.timeout() {
-            self.give_up(now, Cause::LoginFailed(failure));
+            self.give_up(now, Cause::LoginFailed(failure.to_string().into()));
         } else {
             self.refuse(failure);
         }

@@ -241,7 +241,7 @@ fn null_accepts_the_last_token_and_no_other_one() {
     pair.cut();
     let xid = half_way(&mut pair);
     pair.reply(xid, 0, null());
-    let cause = Cause::LoginFailed(AuthFailure::SaslNotOffered);
+    let cause = Cause::LoginFailed(AuthFailure::SaslNotOffered.to_string().into());
     assert_eq!(pair.last_cause(), cause);
 }
 
