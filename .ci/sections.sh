@@ -10,7 +10,7 @@ trap '[ -z "$ASIDE" ] || kill -- "-$ASIDE" 2>/dev/null; rm -rf "$SCRATCH"' EXIT
 # One folder for all, however the scripts change their own.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
 CARGO_TARGET_DIR=$(realpath -m "$CARGO_TARGET_DIR")
-# Nothing here is compiled twice, and nobody looks at backtraces.
+# Nothing here is compiled twice but by the planted faults, which say so themselves; and nobody looks at backtraces.
 [ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
 
 TABLE=()

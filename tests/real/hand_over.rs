@@ -2,8 +2,8 @@
 //! killed at random moments.
 //!
 //! Each round has a lock of its own, and processes that are this test program, started again: a holder,
-//! a waiter behind it, and one or two that take the lock over. What happens is drawn from a seed; a seed
-//! does not repeat the order of events. The checker of the simulation reads what the processes say.
+//! a waiter behind it, and one or two that take the lock over. The story of a round is drawn from a seed,
+//! but a seed does not repeat the order of events. The checker of the simulation reads what the processes say.
 //!
 //! `LOCKKEEPER_TEST_SEED` and `LOCKKEEPER_TEST_ROUNDS` are those of `random`.
 //!

@@ -14,7 +14,7 @@ record! {
     /// A session that a client has left to the client that gets this:
     /// [`Client::hand_over`](crate::Client::hand_over).
     ///
-    /// It is a secret: whoever has it can act as the session, and end it. `Debug` hides the password.
+    /// A ticket is a secret: its reader can act as the session, and end it. `Debug` hides the password.
     pub struct SessionTicket hides password {
         /// The format of the bytes.
         pub(super) format: Within<1, 1>,

@@ -3,10 +3,10 @@
 //!
 //! A dial of another server makes a late write void. A later dial of the first one, finished or not,
 //! makes it valid again, at any moment from then on, until another write of the session has gone
-//! through that server: the writes in one queue keep their order. Which servers a client dials is
-//! what the shipped [`Servers`] says. A create that a look has not found is one of a name that nobody
-//! uses any more. The client knows it, and deletes the node if it comes (`node::late` in the
-//! recipes); here at any moment, but in the end.
+//! through that server: the writes in one queue keep their order. The shipped [`Servers`] says which
+//! servers a client dials. When a look has not found a create, its name is not used again. The client
+//! notes this name, and deletes the node if it comes (`node::late` in the recipes); here at any
+//! moment, but in the end.
 //!
 //! Most scenarios do not tell servers apart: a client always finds another one that owes nothing.
 //! So a late write is applied before the session's next connection is made, or never.
@@ -33,7 +33,7 @@ pub(crate) const SERVERS: usize = 3;
 pub(crate) struct Late {
     /// How many there are.
     pub(crate) count: usize,
-    /// Which of them a client dials, by which of them owe, a bit each.
+    /// Which of them a client dials, for each set of servers that owe. A set has a bit for each server.
     pub(crate) dials: [[bool; SERVERS]; 1 << SERVERS],
     /// Whether a client looks for the nodes of creates that were not found.
     pub(crate) looks: bool,

@@ -153,7 +153,7 @@ pub(crate) enum Phase {
 pub(crate) enum Request {
     Nothing,
     Create,
-    /// Creates a node with a name that its contender uses no more.
+    /// Creates a node whose name the contender has given up.
     CreateFormer,
     /// Creates a reader's node and deletes this writer's.
     Replace(Name),
