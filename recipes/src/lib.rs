@@ -88,8 +88,8 @@ pub mod decisions {
     pub use crate::{
         kinds::{permit_turn, plain_turn},
         node::life,
-        order::{crowd, listing},
-        queue::turn,
+        order::listing,
+        queue::{turn, view},
     };
 }
 

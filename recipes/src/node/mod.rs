@@ -7,7 +7,7 @@
 //! | `directory` | the settings, client and meter of a lock, and the requests about its directory |
 //! | `identity` | what identifies a node before its name is known, and the requests about it |
 //! | `requests` | sending the requests that the life of a node needs, and taking the replies |
-//! | `watches` | the watches of a node, its place in the crowd of its client, and its lease |
+//! | `watches` | the watches of a node, and its lease |
 //! | `clean_up` | deleting a node whose owner has gone |
 //! | `scan` | the scan for nodes whose creates were lost, shared by the attempts of a client |
 //! | `late` | nodes that appear although a scan has not found them |
@@ -38,7 +38,7 @@ use self::{
 use crate::{
     backoff::{Backoff, Rounds},
     error::{LockError, Loss, NotHandedOver},
-    order::{crowd::Member, name::Kind},
+    order::name::Kind,
 };
 
 /// How often the data of a plain lock's node are set again because somebody else has changed them
@@ -64,8 +64,6 @@ pub(crate) struct Node {
     listing: Option<PendingReply>,
     /// The first delete counts as a clean-up: nobody has known of the node.
     counts_clean_up: bool,
-    /// Its part in the crowd of contenders of this client.
-    member: Option<Member>,
     /// The watch on this node and, in a queue, on the nodes ahead. The own watch is kept until the
     /// node is gone: to give it up earlier would cost a request that removes it from the server.
     watches: Option<WatchGroup>,
@@ -140,7 +138,6 @@ impl Node {
             retry: None,
             listing: None,
             counts_clean_up: false,
-            member: None,
             watches: None,
             keeper: None,
             is_renewed: false,
@@ -225,6 +222,11 @@ impl Node {
     /// How the node was lost with its session, if it was.
     pub(crate) fn session_loss(&self) -> Option<Loss> {
         session_loss(self.identity.client(), self.session_id()?)
+    }
+
+    /// Whether a listing goes out behind the create.
+    pub(crate) fn lists_behind_create(&mut self, lists: bool) {
+        self.lists = lists;
     }
 
     /// Sends the create without waiting for its reply.

@@ -20,7 +20,7 @@ use crate::{common::Common, order::listing::Listed};
 
 /// The names in the directory, in order; or the error of the barrier or of the listing, if the
 /// reply was one.
-pub(super) type Found = Result<Arc<[(i32, Listed)]>, Option<SessionError>>;
+pub(super) type Found = Result<Arc<[(i64, Listed)]>, Option<SessionError>>;
 
 /// The newest scan for nodes in a directory that the attempts of a client use.
 type Newest = Mutex<Weak<Scan>>;

@@ -1,5 +1,4 @@
-//! What a node hears: its watches, its place in the crowd of its client, and the lease of its
-//! session.
+//! What a node hears: its watches, and the lease of its session.
 //!
 //! Not here: whose turn it is (`queue`).
 
@@ -11,30 +10,9 @@ use lockkeeper_session::{
 };
 
 use super::{Node, life::Facts};
-use crate::{
-    backoff::Backoff,
-    error::LockError,
-    order::crowd::{Crowd, Member},
-};
+use crate::{backoff::Backoff, error::LockError};
 
 impl Node {
-    /// Joins the other contenders of this client in the queue. Only some of them make a listing
-    /// behind their create.
-    pub(crate) fn join(&mut self, crowd: &Arc<Crowd>) {
-        let (member, lists) = crowd.join();
-        (self.member, self.lists) = (Some(member), lists);
-    }
-
-    /// Once the node is there: the last node of this client ahead of it, and how many are ahead.
-    pub(crate) fn last_of_crowd(&mut self) -> Option<(Arc<str>, usize)> {
-        self.member.as_mut()?.entered(&self.life.node()?.name)
-    }
-
-    /// Its part in the crowd of contenders of this client.
-    pub(crate) fn member(&self) -> Option<&Member> {
-        self.member.as_ref()
-    }
-
     /// Watches nodes of the directory with one request, and gives up the watches on others.
     pub(crate) fn watch(&mut self, names: Vec<Arc<str>>, is_wanted: impl Fn(&str) -> bool) {
         if let Some(watches) = &self.watches {

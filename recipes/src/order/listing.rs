@@ -1,22 +1,21 @@
-//! What a listing proves to other contenders of the same client, as a pure value.
+//! What a client knows of a queue from a listing of it, as a pure value: who may be ahead of whom.
 //!
 //! A listing that shows our node was made after our create, so it shows everybody who was ahead of
-//! us then. Later nodes have higher numbers. So only those may be ahead, and if the deletion of each
-//! of them was reported since, nobody is.
+//! us then. Later nodes have higher numbers. So only those may be ahead, and who of them is known to
+//! be gone stays gone, whoever has learned it, and on which connection.
 //!
-//! Only for contenders that wait for everybody ahead. A listing that shows a writer proves nothing:
-//! the writer may become a reader, which has the same number. Neither does a listing that shows
-//! another kind of lock.
+//! A writer may become a reader, which has the same number. So when a writer is gone, a listing
+//! proves nothing any more to contenders that wait for readers too.
 //!
-//! Not here: who keeps the listing (`crowd`), when it may be used (`queue::turn`).
+//! Not here: what a contender does with it (`queue::turn`), who keeps it (`queue::view`).
 
 use std::{cmp::Ordering, collections::VecDeque, sync::Arc};
 
 use lockkeeper_proto::jute::Names;
 
 use super::{
-    name::{self, Kind, may_be_ahead},
-    rank::SEQUENCE_LIMIT,
+    name::{Kind, parse},
+    rank::place,
 };
 
 /// So many contenders ahead are few in any queue.
@@ -24,113 +23,146 @@ const FEW: usize = 8;
 /// One of so many contenders is few, too: fewer looks would mean more bytes (`docs/costs.md`).
 const LOOK: usize = 8;
 
-/// The contenders in a listing of the queue, by their numbers, without those whose deletion was
-/// reported.
-#[derive(Debug)]
+/// The contenders in a listing of a queue by their places, up to the last one that matters, and
+/// without those that are known to be gone.
+#[derive(Clone, Debug)]
 pub struct Listing<N> {
-    contenders: VecDeque<(i32, N)>,
-    /// The connection on which it was asked for.
-    connection: u64,
+    kind: Kind,
+    contenders: VecDeque<(i64, N)>,
+    /// How many more are ahead of the first of them.
+    left_out: usize,
 }
 
 impl<N> Default for Listing<N> {
-    /// Proves nothing.
+    /// Shows nobody.
     fn default() -> Self {
         Self {
+            kind: Kind::Mutex,
             contenders: VecDeque::new(),
-            connection: 0,
+            left_out: 0,
         }
     }
 }
 
 impl<N: AsRef<str>> Listing<N> {
-    /// The queue of a contender of this kind was listed. The listing was asked for on this
-    /// connection.
-    pub fn new(kind: Kind, connection: u64, children: impl IntoIterator<Item = N>) -> Self {
-        in_order(kind, children).map_or_else(Self::default, |contenders| Self {
+    /// All contenders among these children up to this one. For a kind that waits for everybody ahead.
+    pub fn all(kind: Kind, last: &str, children: impl IntoIterator<Item = N>) -> Self {
+        let last = place_of(last).unwrap_or(i64::MAX);
+        let placed = |child: N| {
+            let (role, number) = kind.contender(child.as_ref())?;
+            let place = place(role, number);
+            (place <= last).then_some((place, child))
+        };
+        let mut contenders: Vec<_> = children.into_iter().filter_map(placed).collect();
+        contenders.shrink_to_fit();
+        contenders.sort_unstable_by(by_place);
+        Self {
+            kind,
             contenders: contenders.into(),
-            connection,
+            left_out: 0,
+        }
+    }
+
+    /// One contender, and of those for which it waits only the last ones: the nearest one comes last.
+    /// `left_out` more are ahead of these.
+    pub fn near(kind: Kind, left_out: usize, contenders: impl IntoIterator<Item = N>) -> Self {
+        let placed = |name: N| place_of(name.as_ref()).map(|place| (place, name));
+        Self {
+            kind,
+            contenders: contenders.into_iter().filter_map(placed).collect(),
+            left_out,
+        }
+    }
+
+    /// Whoever is ahead of this contender; `None` if the listing does not show the contender, or
+    /// shows another one with its number.
+    #[must_use]
+    pub fn ahead(&self, own: &str) -> Option<Ahead<'_, N>> {
+        let index = self.index(own)?;
+        let place = |index| self.contenders.get(index).map(|(place, _)| *place);
+        let beside = [index.checked_sub(1), Some(index + 1)].into_iter().flatten();
+        let is_unique = beside.into_iter().all(|other| place(other) != place(index));
+        is_unique.then_some(Ahead {
+            listing: self,
+            index,
         })
     }
 
-    /// The connection on which it was asked for.
+    /// Whether it shows this contender.
     #[must_use]
-    pub fn connection(&self) -> u64 {
-        self.connection
+    pub fn shows(&self, node: &str) -> bool {
+        self.index(node).is_some()
     }
 
-    /// A watch on this node has fired: the node was deleted, or its data were changed.
-    pub fn event(&mut self, node: &str, is_deleted: bool) {
-        let Some(number) = name::number(node).filter(|_| is_deleted) else {
+    /// This node is gone.
+    pub fn gone(&mut self, node: &str) {
+        let Some(index) = self.index(node) else {
             return;
         };
-        let index = self.ahead(number);
-        let listed = self.contenders.get(index);
-        if listed.is_some_and(|(_, name)| name.as_ref() == node) {
+        if self.kind != Kind::Read && matches!(parse(node), Some((Kind::Write, _))) {
+            self.contenders.clear();
+        } else {
             self.contenders.remove(index);
         }
     }
 
-    /// How many contenders have lower numbers than this one.
-    pub(crate) fn ahead(&self, number: i32) -> usize {
-        self.contenders
-            .partition_point(|(other, _)| *other < number)
+    fn index(&self, node: &str) -> Option<usize> {
+        let place = place_of(node)?;
+        let is_before = |(other, name): &(i64, N)| (*other, name.as_ref()) < (place, node);
+        let index = self.contenders.partition_point(is_before);
+        let (_, found) = self.contenders.get(index)?;
+        (found.as_ref() == node).then_some(index)
     }
 
-    /// Whether it proves that nobody is ahead of this contender.
-    #[must_use]
-    pub fn is_first(&self, own: &str) -> bool {
-        let first = self.contenders.front();
-        first.is_some_and(|(_, name)| name.as_ref() == own)
-    }
-
-    /// The contenders that may be ahead of this one, by their numbers. `None` if they are many, or if
-    /// it proves nothing to this one.
-    #[must_use]
-    pub fn few_ahead(&self, own: &str) -> Option<Vec<N>>
-    where
-        N: Clone,
-    {
-        let index = self.ahead(name::number(own)?);
-        let (_, shown) = self.contenders.get(index)?;
-        let is_few = index <= FEW.max(self.contenders.len() / LOOK);
-        let ahead = self.contenders.iter().take(index);
-        (is_few && shown.as_ref() == own).then(|| ahead.map(|(_, name)| name.clone()).collect())
-    }
-
-    /// The nodes that are left. The model keeps them.
+    /// The names that are left, and how many were left out. The model keeps them.
     #[doc(hidden)]
-    pub fn nodes(&self) -> impl Iterator<Item = &N> {
-        self.contenders.iter().map(|(_, name)| name)
+    pub fn parts(&self) -> (usize, impl Iterator<Item = &N>) {
+        let names = self.contenders.iter().map(|(_, name)| name);
+        (self.left_out, names)
     }
 }
 
-/// The contenders among these children, by their numbers; `None` if the listing proves nothing.
-fn in_order<N: AsRef<str>>(
-    kind: Kind,
-    children: impl IntoIterator<Item = N>,
-) -> Option<Vec<(i32, N)>> {
-    let mut contenders = Vec::new();
-    for child in children {
-        let name = child.as_ref();
-        if let Some((other, number)) = kind.contender(name) {
-            if other == Kind::Write || !(0..=SEQUENCE_LIMIT).contains(&number) {
-                return None;
-            }
-            contenders.push((number, child));
-        } else if may_be_ahead(name, i32::MAX) {
-            return None;
-        }
-    }
-    contenders.shrink_to_fit();
-    contenders.sort_unstable_by(by_number);
-    let is_unique = contenders.is_sorted_by(|(one, _), (next, _)| one < next);
-    is_unique.then_some(contenders)
+/// Those who may be ahead of a contender.
+#[derive(Debug)]
+pub struct Ahead<'a, N> {
+    listing: &'a Listing<N>,
+    index: usize,
 }
 
-/// The order by number, and by name at one number.
+impl<'a, N> Ahead<'a, N> {
+    /// How many they are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.listing.left_out + self.index
+    }
+
+    /// Whether the names of all of them are known.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.listing.left_out == 0
+    }
+
+    /// Those whose names are known, the nearest one first.
+    pub fn names(&self) -> impl Iterator<Item = &'a N> + Clone + use<'a, N> {
+        let ahead = self.listing.contenders.range(..self.index);
+        ahead.rev().map(|(_, name)| name)
+    }
+
+    /// Whether to look at so many of them takes less than to list the queue.
+    #[must_use]
+    pub fn is_few(&self, count: usize) -> bool {
+        count <= FEW.max(self.listing.contenders.len() / LOOK)
+    }
+}
+
+/// The place of the contender with this name.
+fn place_of(name: &str) -> Option<i64> {
+    parse(name).map(|(role, number)| place(role, number))
+}
+
+/// The order by place, and by name at one place.
 #[inline(never)] // The code of a sort compares at many places.
-fn by_number<N: AsRef<str>>(one: &(i32, N), other: &(i32, N)) -> Ordering {
+fn by_place<N: AsRef<str>>(one: &(i64, N), other: &(i64, N)) -> Ordering {
     let by_name = || one.1.as_ref().cmp(other.1.as_ref());
     one.0.cmp(&other.0).then_with(by_name)
 }
@@ -174,10 +206,10 @@ impl Listed {
     }
 
     /// All of them, in the order of their text.
-    pub(crate) fn sorted(names: &Names) -> Arc<[(i32, Self)]> {
+    pub(crate) fn sorted(names: &Names) -> Arc<[(i64, Self)]> {
         // With a number in front, so that a program has the code for this sort once.
         let mut names: Vec<_> = Self::all(names, |_| None).map(|name| (0, name)).collect();
-        names.sort_unstable_by(by_number);
+        names.sort_unstable_by(by_place);
         names.into()
     }
 }
@@ -189,42 +221,21 @@ impl AsRef<str> for Listed {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn listed(count: usize) -> Listing<String> {
-        Listing::new(Kind::Mutex, 1, (0..count).map(node))
+impl From<&Arc<str>> for Listed {
+    fn from(name: &Arc<str>) -> Self {
+        Self {
+            text: name.clone(),
+            start: 0,
+            end: u32::try_from(name.len()).unwrap_or(u32::MAX),
+        }
     }
+}
 
-    fn node(number: usize) -> String {
-        format!("_c_2ba87a01-6d8f-4a5c-9e7e-9f6f0c1d2e3f-lock-{number:010}")
-    }
-
-    #[test]
-    fn the_few_ahead_are_those_whose_deletion_was_not_reported() {
-        let mut listed = listed(6);
-        listed.event(&node(1), true);
-        listed.event(&node(2), false);
-        let ahead = listed.few_ahead(&node(4));
-        assert_eq!(ahead.unwrap(), [node(0), node(2), node(3)]);
-        assert_eq!(listed.few_ahead(&node(0)).unwrap(), [""; 0]);
-    }
-
-    #[test]
-    fn what_is_few_grows_with_the_queue() {
-        assert!(listed(20).few_ahead(&node(FEW)).is_some());
-        assert!(listed(20).few_ahead(&node(FEW + 1)).is_none());
-        assert!(listed(20 * LOOK).few_ahead(&node(20)).is_some());
-        assert!(listed(20 * LOOK).few_ahead(&node(21)).is_none());
-    }
-
-    /// It was made before that contender came, or after it had lost its node.
-    #[test]
-    fn a_listing_without_a_contender_does_not_show_who_is_ahead_of_it() {
-        let mut listed = listed(6);
-        assert!(listed.few_ahead(&node(6)).is_none());
-        listed.event(&node(3), true);
-        assert!(listed.few_ahead(&node(3)).is_none());
+impl From<&Listed> for Arc<str> {
+    fn from(name: &Listed) -> Self {
+        if name.start == 0 && name.end as usize == name.text.len() {
+            return name.text.clone();
+        }
+        name.as_ref().into()
     }
 }

@@ -116,7 +116,7 @@ pub(crate) fn rank_and_note<'a>(
 
 /// The place of a contender in the queue: at equal numbers, who shares the lock is behind who does
 /// not.
-fn place(role: Kind, number: i32) -> i64 {
+pub(crate) fn place(role: Kind, number: i32) -> i64 {
     // One number is compared faster than two values.
     i64::from(number) * 2 + i64::from(role == Kind::Read)
 }

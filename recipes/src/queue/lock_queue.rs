@@ -6,14 +6,14 @@ use std::{fmt, sync::Arc, time::Duration};
 use lockkeeper_proto::path::PathError;
 use lockkeeper_session::{AsRaw, Client, sync::BoxFuture};
 
-use super::{timeout::timeout, waiter::Waiter};
+use super::{timeout::timeout, view::View, waiter::Waiter};
 use crate::{
     backoff::Rounds,
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
     node::{BoxedNode, directory::Directory, late::LateCreates},
-    order::{crowd::Crowd, name::Kind, rank},
+    order::{name::Kind, rank},
 };
 
 /// A queue, and the role of its contenders.
@@ -22,8 +22,8 @@ pub(crate) struct LockQueue {
     pub(crate) client: Client,
     pub(crate) directory: Arc<Directory>,
     kind: Kind,
-    /// The other contenders of this client, if they may use each other's listings.
-    crowd: Option<Arc<Crowd>>,
+    /// What the contenders of this client share, if they may use each other's listings.
+    view: Option<Arc<View>>,
 }
 
 impl LockQueue {
@@ -35,7 +35,7 @@ impl LockQueue {
     pub(crate) fn at(client: &Client, directory: Arc<Directory>, kind: Kind) -> Self {
         Self {
             client: client.without_deadline(),
-            crowd: (kind.is_plain_queue()).then(|| Crowd::at(client, &directory.server_path, kind)),
+            view: (kind.is_plain_queue()).then(|| View::at(client, &directory.server_path, kind)),
             directory,
             kind,
         }
@@ -79,11 +79,16 @@ impl LockQueue {
     /// Enters the queue for a caller that may wait later, and then wants this of its node.
     pub(crate) async fn enqueue<G>(&self, finish: Finish<G>) -> Result<Ticket<G>, LockError> {
         let attempt = Attempt::new(&self.directory);
-        let mut waiter = self.waiter();
-        let entered = self.enter(&mut waiter, &attempt).await;
+        // Alone: nobody is to depend on what a caller does with the ticket.
+        let mut waiter = self.waiter(&Arc::default());
+        let entered = async {
+            self.enter(&mut waiter, &attempt).await?;
+            waiter.settle().await?;
+            // If it is its turn already, a deletion of its node must be reported, too.
+            waiter.watch_own()
+        };
+        let entered = entered.await;
         entered.map_err(|error| error.at(&self.directory.path))?;
-        // If it is its turn already, a deletion of its node must be reported, too.
-        waiter.watch_own();
         Ok(Ticket {
             waiter,
             attempt,
@@ -112,7 +117,8 @@ impl LockQueue {
         attempt: &Attempt,
         ahead: &mut Option<usize>,
     ) -> Result<BoxedNode, LockError> {
-        let mut waiter = self.waiter();
+        let alone = Arc::default();
+        let mut waiter = self.waiter(self.view.as_ref().unwrap_or(&alone));
         self.enter(&mut waiter, attempt).await?;
         waiter.turn(ahead).await?;
         Ok(waiter.node)
@@ -125,10 +131,9 @@ impl LockQueue {
         if rank::is_contended(self.kind, children.iter()) {
             return Ok(None);
         }
-        // Only a listing says whether somebody is ahead: members of the crowd may have lost their
-        // nodes.
-        let mut waiter = self.waiter();
-        waiter.enter(None).await?;
+        // Alone: only a listing says whether somebody is ahead.
+        let mut waiter = self.waiter(&Arc::default());
+        waiter.enter().await?;
         if waiter.ahead > 0 {
             return Ok(None);
         }
@@ -136,12 +141,12 @@ impl LockQueue {
         Ok(Some(waiter.node))
     }
 
-    fn waiter(&self) -> Waiter {
-        Waiter::new(&self.client, &self.directory, self.kind)
+    fn waiter(&self, view: &Arc<View>) -> Waiter {
+        Waiter::new(&self.client, &self.directory, self.kind, view)
     }
 
     async fn enter(&self, waiter: &mut Waiter, attempt: &Attempt) -> Result<(), LockError> {
-        waiter.enter(self.crowd.as_ref()).await?;
+        waiter.enter().await?;
         if waiter.ahead > 0 {
             attempt.contended();
         }

@@ -3,37 +3,28 @@
 //!
 //! A waiter watches the node just ahead of it, the one ahead of that, and its own, all with one
 //! request. The second one is watched so that a deep queue is listed while its last holder still
-//! holds. When the last listing showed only one node ahead, the deletion of that node *is* the
-//! grant, without another request. Why that is sound: while our node exists its directory cannot be
-//! deleted, so every later node gets a higher number, and the nodes ahead can only become fewer. It
-//! needs all of the following. Without one of them the queue is listed again.
+//! holds. When everybody ahead in a listing is known to be gone, it is the waiter's turn, without
+//! another request. Why that is sound: while our node exists its directory cannot be deleted, so
+//! every later node gets a higher number, and the nodes ahead can only become fewer. So it does not
+//! matter who has learned that one of them is gone, how, or on which connection.
 //!
-//! - The event is the deletion of that node.
-//! - Our own node still exists: its watch, which the server set no later than the other one, has
-//!   not fired. Events of one connection come in the order of their transactions, so its event
-//!   would have come first. Another task of this client may watch the other node already; so the
-//!   client hands over no event before both watches are set.
-//! - The connection is the one on which the queue was listed, and so the watches were set on it.
-//!   Events that make up for an outage come in any order. When it ends, so does the wait for
-//!   watches to be set.
+//! Two things are needed beside it:
+//!
+//! - Our own node still exists: its watch has not fired, and the server set it no later than that on
+//!   a node ahead whose deletion was told on the same connection. Events of one connection come in
+//!   the order of their transactions, so its event would have come first. Another task of this
+//!   client may watch the other node already; so the client hands over no event before both watches
+//!   are set. When the connection ends, the servers are asked for our node: events that make up for
+//!   an outage come in any order, and the wait for watches to be set is over.
 //! - The lease is good for a grant. A process that slept may see an old event after its session has
 //!   expired.
 //!
-//! A contender may use a listing that another contender of the same client has made: when the
-//! nearest node was deleted, under the same conditions. What such a listing proves is in `listing`.
-//! If the client asked for it on the present connection, it replaces the contender's own. The
-//! requests that make up for an outage went before it, and so did the one that set our watch again.
-//! Or the contender may wait for another contender of the same client ahead. That needs none of the
-//! conditions.
+//! When a node ahead is gone and others may be ahead, these may have left as well. The waiter looks
+//! at each of them if they are few, and lists the queue else. It never waits for the end of a node
+//! that it does not watch.
 //!
-//! Or such a listing shows that only a few may be ahead. Then the contender waits behind these, and
-//! lists nothing while the connection is the one of its own listing. When all but the nearest one
-//! are gone, which the contender may also learn by a look at each, the deletion of that one is the
-//! grant, as after a listing of its own. A node that is gone stays gone, and later nodes have higher
-//! numbers. So what a look proves does not depend on when it was made.
-//!
-//! Not here: who is ahead of whom (`rank`), the node itself (`node`), sending and waiting
-//! (`waiter`).
+//! Not here: who is ahead of whom (`rank`), what a listing shows (`listing`), the node itself
+//! (`node`), sending and waiting (`waiter`).
 
 #![allow(
     clippy::exhaustive_enums,
@@ -45,19 +36,27 @@ use crate::{
     error::Loss,
     node::life::Facts,
     order::{
+        listing::{Ahead, Listing},
         name::{Kind, may_be_ahead},
         rank::{Rank, rank_and_note},
     },
 };
 
 /// What a waiter does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// List the queue, and call [`Turn::asked`] when the request is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next<N> {
+    /// List the queue, and hand the listing to [`Turn::listed`].
     List,
+    /// Ask for each of these nodes whether it is there. When the servers have said it of all, call
+    /// [`Turn::looked`]; else [`Turn::forget`].
+    Look(Vec<N>),
+    /// Watch these nodes, all with one request, and no longer those that [`Turn::watches`] does not
+    /// name.
+    Watch(Vec<N>),
     /// Wait for an event.
     Wait,
-    /// Ask whether our node is there, and wait until the lease is good for a grant.
+    /// Ask whether our node is there, and wait until the lease is good for a grant. Then call
+    /// [`Turn::confirmed`].
     Renew,
     /// The lock is ours.
     Grant,
@@ -73,32 +72,28 @@ pub enum Out {
 }
 
 /// What a listing of the queue means for a waiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Listed<N> {
     /// How many contenders are ahead.
     pub ahead: usize,
-    /// The nodes to watch now, all with one request.
-    pub missing: Vec<N>,
+    /// The waiter, and the last ones of those for which it waits. Empty if there are none.
+    pub near: Listing<N>,
     /// The nodes that may belong to another kind of lock. The turn comes only if none of them does.
     pub suspects: Vec<N>,
+    /// Whether there are such nodes behind the waiter. It does not look at them, so that the listing
+    /// proves nothing to who is behind it.
+    pub is_mixed: bool,
 }
 
 /// Where a waiter stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Place {
-    /// The queue has to be listed.
+    /// The queue has to be listed, whatever is known of it.
     Unknown,
+    /// Behind whom the newest listing tells.
+    Waiting,
     /// Nobody is ahead.
     First,
-    /// Somebody is ahead.
-    Behind {
-        /// Whether the deletion of the nearest node is the grant.
-        is_last: bool,
-    },
-    /// The nearest node was deleted, and others may be ahead.
-    Left,
-    /// The second node was deleted, and others may be ahead of the nearest one.
-    Thinned,
 }
 
 /// A waiter's turn in a queue.
@@ -106,14 +101,16 @@ enum Place {
 pub struct Turn<N> {
     kind: Kind,
     place: Place,
-    /// The connection on which the last listing was asked for.
-    connection: u64,
     /// Whether the watch on our own node is set and has not fired.
     is_own_watched: bool,
+    /// The connection on which a watch was last asked for; 0 if there was none.
+    watched_on: u64,
     /// The node just ahead, while its watch is set and has not fired.
     nearest: Option<N>,
     /// The node ahead of that one, likewise.
     second: Option<N>,
+    /// Whether a node ahead has left, so that others may have left, too.
+    may_have_left: bool,
 }
 
 impl<N: Clone + AsRef<str>> Turn<N> {
@@ -122,50 +119,35 @@ impl<N: Clone + AsRef<str>> Turn<N> {
     pub fn new(kind: Kind) -> Self {
         Self {
             kind,
-            place: Place::Unknown,
-            connection: 0,
+            place: Place::Waiting,
             is_own_watched: false,
+            watched_on: 0,
             nearest: None,
             second: None,
+            may_have_left: false,
         }
     }
 
-    /// The node just ahead, while its watch is set and has not fired.
+    /// The node just ahead, if it is watched.
     pub fn nearest(&self) -> Option<&N> {
         self.nearest.as_ref()
     }
 
-    /// Whether this is the node just ahead.
-    pub fn is_nearest(&self, node: &str) -> bool {
-        self.nearest
-            .as_ref()
-            .is_some_and(|nearest| nearest.as_ref() == node)
-    }
-
-    /// A listing is asked for on this connection.
-    pub fn asked(&mut self, connection: u64) {
-        self.place = Place::Unknown;
-        self.connection = connection;
+    /// Whether the queue has to be listed, whatever is known of it.
+    pub fn is_unknown(&self) -> bool {
+        self.place == Place::Unknown
     }
 
     /// Whether it is this contender's turn, or will be when one other contender leaves. Many
     /// readers are next at a time: they do not count.
-    pub fn is_next(&self) -> bool {
+    pub fn is_next<L>(&self, ahead: Option<&Ahead<'_, L>>) -> bool {
         match self.place {
-            Place::Unknown | Place::Left | Place::Thinned => false,
+            Place::Unknown => false,
+            Place::Waiting => {
+                self.kind != Kind::Read && ahead.is_some_and(|ahead| ahead.count() <= 1)
+            }
             Place::First => true,
-            Place::Behind { is_last } => is_last && self.kind != Kind::Read,
         }
-    }
-
-    /// The connection on which the last listing was asked for.
-    pub fn connection(&self) -> u64 {
-        self.connection
-    }
-
-    /// Whether the last listing was asked for on this connection.
-    pub fn is_on(&self, connection: u64) -> bool {
-        self.connection == connection
     }
 
     /// Changes the names of the nodes ahead. The model counts states that differ only in names
@@ -178,22 +160,93 @@ impl<N: Clone + AsRef<str>> Turn<N> {
 
     /// Changes the number of the connection, likewise.
     #[doc(hidden)]
-    pub fn renumber(&mut self, connection: u64) {
-        self.connection = connection;
+    pub fn renumber(&mut self, change: impl FnOnce(u64) -> u64) {
+        self.watched_on = change(self.watched_on);
     }
 
-    /// What to do next. Every event that has arrived must have been handed over.
+    /// What to do next. Every event that has arrived must have been handed over. `listing` is the
+    /// newest one of this client that is kept, `connection` the present one, if there is one.
+    /// `is_ours` tells of a node whether another contender of this client waits with it.
     ///
     /// # Errors
     /// The session is over.
-    pub fn next(&self, facts: &Facts) -> Result<Next, Loss> {
+    pub fn next<L: AsRef<str>>(
+        &mut self,
+        facts: &Facts,
+        own: &N,
+        listing: &Listing<L>,
+        connection: Option<u64>,
+        is_ours: impl FnOnce(&str) -> bool,
+    ) -> Result<Next<N>, Loss>
+    where
+        N: for<'a> From<&'a L>,
+    {
         let may_hold = facts.may_hold()?;
+        if self.place == Place::Waiting {
+            let Some(ahead) = listing.ahead(own.as_ref()) else {
+                return Ok(Next::List);
+            };
+            if ahead.count() > 0 {
+                return Ok(self.behind(own, &ahead, connection, is_ours));
+            }
+            let is_present = connection.is_some_and(|now| now == self.watched_on);
+            let is_told = self.nearest.is_none() && self.second.is_none();
+            if !(self.is_own_watched && is_present && is_told) {
+                return Ok(Next::Renew);
+            }
+            self.place = Place::First;
+        }
         Ok(match self.place {
-            Place::First if may_hold => Next::Grant,
-            Place::First => Next::Renew,
-            Place::Unknown | Place::Left | Place::Thinned => Next::List,
-            Place::Behind { .. } => Next::Wait,
+            Place::Unknown => Next::List,
+            _ if may_hold => Next::Grant,
+            _ => Next::Renew,
         })
+    }
+
+    /// What to do while somebody is ahead.
+    fn behind<L: AsRef<str>>(
+        &mut self,
+        own: &N,
+        ahead: &Ahead<'_, L>,
+        connection: Option<u64>,
+        is_ours: impl FnOnce(&str) -> bool,
+    ) -> Next<N>
+    where
+        N: for<'a> From<&'a L>,
+    {
+        if self.may_have_left {
+            let is_untold = |name: &&L| !self.watches_ahead((*name).as_ref());
+            let untold = ahead.names().filter(is_untold);
+            let count = untold.clone().count();
+            if !ahead.is_complete() || !ahead.is_few(count) {
+                return Next::List;
+            }
+            if count > 0 {
+                return Next::Look(untold.map(N::from).collect());
+            }
+            self.may_have_left = false;
+        }
+        let mut names = ahead.names();
+        let Some(nearest) = names.next() else {
+            return Next::List;
+        };
+        // One of ours that waits is told of those ahead of it, and is asked for by itself.
+        let second = names.next().filter(|_| !is_ours(nearest.as_ref()));
+        let mut missing = Vec::with_capacity(3);
+        missing.extend(self.watch_own().then(|| own.clone()));
+        let [nearest, second] = [Some(nearest), second].map(|name| {
+            let name = N::from(name?);
+            if !self.watches_ahead(name.as_ref()) {
+                missing.push(name.clone());
+            }
+            Some(name)
+        });
+        (self.nearest, self.second) = (nearest, second);
+        if missing.is_empty() {
+            return Next::Wait;
+        }
+        self.watched_on = connection.unwrap_or(0);
+        Next::Watch(missing)
     }
 
     /// The queue was listed.
@@ -208,95 +261,57 @@ impl<N: Clone + AsRef<str>> Turn<N> {
     where
         N: From<&'a str>,
     {
-        let mut suspects = Vec::new();
+        let (mut suspects, mut is_mixed) = (Vec::new(), false);
         let note = |child: &'a str, number| {
             if may_be_ahead(child, number) {
                 suspects.push(child.into());
+            } else {
+                is_mixed |= may_be_ahead(child, i32::MAX);
             }
         };
-        let (ahead, missing) = match rank_and_note(self.kind, children, own.as_ref(), note) {
+        let (ahead, near) = match rank_and_note(self.kind, children, own.as_ref(), note) {
             Rank::First => {
-                self.first();
-                (0, Vec::new())
+                self.place = Place::First;
+                (0, Listing::default())
             }
             Rank::Waiting {
                 ahead,
                 nearest,
                 second,
-                is_last,
+                ..
             } => {
-                self.place = Place::Behind { is_last };
-                let second = second.map(N::from);
-                (ahead, self.watch(own, nearest.into(), second))
+                self.place = Place::Waiting;
+                let names = [second, Some(nearest)].into_iter().flatten();
+                let left_out = ahead - names.clone().count();
+                let names = names.map(N::from).chain([own.clone()]);
+                (ahead, Listing::near(self.kind, left_out, names))
             }
             Rank::Gone => return Err(Out::Lost(Loss::Deleted)),
             Rank::Exhausted => return Err(Out::Exhausted),
         };
+        self.may_have_left = false;
         Ok(Listed {
             ahead,
-            missing,
+            near,
             suspects,
+            is_mixed,
         })
     }
 
-    /// Waits for this node, without a listing: others may be ahead, too. Returns the nodes to watch
-    /// now, all with one request.
-    pub fn follow(&mut self, own: &N, nearest: N) -> Vec<N> {
-        self.place = Place::Behind { is_last: false };
-        self.watch(own, nearest, None)
+    /// The servers have said of each node of [`Next::Look`] whether it is there. The listing shows
+    /// no more those that are not.
+    pub fn looked(&mut self) {
+        self.may_have_left = false;
     }
 
-    /// Waits behind these nodes, without a listing: nobody else is ahead. Returns the nodes to watch
-    /// now, all with one request. `None` if the queue must be listed. `connection` is the present one,
-    /// if there is one.
-    pub fn narrow(&mut self, own: &N, ahead: &[N], connection: Option<u64>) -> Option<Vec<N>> {
-        let (nearest, others) = ahead.split_last()?;
-        let is_present = connection.is_some_and(|now| self.is_on(now));
-        let may_narrow = is_present && (self.has_left() || self.has_thinned());
-        may_narrow.then(|| {
-            let is_last = others.is_empty();
-            self.place = Place::Behind { is_last };
-            self.watch(own, nearest.clone(), others.last().cloned())
-        })
-    }
-
-    /// Whether the node ahead of the nearest one was deleted, and others may be ahead.
-    pub fn has_thinned(&self) -> bool {
-        self.place == Place::Thinned
-    }
-
-    /// Whether the node just ahead was deleted, and others may be ahead.
-    pub fn has_left(&self) -> bool {
-        self.place == Place::Left
-    }
-
-    /// Whether a listing that another contender of the same client asked for on the connection
-    /// `listed_on` may prove that it is this contender's turn. `connection` is the present one, if
-    /// there is one.
-    pub fn may_be_first(&self, connection: Option<u64>, listed_on: u64) -> bool {
-        let is_present = |now| self.is_on(now) || listed_on == now;
-        self.has_left() && connection.is_some_and(is_present)
-    }
-
-    /// Nobody is ahead.
-    pub fn first(&mut self) {
+    /// Our node is there, as the servers have said after [`Next::Renew`].
+    pub fn confirmed(&mut self) {
         self.place = Place::First;
-        self.nearest = None;
-        self.second = None;
     }
 
-    /// Notes that these nodes are to be watched, and returns those that are not watched yet.
-    fn watch(&mut self, own: &N, nearest: N, second: Option<N>) -> Vec<N> {
-        let mut missing = Vec::with_capacity(3);
-        missing.extend(self.watch_own().then(|| own.clone()));
-        for node in [Some(&nearest), second.as_ref()].into_iter().flatten() {
-            if !self.watches_ahead(node.as_ref()) {
-                missing.push(node.clone());
-            }
-        }
-        self.nearest = Some(nearest);
-        self.second = second;
-        missing
+    /// There is a reason to list the queue.
+    pub fn forget(&mut self) {
+        self.place = Place::Unknown;
     }
 
     /// Notes that our own node is to be watched, if it is not. Returns whether its watch must be
@@ -315,18 +330,12 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         ahead.any(|watched| watched.as_ref() == node)
     }
 
-    /// A watch has fired: the node was deleted, or its data were changed. `connection` is the
-    /// present one, if there is one. Returns whether our own node must be watched again now.
+    /// A watch has fired: the node was deleted, or its data were changed. Returns whether our own
+    /// node must be watched again now.
     ///
     /// # Errors
     /// Our own node was deleted.
-    pub fn event(
-        &mut self,
-        node: &str,
-        is_deleted: bool,
-        own: &str,
-        connection: Option<u64>,
-    ) -> Result<bool, Out> {
+    pub fn event(&mut self, node: &str, is_deleted: bool, own: &str) -> Result<bool, Out> {
         if node == own {
             self.is_own_watched = false;
             if is_deleted {
@@ -338,22 +347,10 @@ impl<N: Clone + AsRef<str>> Turn<N> {
             self.place = Place::Unknown;
             return Ok(self.watch_own());
         }
-        if self.is_nearest(node) {
-            self.nearest = None;
-            let is_proof = is_deleted && connection.is_some_and(|now| self.is_on(now));
-            self.place = match self.place {
-                Place::Behind { is_last: true } if is_proof => Place::First,
-                Place::Behind { is_last: false } | Place::Thinned if is_deleted => Place::Left,
-                _ => Place::Unknown,
-            };
-        } else if self.watches_ahead(node) {
-            self.second = None;
-            self.place = match self.place {
-                Place::First => Place::First,
-                Place::Left if is_deleted => Place::Left,
-                Place::Behind { is_last: false } if is_deleted => Place::Thinned,
-                _ => Place::Unknown,
-            };
+        for watched in [&mut self.nearest, &mut self.second] {
+            if watched.take_if(|name| name.as_ref() == node).is_some() {
+                self.may_have_left |= is_deleted;
+            }
         }
         Ok(false)
     }

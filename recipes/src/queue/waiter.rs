@@ -1,15 +1,14 @@
 //! A contender in a queue: lists the queue, watches the nodes ahead, and waits for its turn.
 //!
-//! Not here: what listings and events mean (`turn`), what the other contenders of the client know
-//! (`advice`), the node itself (`node`).
+//! Not here: what to do next (`turn`), what the other contenders of the client know (`view`), the
+//! node itself (`node`).
 
-mod advice;
+use std::{sync::Arc, time::Instant};
 
-use std::{pin::pin, sync::Arc, time::Instant};
-
-use lockkeeper_proto::{EventType, jute::Names};
+use lockkeeper_proto::{EventType, OpCode, Response, jute::Names};
 use lockkeeper_session::{
     AsRaw, Client, Error as SessionError, ErrorKind, GroupEvent, Snapshot,
+    machine::Encoded,
     sync::{
         BoxFuture,
         select::{Either, select},
@@ -20,15 +19,13 @@ use super::{
     other_kinds,
     patience::{Patience, Role},
     turn::{Listed, Next, Out, Turn},
+    view::{Place, View},
 };
 use crate::{
     backoff::{Backoff, Rounds},
     error::LockError,
     node::{BoxedNode, Node, directory::Directory, late::LateCreates},
-    order::{
-        crowd::Crowd,
-        name::{self, Kind},
-    },
+    order::name::{self, Kind},
 };
 
 /// A contender in a queue. Dropping it leaves the queue.
@@ -37,12 +34,11 @@ pub(crate) struct Waiter {
     pub(crate) node: BoxedNode,
     turn: Turn<Arc<str>>,
     kind: Kind,
-    /// How many contenders were ahead in the last listing; 0 when the lock is granted.
+    place: Place,
+    /// How many contenders were ahead, as far as was known last; 0 when the lock is granted.
     pub(crate) ahead: usize,
     /// When the watch on the node just ahead last fired.
     nearest_fired: Option<Instant>,
-    /// The lowest and the highest number of the nodes just ahead that have left.
-    left: Option<(i32, i32)>,
     /// The listings behind the first one. In a box: futures have several copies of a contender, and
     /// most list no more.
     rounds: Option<Box<Rounds>>,
@@ -50,51 +46,42 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    /// A contender that has yet to enter the queue.
-    pub(crate) fn new(client: &Client, directory: &Arc<Directory>, kind: Kind) -> Self {
+    /// A contender that has yet to enter the queue. It shares what it knows with those that have the
+    /// same view.
+    pub(crate) fn new(
+        client: &Client,
+        directory: &Arc<Directory>,
+        kind: Kind,
+        view: &Arc<View>,
+    ) -> Self {
+        let (place, lists) = view.join();
+        let mut node = Node::new(client, directory.clone(), kind);
+        node.lists_behind_create(lists);
         Self {
-            node: Node::new(client, directory.clone(), kind),
+            node,
             turn: Turn::new(kind),
             kind,
+            place,
             ahead: 0,
             nearest_fired: None,
-            left: None,
             rounds: None,
             patience: Patience::default(),
         }
     }
 
-    /// Enters the queue, and lists it once. In a crowd, most contenders wait for another one of the
-    /// same client instead.
-    pub(crate) async fn enter(&mut self, crowd: Option<&Arc<Crowd>>) -> Result<(), LockError> {
-        let connections = self.node.client().raw().look(|now| now.connections);
-        self.turn.asked(connections);
-        if let Some(crowd) = crowd {
-            self.node.join(crowd);
-        }
+    /// Enters the queue, and learns how many are ahead: from a listing, or from the others of this
+    /// client.
+    pub(crate) async fn enter(&mut self) -> Result<(), LockError> {
         self.node.create().await?;
-        let listing = self.node.take_listing();
-        let last = self.node.last_of_crowd();
-        if let Some(listing) = listing {
+        if let Some(listing) = self.node.take_listing() {
             let reply = listing.names().await;
-            self.listed(reply).await?;
-        } else if !self.follow(last) {
+            return self.listed(reply).await;
+        }
+        self.place.enter(&self.node.own()?.name);
+        if matches!(self.next()?, Next::List) {
             self.look().await?;
         }
         Ok(())
-    }
-
-    fn own(&self) -> Option<Arc<str>> {
-        self.node.node().map(|node| node.name.clone())
-    }
-
-    /// Watches these nodes, and no longer those that are of no use.
-    fn watch(&mut self, missing: Vec<Arc<str>>, own: &Arc<str>) {
-        let turn = &self.turn;
-        if turn.is_next() {
-            self.node.keep_lease();
-        }
-        self.node.watch(missing, |name| turn.watches(name, own));
     }
 
     /// Waits for its turn, and notes how many contenders are ahead whenever it knows.
@@ -108,13 +95,8 @@ impl Waiter {
     /// come. What was heard is not lost with the future.
     pub(crate) async fn moved(&mut self, ahead: &mut Option<usize>) -> Result<bool, LockError> {
         loop {
-            while let Some(event) = self.node.try_event() {
-                self.event(event)?;
-            }
-            match self.turn.next(&self.node.facts()) {
-                // The node goes with its session.
-                Err(loss) => return Err(self.out(Out::Lost(loss))),
-                Ok(Next::Grant) => {
+            match self.settle().await? {
+                Next::Grant => {
                     self.ahead = 0;
                     *ahead = Some(0);
                     if let Some(since) = self.nearest_fired.take() {
@@ -123,91 +105,129 @@ impl Waiter {
                     }
                     return Ok(true);
                 }
-                Ok(Next::List) => self.look().await?,
-                Ok(Next::Renew) => self.node.renew_lease().await?,
-                Ok(Next::Wait) => {
+                Next::Renew => {
+                    self.node.renew_lease().await?;
+                    self.turn.confirmed();
+                }
+                _ => {
                     if ahead.replace(self.ahead) != Some(self.ahead) {
                         return Ok(false);
                     }
-                    match self.event_or_doubt().await {
-                        Some(event) => self.event(event)?,
-                        None => self.turn.asked(self.turn.connection()),
-                    }
+                    self.news().await?;
                 }
             }
         }
     }
 
-    /// Waits for the next event; `None` if there is a reason to list the queue without one.
-    async fn event_or_doubt(&mut self) -> Option<Result<GroupEvent, SessionError>> {
+    /// Does what is to be done, until it is to wait, or to be granted.
+    pub(crate) async fn settle(&mut self) -> Result<Next<Arc<str>>, LockError> {
         loop {
-            let heard = {
-                let pause = pin!(self.patience.pause(self.node.client()));
-                select(pin!(self.node.event()), pause).await
-            };
-            if let Either::Left(event) = heard {
-                return Some(event);
+            while let Some(event) = self.node.try_event() {
+                self.event(event)?;
             }
-            match self.event_or_answer().await {
-                Either::Left(event) => return Some(event),
-                Either::Right(true) => return None,
-                Either::Right(false) => {}
+            match self.next()? {
+                Next::List => self.look().await?,
+                Next::Look(nodes) => self.look_at(nodes).await,
+                Next::Watch(missing) => self.watch(missing)?,
+                next => return Ok(next),
             }
         }
     }
 
-    /// Waits for the next event, or for the answer to the question whether there is a reason to list
-    /// the queue. In a box, as it is rare.
-    fn event_or_answer(&mut self) -> BoxFuture<'_, Either<Result<GroupEvent, SessionError>, bool>> {
-        Box::pin(async move {
-            let (node, nearest) = (&self.node, self.turn.nearest().map(AsRef::as_ref));
-            let role = Role::Numbered(name::number(node.name()).unwrap_or(0));
-            let ahead = nearest.as_slice();
-            let asks = (self.patience).asks(node.directory(), role, ahead);
-            select(node.event(), asks).await
-        })
+    fn own(&self) -> Result<&Arc<str>, LockError> {
+        self.node.own().map(|node| &node.name)
+    }
+
+    /// What to do next.
+    fn next(&mut self) -> Result<Next<Arc<str>>, LockError> {
+        let facts = self.node.facts();
+        let connected = |now: &Snapshot| now.state.is_connected().then_some(now.connections);
+        let connection = self.node.client().raw().look(connected);
+        let own = &self.node.own()?.name;
+        match self.place.next(&mut self.turn, &facts, own, connection) {
+            Ok((next, ahead)) => {
+                self.ahead = ahead;
+                Ok(next)
+            }
+            // The node goes with its session.
+            Err(loss) => Err(self.out(Out::Lost(loss))),
+        }
+    }
+
+    /// Watches these nodes, and no longer those that are of no use.
+    fn watch(&mut self, missing: Vec<Arc<str>>) -> Result<(), LockError> {
+        let own = self.own()?.clone();
+        if self.place.is_next(&self.turn, &own) {
+            self.node.keep_lease();
+        }
+        let turn = &self.turn;
+        self.node.watch(missing, |name| turn.watches(name, &own));
+        Ok(())
     }
 
     /// Watches our own node, unless it is watched.
-    pub(crate) fn watch_own(&mut self) {
+    pub(crate) fn watch_own(&mut self) -> Result<(), LockError> {
         if self.turn.watch_own() {
-            self.watch_only_own();
+            self.watch(vec![self.own()?.clone()])?;
         }
+        Ok(())
+    }
+
+    /// Waits for an event, or until there is another reason to look what to do.
+    async fn news(&mut self) -> Result<(), LockError> {
+        let heard = {
+            let pause = self.patience.pause(self.node.client());
+            select(self.node.event(), select(pause, self.place.wakes())).await
+        };
+        match heard {
+            Either::Left(event) => self.event(event),
+            Either::Right(Either::Left(())) => self.ask().await,
+            Either::Right(Either::Right(())) => Ok(()),
+        }
+    }
+
+    /// After a long wait: asks whether an event is missing, unless one comes. In a box, as it is
+    /// rare.
+    fn ask(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
+        Box::pin(async move {
+            let heard = {
+                let (node, ours) = (&self.node, self.place.rests_behind());
+                let role = Role::Numbered(name::number(node.name()).unwrap_or(0));
+                let ahead = ours.as_ref().or(self.turn.nearest()).map(AsRef::as_ref);
+                let asks = (self.patience).asks(node.directory(), role, ahead.as_slice());
+                select(node.event(), asks).await
+            };
+            match heard {
+                Either::Left(event) => return self.event(event),
+                Either::Right(true) => self.turn.forget(),
+                Either::Right(false) => {}
+            }
+            Ok(())
+        })
     }
 
     /// A watch has fired, or has ended.
     fn event(&mut self, event: Result<GroupEvent, SessionError>) -> Result<(), LockError> {
         let event = event.map_err(LockError::from)?;
         let is_deleted = event.event_type == EventType::NODE_DELETED;
-        if let Some(member) = self.node.member() {
-            member.event(&event.name, is_deleted);
+        if is_deleted {
+            self.place.gone(&event.name);
         }
-        let connection = self.connection();
-        if self.turn.is_nearest(&event.name) {
+        if self.turn.nearest().is_some_and(|name| *name == event.name) {
             self.nearest_fired = Some(self.node.client().now());
-            if let Some(number) = name::number(&event.name) {
-                let (lowest, highest) = self.left.unwrap_or((number, number));
-                self.left = Some((lowest.min(number), highest.max(number)));
-            }
         }
-        match self
-            .turn
-            .event(&event.name, is_deleted, self.node.name(), connection)
-        {
-            Ok(true) => self.watch_only_own(),
-            Ok(false) => {}
-            Err(out) => return Err(self.out(out)),
+        let own = self.node.name();
+        match self.turn.event(&event.name, is_deleted, own) {
+            Ok(true) => self.watch(vec![self.own()?.clone()]),
+            Ok(false) => Ok(()),
+            Err(out) => Err(self.out(out)),
         }
-        Ok(())
     }
 
-    /// Finds out whom to wait for now: from the other contenders of this client, or by a listing.
-    /// In a box: most waiters never look, and the future of each would be large.
+    /// Lists the queue. In a box: most waiters list no more than once, and the future of each would
+    /// be large.
     fn look(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
         Box::pin(async move {
-            if self.take_advice().await {
-                return Ok(());
-            }
             let rounds = self.rounds.get_or_insert_default();
             rounds.pause(self.node.client()).await;
             let reply = self.list().await;
@@ -215,8 +235,26 @@ impl Waiter {
         })
     }
 
-    /// Takes this reply to a listing, or that to a later one if it is none, and watches the nodes
-    /// ahead.
+    /// Looks which of these nodes are there.
+    fn look_at(&mut self, nodes: Vec<Arc<str>>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let directory = self.node.directory();
+            let look = |node: &Arc<str>| Encoded::read(OpCode::EXISTS, &directory.in_pieces(node));
+            let requests = nodes.iter().map(look).collect();
+            let raw = directory.client.raw();
+            let replies = raw.submit_all_with_backpressure(requests).await;
+            for (reply, node) in replies.into_iter().zip(&nodes) {
+                match reply.await {
+                    Ok(Response::Exists(_)) => {}
+                    Err(error) if error.is_no_node() => self.place.gone(node),
+                    _ => return self.turn.forget(),
+                }
+            }
+            self.turn.looked();
+        })
+    }
+
+    /// Takes this reply to a listing, or that to a later one if it is none.
     async fn listed(&mut self, reply: Result<Names, SessionError>) -> Result<(), LockError> {
         let children = match reply {
             Ok(children) => children,
@@ -228,13 +266,12 @@ impl Waiter {
             let suspects = listed.suspects.iter().map(|name| &**name);
             other_kinds::refuse(self.node.directory(), self.kind, suspects).await?;
         }
-        if let Some(own) = self.own() {
-            self.ahead = listed.ahead;
-            self.watch(listed.missing, &own);
+        self.ahead = listed.ahead;
+        let own = &self.node.own()?.name;
+        if listed.ahead > 0 {
+            self.place.enter(own);
         }
-        if let Some(member) = self.node.member() {
-            member.listed(self.kind, self.turn.connection(), &children);
-        }
+        self.place.listed(self.kind, own, &children, &listed);
         Ok(())
     }
 
@@ -269,8 +306,9 @@ impl Waiter {
 
     /// What a listing means.
     fn understood(&mut self, children: &Names) -> Result<Listed<Arc<str>>, LockError> {
-        let Some(own) = self.own() else {
-            return Err(self.node.gone());
+        let own = match self.own() {
+            Ok(own) => own.clone(),
+            Err(_) => return Err(self.node.gone()),
         };
         let shows = |node: &str| children.iter().any(|child| child == node);
         self.patience.listed(shows);
@@ -278,25 +316,12 @@ impl Waiter {
         listed.map_err(|out| self.out(out))
     }
 
-    /// The number of the present connection, if there is one.
-    fn connection(&self) -> Option<u64> {
-        let connected = |now: &Snapshot| now.state.is_connected().then_some(now.connections);
-        self.node.client().raw().look(connected)
-    }
-
     /// Lists the queue.
-    async fn list(&mut self) -> Result<Names, SessionError> {
+    async fn list(&self) -> Result<Names, SessionError> {
         let directory = self.node.directory();
-        let raw = directory.client.raw();
-        self.turn.asked(raw.look(|now| now.connections));
         let request = directory.list_request();
-        let listing = raw.submit_one(request).await;
+        let listing = directory.client.raw().submit_one(request).await;
         listing.names().await
-    }
-
-    fn watch_only_own(&mut self) {
-        let own = self.own().into_iter().collect();
-        self.node.watch(own, |_| true);
     }
 
     /// There will be no turn.

@@ -1,0 +1,286 @@
+//! What the contenders of one client know together of one queue, so that a queue of many of them
+//! costs few requests.
+//!
+//! They share the newest listing, and whatever any of them learns of a node in it. Of those that
+//! wait only the first ones ask the servers for anything: the others are behind them anyway. The
+//! second one does, too, so that its watches are set when the first one is granted.
+//!
+//! Not here: what a listing shows (`order::listing`), what a contender does (`turn`), sending
+//! requests (`waiter`).
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Poll, Waker},
+};
+
+use lockkeeper_proto::jute::Names;
+use lockkeeper_session::{Client, sync::os::lock};
+
+use super::turn::{self, Next, Turn};
+use crate::{
+    common::Common,
+    error::Loss,
+    node::life::Facts,
+    order::{
+        listing::{Listed, Listing},
+        name::{self, Kind},
+        rank::SEQUENCE_LIMIT,
+    },
+};
+
+/// So many contenders ask the servers: the first ones that wait.
+pub const ACTIVE: usize = 2;
+/// One of this many arrivals makes a listing, as a part of those that wait: the listings grow with
+/// the queue, and become fewer.
+const PART: usize = 4;
+
+/// What one client knows of one queue.
+#[derive(Debug, Default)]
+pub struct View {
+    /// How many contenders enter or wait.
+    size: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How many contenders have begun to enter since the newest listing was asked for.
+    unlisted: usize,
+    /// Those that wait, by their numbers. Who is granted at once is never noted: that would cost
+    /// every lock some time.
+    waiting: VecDeque<Waiting>,
+    listing: Listing<Listed>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    number: i32,
+    name: Arc<str>,
+    /// Wakes it when it becomes one of the first ones.
+    waker: Option<Waker>,
+}
+
+impl State {
+    /// Where the contender with this node is among those that wait.
+    fn position(&self, name: &str) -> Option<usize> {
+        let number = name::number(name)?;
+        let is_before = |it: &Waiting| (it.number, &*it.name) < (number, name);
+        let position = self.waiting.partition_point(is_before);
+        let found = self.waiting.get(position)?;
+        (*found.name == *name).then_some(position)
+    }
+
+    /// How many are ahead of this contender, as far as is known.
+    fn ahead(&self, own: &str) -> usize {
+        let listed = self.listing.ahead(own).map_or(0, |ahead| ahead.count());
+        listed.max(self.position(own).unwrap_or(0))
+    }
+
+    /// This node is gone. Returns who is to be woken for it.
+    fn gone(&mut self, node: &str) -> Vec<Waker> {
+        self.listing.gone(node);
+        let waiting = self.position(node).map(|at| self.waiting.remove(at));
+        self.woken(waiting.flatten())
+    }
+
+    /// The wakers of those that have become the first ones, and of these, which wait no more.
+    fn woken(&mut self, removed: impl IntoIterator<Item = Waiting>) -> Vec<Waker> {
+        if self.waiting.is_empty() {
+            self.listing = Listing::default();
+        }
+        let removed = removed.into_iter().filter_map(|waiting| waiting.waker);
+        let first = self.waiting.iter_mut().take(ACTIVE);
+        let first = first.filter_map(|waiting| waiting.waker.take());
+        removed.chain(first).collect()
+    }
+}
+
+impl View {
+    /// The view of the queue at this path. All locks of one kind there share it.
+    pub(crate) fn at(client: &Client, server_path: &str, kind: Kind) -> Arc<Self> {
+        Common::at(client, kind.name(), server_path)
+    }
+
+    /// A contender begins to enter. Returns whether it makes a listing behind its create.
+    pub fn join(self: &Arc<Self>) -> (Place, bool) {
+        let size = 1 + self.size.fetch_add(1, Ordering::Relaxed);
+        let place = Place {
+            view: self.clone(),
+            own: None,
+            rests: false,
+        };
+        if size <= PART {
+            return (place, true);
+        }
+        let mut state = lock(&self.state);
+        state.unlisted += 1;
+        let lists = state.unlisted * PART >= size;
+        if lists {
+            state.unlisted = 0;
+        }
+        (place, lists)
+    }
+
+    /// Acts on what is known, and wakes whoever is to be woken for it: not under the lock, since a
+    /// waker may poll its contender, and drop others.
+    fn wake(&self, act: impl FnOnce(&mut State) -> Vec<Waker>) {
+        let woken = act(&mut lock(&self.state));
+        woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// A contender among those of its client, until it is dropped: granted, or given up.
+#[derive(Debug)]
+pub struct Place {
+    view: Arc<View>,
+    /// Its node, once it waits.
+    own: Option<Arc<str>>,
+    /// Whether it asked for nothing when it last looked what to do.
+    rests: bool,
+}
+
+impl Place {
+    /// The contender waits, with this node.
+    pub fn enter(&mut self, own: &Arc<str>) {
+        let number = name::number(own).filter(|number| *number <= SEQUENCE_LIMIT);
+        let Some(number) = number.filter(|_| self.own.is_none()) else {
+            return;
+        };
+        self.own = Some(own.clone());
+        let mut state = lock(&self.view.state);
+        let is_before = |it: &Waiting| (it.number, &*it.name) < (number, &**own);
+        let position = state.waiting.partition_point(is_before);
+        let waiting = Waiting {
+            number,
+            name: own.clone(),
+            waker: None,
+        };
+        state.waiting.insert(position, waiting);
+    }
+
+    /// The contender has listed the queue. The listing proves nothing to those behind it if nodes
+    /// of other kinds of lock are there, too.
+    pub fn listed(
+        &self,
+        kind: Kind,
+        own: &Arc<str>,
+        children: &Names,
+        listed: &turn::Listed<Arc<str>>,
+    ) {
+        if self.own.is_none() {
+            return;
+        }
+        self.view.wake(|state| {
+            state.unlisted = 0;
+            let position = state.position(own).filter(|_| state.waiting.len() > 1);
+            let (Some(position), Some(last)) = (position, state.waiting.back()) else {
+                let (left_out, names) = listed.near.parts();
+                state.listing = Listing::near(kind, left_out, names.map(Listed::from));
+                return Vec::new();
+            };
+            let last = if listed.is_mixed { own } else { &last.name };
+            let shared = |name: &str| {
+                let at = state.position(name)?;
+                Some(state.waiting.get(at)?.name.clone())
+            };
+            let listing = Listing::all(kind, last, Listed::all(children, shared));
+            // Those ahead had their nodes before the listing was asked for.
+            let mut gone = Vec::new();
+            for at in (0..position).rev() {
+                let waiting = state.waiting.get(at);
+                if waiting.is_some_and(|waiting| !listing.shows(&waiting.name)) {
+                    gone.extend(state.waiting.remove(at));
+                }
+            }
+            state.listing = listing;
+            state.woken(gone)
+        });
+    }
+
+    /// This node is gone.
+    pub fn gone(&self, node: &str) {
+        self.view.wake(|state| state.gone(node));
+    }
+
+    /// What the contender does next, and how many are ahead.
+    ///
+    /// # Errors
+    /// Its session is over.
+    pub fn next(
+        &mut self,
+        turn: &mut Turn<Arc<str>>,
+        facts: &Facts,
+        own: &Arc<str>,
+        connection: Option<u64>,
+    ) -> Result<(Next<Arc<str>>, usize), Loss> {
+        let state = &*lock(&self.view.state);
+        self.rests = !turn.is_unknown() && !self.is_active(state);
+        let next = if self.rests {
+            facts.may_hold()?;
+            Next::Wait
+        } else {
+            let is_ours = |name: &str| state.position(name).is_some();
+            turn.next(facts, own, &state.listing, connection, is_ours)?
+        };
+        Ok((next, state.ahead(own)))
+    }
+
+    /// Whether it is its turn, or will be when one other contender leaves.
+    pub fn is_next(&self, turn: &Turn<Arc<str>>, own: &str) -> bool {
+        let state = lock(&self.view.state);
+        turn.is_next(state.listing.ahead(own).as_ref())
+    }
+
+    /// The one of ours just ahead, while it waits for that one and for nothing else.
+    pub fn rests_behind(&self) -> Option<Arc<str>> {
+        let own = self.own.as_ref().filter(|_| self.rests)?;
+        let state = lock(&self.view.state);
+        let ahead = state.position(own)?.checked_sub(1)?;
+        Some(state.waiting.get(ahead)?.name.clone())
+    }
+
+    /// Whether it asks the servers. One whose node is gone learns it from them.
+    fn is_active(&self, state: &State) -> bool {
+        let position = self.own.as_ref().and_then(|own| state.position(own));
+        position.is_none_or(|position| position < ACTIVE)
+    }
+
+    /// For one that rests: waits until it is one of the first ones. Else it waits for ever.
+    pub(crate) async fn wakes(&self) {
+        poll_fn(|cx| {
+            let own = self.own.as_ref().filter(|_| self.rests);
+            let Some(own) = own else {
+                return Poll::Pending;
+            };
+            let waker = cx.waker().clone();
+            let mut state = lock(&self.view.state);
+            let position = state.position(own).filter(|position| *position >= ACTIVE);
+            let waiting = position.and_then(|position| state.waiting.get_mut(position));
+            let Some(waiting) = waiting else {
+                return Poll::Ready(());
+            };
+            let former = waiting.waker.replace(waker);
+            drop(state);
+            drop(former);
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.view.size.fetch_sub(1, Ordering::Relaxed);
+        if let Some(own) = self.own.take() {
+            self.view.wake(|state| {
+                let own = state.position(&own).and_then(|at| state.waiting.remove(at));
+                state.woken(own)
+            });
+        }
+    }
+}
