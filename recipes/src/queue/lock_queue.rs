@@ -79,8 +79,8 @@ impl LockQueue {
     /// Enters the queue for a caller that may wait later, and then wants this of its node.
     pub(crate) async fn enqueue<G>(&self, finish: Finish<G>) -> Result<Ticket<G>, LockError> {
         let attempt = Attempt::new(&self.directory);
-        // Alone: nobody is to depend on what a caller does with the ticket.
-        let mut waiter = self.waiter(&Arc::default());
+        let alone = Arc::default();
+        let mut waiter = self.waiter(self.view.as_ref().unwrap_or(&alone));
         let entered = async {
             self.enter(&mut waiter, &attempt).await?;
             waiter.settle().await?;

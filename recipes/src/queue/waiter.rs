@@ -39,8 +39,10 @@ pub(crate) struct Waiter {
     pub(crate) ahead: usize,
     /// When the watch on the node just ahead last fired.
     nearest_fired: Option<Instant>,
-    /// The listings behind the first one. In a box: futures have several copies of a contender, and
-    /// most list no more.
+    /// Whether a watch on a node ahead has fired.
+    has_heard: bool,
+    /// The requests behind the first ones. In a box: futures have several copies of a contender, and
+    /// most need no more.
     rounds: Option<Box<Rounds>>,
     patience: Patience,
 }
@@ -64,6 +66,7 @@ impl Waiter {
             place,
             ahead: 0,
             nearest_fired: None,
+            has_heard: false,
             rounds: None,
             patience: Patience::default(),
         }
@@ -128,7 +131,12 @@ impl Waiter {
             match self.next()? {
                 Next::List => self.look().await?,
                 Next::Look(nodes) => self.look_at(nodes).await,
-                Next::Watch(missing) => self.watch(missing)?,
+                Next::Watch(missing) => {
+                    self.watch(missing)?;
+                    if self.has_heard {
+                        self.pause().await;
+                    }
+                }
                 next => return Ok(next),
             }
         }
@@ -209,27 +217,40 @@ impl Waiter {
     /// A watch has fired, or has ended.
     fn event(&mut self, event: Result<GroupEvent, SessionError>) -> Result<(), LockError> {
         let event = event.map_err(LockError::from)?;
-        let is_deleted = event.event_type == EventType::NODE_DELETED;
+        self.fired(&event.name, event.event_type == EventType::NODE_DELETED)
+    }
+
+    /// The watch on this node has fired.
+    fn fired(&mut self, name: &str, is_deleted: bool) -> Result<(), LockError> {
         if is_deleted {
-            self.place.gone(&event.name);
+            self.place.gone(name);
         }
-        if self.turn.nearest().is_some_and(|name| *name == event.name) {
+        self.has_heard = true;
+        if self
+            .turn
+            .nearest()
+            .is_some_and(|nearest| **nearest == *name)
+        {
             self.nearest_fired = Some(self.node.client().now());
         }
-        let own = self.node.name();
-        match self.turn.event(&event.name, is_deleted, own) {
+        match self.turn.event(name, is_deleted, self.node.name()) {
             Ok(true) => self.watch(vec![self.own()?.clone()]),
             Ok(false) => Ok(()),
             Err(out) => Err(self.out(out)),
         }
     }
 
+    /// The pause of a round, in a box, as it is rare.
+    fn pause(&mut self) -> BoxFuture<'_, ()> {
+        let rounds = self.rounds.get_or_insert_default();
+        Box::pin(rounds.pause(self.node.client()))
+    }
+
     /// Lists the queue. In a box: most waiters list no more than once, and the future of each would
     /// be large.
     fn look(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
         Box::pin(async move {
-            let rounds = self.rounds.get_or_insert_default();
-            rounds.pause(self.node.client()).await;
+            self.pause().await;
             let reply = self.list().await;
             self.listed(reply).await
         })
@@ -238,6 +259,7 @@ impl Waiter {
     /// Looks which of these nodes are there.
     fn look_at(&mut self, nodes: Vec<Arc<str>>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
+            self.pause().await;
             let directory = self.node.directory();
             let look = |node: &Arc<str>| Encoded::read(OpCode::EXISTS, &directory.in_pieces(node));
             let requests = nodes.iter().map(look).collect();
@@ -337,149 +359,108 @@ impl Waiter {
 
 #[cfg(test)]
 mod tests {
-    use std::{future::Future, pin::pin, time::Duration};
+    use std::time::Duration;
 
-    use lockkeeper_proto::{ErrorCode, OpCode};
+    use lockkeeper_proto::ErrorCode;
     use lockkeeper_server::{Server, When};
 
     use super::*;
 
-    async fn entered(
-        client: &Client,
-        directory: &Arc<Directory>,
-        crowd: Option<&Arc<Crowd>>,
-    ) -> Result<Waiter, LockError> {
-        let mut waiter = Waiter::new(client, directory, Kind::Mutex);
-        waiter.enter(crowd).await?;
-        Ok(waiter)
-    }
-
-    /// Lets the replies to all that was sent arrive, and then ends the connection. Returns when the
-    /// client has the next one.
-    async fn reconnect(server: &Server, client: &Client) {
-        client.exists("/").await.unwrap();
-        let before = client.snapshot().connections;
-        server.faults().cut_all();
-        while client.snapshot().connections == before || client.exists("/").await.is_err() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+    /// Contenders of one client, which share a view.
+    async fn enter(client: &Client, path: &str, count: usize) -> Vec<Waiter> {
+        let directory = Directory::new(client, path, None, Kind::Mutex).unwrap();
+        let (view, mut waiters) = (Arc::default(), Vec::new());
+        for _ in 0..count {
+            let mut waiter = Waiter::new(client, &directory, Kind::Mutex, &view);
+            waiter.enter().await.unwrap();
+            waiter.settle().await.unwrap();
+            waiters.push(waiter);
         }
+        waiters
     }
 
-    /// Otherwise events that make up for an outage, which come in any order, could be taken for a
-    /// grant.
-    #[tokio::test]
-    async fn a_listing_belongs_to_the_connection_on_which_it_was_asked_for() {
-        let server = Server::start().await.unwrap();
-        let client = Client::connect(&server.connect_string()).await.unwrap();
-        let directory = Directory::new(&client, "/lock", None, Kind::Mutex).unwrap();
-        let crowd = Arc::default();
-        let enter = || entered(&client, &directory, Some(&crowd));
-        let mut waiters = Vec::new();
-        for _ in 0..6 {
-            waiters.push(enter().await.unwrap());
-        }
-        let [first, second, ..] = &mut waiters[..] else {
-            panic!("there are six");
-        };
-        let listing = second.list().await;
-        reconnect(&server, &client).await;
-        second.listed(listing).await.unwrap();
-        let present = client.snapshot().connections;
-        assert!(!second.turn.is_on(present));
-        let member = second.node.member().unwrap();
-        assert!(!member.is_first(first.node.name(), |listed_on| listed_on == present));
-        assert!(member.is_first(first.node.name(), |_| true));
-
-        // The same for the listing behind the create.
-        let enter = || entered(&client, &directory, None);
-        let mut third = pin!(enter());
-        let poll =
-            std::future::poll_fn(|cx| std::task::Poll::Ready(third.as_mut().poll(cx).is_pending()));
-        assert!(poll.await);
-        reconnect(&server, &client).await;
-        let third = third.await.unwrap();
-        assert!(!third.turn.is_on(client.snapshot().connections));
+    /// Waits until this node is gone.
+    async fn gone(client: &Client, name: &str) {
+        let path = format!("/lock/{name}");
+        while client.exists(&path).await.unwrap().is_some() {}
     }
 
+    /// Events that came before the watch on our own node was set are told when the connection ends,
+    /// and those that make up for an outage come in any order.
     #[tokio::test]
-    async fn a_look_proves_only_what_a_server_has_said_of_the_present_connection() {
+    async fn an_event_of_another_connection_is_no_grant() {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let other = Client::connect(&server.connect_string()).await.unwrap();
-        let mut waiters = Vec::new();
-        for (client, count) in [(&other, 4), (&client, 6)] {
-            let directory = Directory::new(client, "/lock", None, Kind::Mutex).unwrap();
-            let crowd = Arc::default();
-            for _ in 0..count {
-                let entered = entered(client, &directory, Some(&crowd));
-                waiters.push(entered.await.unwrap());
-            }
+        let (mut firsts, mut waiters) = (Vec::new(), Vec::new());
+        for path in ["/same", "/ended", "/next"] {
+            firsts.extend(enter(&other, path, 1).await);
+            waiters.extend(enter(&client, path, 1).await);
         }
-        let mut waiters = waiters.into_iter();
-        let [first, second, third, _nearest, mut own] = [(); 5].map(|()| waiters.next().unwrap());
-        let _behind: Vec<_> = waiters.collect();
-        let few = |own: &Waiter| {
-            let member = own.node.member().unwrap();
-            member.few_ahead(own.node.name()).unwrap()
+        let [same, ended, next] = &mut waiters[..] else {
+            panic!("there are three");
         };
-        drop(third);
-        let event = own.node.event().await;
-        own.event(event).unwrap();
-        assert!(own.turn.has_thinned());
-        assert!(own.waits_behind_few().await);
-        assert_eq!(few(&own).len(), 3, "all of them are there");
-        assert!(!own.turn.is_next());
-        drop(second);
-        let event = own.node.event().await;
-        own.event(event).unwrap();
-        let thinned = own.turn.clone();
-        assert!(own.waits_behind_few().await);
-        assert!(!own.turn.is_next(), "the nearest one may end first");
-        own.turn = thinned;
-
-        let end = first.node.name().to_owned();
-        drop(first);
-        while client
-            .exists(&format!("/lock/{end}"))
-            .await
-            .unwrap()
-            .is_some()
-        {}
-        let refused = When::op(OpCode::EXISTS);
-        server.faults().refuse(refused, ErrorCode::NO_AUTH);
-        assert!(!own.looks_ahead().await);
-        assert_eq!(few(&own).len(), 2, "a refusal proves nothing");
-        assert!(own.looks_ahead().await);
-        assert_eq!(few(&own).len(), 1);
-
-        // Events of watches that were set again come in any order.
-        reconnect(&server, &client).await;
-        assert!(!own.looks_ahead().await);
-        assert!(!own.waits_behind_few().await);
-        let (name, present) = (own.node.node().unwrap().name.clone(), own.connection());
-        assert!(own.turn.narrow(&name, &few(&own), present).is_none());
-    }
-
-    /// The end of a connection releases events that came before the watch on our own node was set.
-    /// They are no grant.
-    #[tokio::test]
-    async fn an_event_of_a_lost_connection_is_no_grant() {
-        let server = Server::start().await.unwrap();
-        let client = Client::connect(&server.connect_string()).await.unwrap();
-        let directory = Directory::new(&client, "/lock", None, Kind::Mutex).unwrap();
-        let enter = || entered(&client, &directory, None);
-        let waiter = enter().await.unwrap();
-        let present = client.snapshot().connections;
-        assert_eq!(waiter.connection(), Some(present));
+        let told = |waiter: &mut Waiter| {
+            let nearest = waiter.turn.nearest().cloned().unwrap();
+            waiter.fired(&nearest, true).unwrap();
+            waiter.next().unwrap()
+        };
+        assert_eq!(told(same), Next::Grant);
         server.faults().refuse_handshakes(true);
         server.faults().cut_all();
         while client.snapshot().state.is_connected() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        assert_eq!(waiter.connection(), None);
-        assert!(
-            waiter.turn.is_on(present),
-            "the machine would take it for one"
-        );
+        assert_eq!(told(ended), Next::Renew, "there is no connection");
+        server.faults().refuse_handshakes(false);
+        while client.exists("/").await.is_err() {}
+        assert_eq!(told(next), Next::Renew, "the connection is another one");
+        next.turn(&mut None).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_looks_takes_only_the_word_of_a_server() {
+        let server = Server::start().await.unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let other = Client::connect(&server.connect_string()).await.unwrap();
+        let mut others = enter(&other, "/lock", 4).await;
+        let [_own, mut own] = <[Waiter; 2]>::try_from(enter(&client, "/lock", 2).await).unwrap();
+        let nodes: Vec<Arc<str>> = others.iter().map(|it| it.node.name().into()).collect();
+        let left = others.remove(1);
+        drop(left);
+        gone(&client, &nodes[1]).await;
+        let lists = || server.counters().requests_of(OpCode::GET_CHILDREN);
+        let before = lists();
+        own.look_at(nodes.clone()).await;
+        assert!(!own.turn.is_unknown());
+        assert_eq!(own.ahead, 5);
+        own.next().unwrap();
+        assert_eq!(own.ahead, 4, "one is gone");
+        assert_eq!(lists(), before);
+
+        let refused = When::op(OpCode::EXISTS);
+        server.faults().refuse(refused, ErrorCode::NO_AUTH);
+        own.look_at(nodes).await;
+        assert!(own.turn.is_unknown(), "a refusal proves nothing");
+        own.settle().await.unwrap();
+        assert_eq!((own.ahead, lists()), (4, before + 1));
+    }
+
+    /// Of those that wait, two ask. The others have no watch, and learn what the first ones do.
+    #[tokio::test]
+    async fn the_first_ones_wait_for_the_queue_and_the_others_for_them() {
+        let server = Server::start().await.unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let other = Client::connect(&server.connect_string()).await.unwrap();
+        let first = enter(&other, "/lock", 1).await;
+        let mut waiters = enter(&client, "/lock", 8).await;
+        let watched = |waiter: &Waiter| waiter.turn.nearest().is_some();
+        let watching = waiters.iter().filter(|it| watched(it)).count();
+        assert_eq!(watching, 2);
+        drop(first);
+        for _ in 0..8 {
+            let mut next = waiters.remove(0);
+            next.turn(&mut None).await.unwrap();
+        }
     }
 }

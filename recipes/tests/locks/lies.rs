@@ -191,9 +191,13 @@ async fn is_patient<T>(memory: &StdMutex<Memory>, act: impl Future<Output = T>) 
     assert!((5..=MOST).contains(&requests), "{requests} requests");
 }
 
-/// Two are ahead in each listing, and each watch of such a node fires at once.
+/// Three are ahead in each listing, and each watch of such a node fires at once.
 async fn ahead_and(event_type: EventType) {
-    const AHEAD: [&str; 2] = ["x-lock-0000000001", "x-lock-0000000002"];
+    const AHEAD: [&str; 3] = [
+        "x-lock-0000000001",
+        "x-lock-0000000002",
+        "x-lock-0000000003",
+    ];
     let (_server, client, memory) = liar(move |memory, request| {
         let mut reply = memory.honest(request);
         if let Ok(Response::GetChildren(list)) = &mut reply {
