@@ -103,7 +103,8 @@ pub struct Turn<N> {
     place: Place,
     /// Whether the watch on our own node is set and has not fired.
     is_own_watched: bool,
-    /// The connection on which a watch was last asked for; 0 if there was none.
+    /// The connection on which that watch was first asked for, so before any other one; 0 if there
+    /// was none.
     watched_on: u64,
     /// The node just ahead, while its watch is set and has not fired.
     nearest: Option<N>,
@@ -233,7 +234,10 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         // One of ours that waits is told of those ahead of it, and is asked for by itself.
         let second = names.next().filter(|_| !is_ours(nearest.as_ref()));
         let mut missing = Vec::with_capacity(3);
-        missing.extend(self.watch_own().then(|| own.clone()));
+        if self.watch_own() {
+            self.watched_on = connection.unwrap_or(0);
+            missing.push(own.clone());
+        }
         let [nearest, second] = [Some(nearest), second].map(|name| {
             let name = N::from(name?);
             if !self.watches_ahead(name.as_ref()) {
@@ -245,7 +249,6 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         if missing.is_empty() {
             return Next::Wait;
         }
-        self.watched_on = connection.unwrap_or(0);
         Next::Watch(missing)
     }
 
