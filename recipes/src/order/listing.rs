@@ -80,7 +80,9 @@ impl<N: AsRef<str>> Listing<N> {
     pub fn ahead(&self, own: &str) -> Option<Ahead<'_, N>> {
         let index = self.index(own)?;
         let place = |index| self.contenders.get(index).map(|(place, _)| *place);
-        let beside = [index.checked_sub(1), Some(index + 1)].into_iter().flatten();
+        let beside = [index.checked_sub(1), Some(index + 1)]
+            .into_iter()
+            .flatten();
         let is_unique = beside.into_iter().all(|other| place(other) != place(index));
         is_unique.then_some(Ahead {
             listing: self,
