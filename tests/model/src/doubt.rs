@@ -6,27 +6,35 @@
 //! question may come at any moment. The answer comes with all that was committed before it, so the
 //! question is one step, and is a step only if the answer is that the node is gone. Of the tasks of
 //! one client the first one asks. The others look at the queue without a question, at any moment: more
-//! often than they would learn that events are missing.
+//! often than they would learn that events are missing. Who has no reason to look at the queue
+//! acts on what its client has learned since.
 
-use lockkeeper_recipes::decisions::{permit_turn, plain_turn::PlainTurn, turn};
+use lockkeeper_recipes::decisions::{permit_turn, plain_turn::PlainTurn};
 
 use crate::{
     action::Action,
-    crowd::Choice,
     decide,
     history::NEVER,
     name::Name,
     scenario::{CONTENDERS, Scenario},
     server::{change_of_permits, first_event, is_restoring},
     state::{Decider, Node, Phase, Read, Reply, Request, State, Watch},
+    view,
 };
 
 /// All that may come of a long wait.
 pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnMut(Action, State)) {
-    if !scenario.has_doubts() {
-        return;
-    }
     for i in (0..CONTENDERS).filter(|i| waits(state, scenario, *i)) {
+        if view::is_shared(scenario, i) && scenario.is_queue() {
+            let mut after = *state;
+            decide::poll(&mut after, scenario, i);
+            if after != *state {
+                visit(Action::Doubt(i), after);
+            }
+        }
+        if !scenario.has_doubts() {
+            continue;
+        }
         if let Some(gone) = gone(state, scenario, i)
             && is_first(state, scenario, i)
             && is_up_to_date(state, scenario, i)
@@ -38,7 +46,7 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
             look_again(&mut after, scenario, i);
             visit(Action::Ask(i), after);
         }
-        if scenario.tasks(scenario.clients[i]).count() > 1 {
+        if view::is_shared(scenario, i) {
             let mut after = *state;
             look_again(&mut after, scenario, i);
             visit(Action::Doubt(i), after);
@@ -53,11 +61,12 @@ fn waits(state: &State, scenario: &Scenario, i: usize) -> bool {
     let facts = decide::facts(state, scenario, i);
     let is_waiting = match contender.turn {
         Decider::Nothing => false,
-        Decider::Queue(turn) => turn.next(&facts) == Ok(turn::Next::Wait),
+        // It has done all that was to be done.
+        Decider::Queue(_) => true,
         Decider::Plain(turn) => turn == PlainTurn::Taken,
         Decider::Permit(turn) => turn.next(&facts) == Ok(permit_turn::Next::Wait),
     };
-    is_deciding && is_waiting && contender.read.is_none() && !decide::may_poll(contender)
+    is_deciding && is_waiting && contender.read.is_none() && !decide::may_poll(state, scenario, i)
 }
 
 /// The node that it waits for, and that the leader does not have.
@@ -66,7 +75,10 @@ fn gone(state: &State, scenario: &Scenario, i: usize) -> Option<Name> {
     let is_gone = |name: &Name| state.node_at(*name, state.now).is_none();
     match contender.turn {
         Decider::Nothing => None,
-        Decider::Queue(turn) => turn.nearest().copied().filter(is_gone),
+        Decider::Queue(turn) => {
+            let ours = view::rests_behind(state, scenario, i);
+            ours.or(turn.nearest().copied()).filter(is_gone)
+        }
         Decider::Plain(_) => Some(Name::PLAIN).filter(is_gone),
         Decider::Permit(_) => {
             let listed = state.shown_to(scenario.clients[i], contender.permits_at);
@@ -98,7 +110,7 @@ fn look_again(after: &mut State, scenario: &Scenario, i: usize) {
     let contender = &mut after.contenders[i];
     match &mut contender.turn {
         Decider::Nothing => {}
-        Decider::Queue(turn) => turn.asked(turn.connection()),
+        Decider::Queue(turn) => turn.forget(),
         Decider::Plain(turn) => {
             turn.event();
             contender.watches = [Watch::Empty; 3];
@@ -114,7 +126,7 @@ fn look_again(after: &mut State, scenario: &Scenario, i: usize) {
             contender.limit_since = NEVER;
         }
     }
-    decide::poll(after, scenario, i, Choice::List);
+    decide::poll(after, scenario, i);
 }
 
 /// It has listed the queue, or the permits.

@@ -1,6 +1,6 @@
 //! Who contends for what, and how much may go wrong.
 
-use lockkeeper_recipes::rank::Kind;
+use lockkeeper_recipes::{decisions::view::ACTIVE, rank::Kind};
 
 use crate::{
     history::Time,
@@ -104,6 +104,8 @@ pub struct Scenario {
     pub(crate) tries: [bool; CONTENDERS],
     /// The client of each contender. Tasks of one client share its session.
     pub(crate) clients: [usize; CONTENDERS],
+    /// How many of the contenders of one client that wait in a queue ask the servers.
+    pub(crate) active: usize,
     /// The limit of the semaphore, and how often it may be changed; `None` if it is fixed.
     pub(crate) limit: u8,
     pub(crate) limit_changes: Option<u8>,
@@ -128,6 +130,7 @@ impl Scenario {
             roles,
             tries: [false; CONTENDERS],
             clients: std::array::from_fn(|client| client),
+            active: ACTIVE,
             limit: 1,
             limit_changes: None,
             faults: Faults::default(),
@@ -248,6 +251,12 @@ impl Scenario {
         Self { clients, ..self }
     }
 
+    /// The scenario, in which so many contenders of one client ask the servers at a time.
+    #[must_use]
+    pub fn with_active(self, active: usize) -> Self {
+        Self { active, ..self }
+    }
+
     /// Whether contenders make this mistake now. While a server lags by much they do not: there would be
     /// ever more nodes to keep.
     pub(crate) fn is_planted(&self, state: &State, planted: Planted) -> bool {
@@ -261,6 +270,10 @@ impl Scenario {
 
     pub(crate) fn is_plain(&self) -> bool {
         self.roles[0] == Role::Plain
+    }
+
+    pub(crate) fn is_queue(&self) -> bool {
+        !self.is_plain() && !self.is_semaphore()
     }
 
     pub(crate) fn is_semaphore(&self) -> bool {
