@@ -20,5 +20,5 @@ mod nodes;
 mod permits;
 mod proofs;
 mod ranks;
-//mod turns;
-//mod views;
+mod turns;
+mod views;
