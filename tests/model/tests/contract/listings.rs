@@ -75,7 +75,11 @@ fn a_listing_proves_only_what_it_shows_without_those_that_are_gone() {
         let kinds = if count < 4 { &Node::ALL[..] } else { &few };
         for nodes in listings(kinds, count) {
             let names: Vec<_> = nodes.iter().copied().map(name).collect();
-            let all: Queue<'_> = nodes.iter().copied().zip(names.iter().map(|it| &**it)).collect();
+            let all: Queue<'_> = nodes
+                .iter()
+                .copied()
+                .zip(names.iter().map(|it| &**it))
+                .collect();
             let children = || names.iter().rev().map(|it| &**it);
             for own in (0..count).filter(|own| nodes[*own].0.is_queued()) {
                 let mut queue = all[..=own].to_vec();
@@ -115,7 +119,10 @@ fn a_long_listing_proves_no_more_than_a_short_one() {
                 let ahead = listing.ahead(name);
                 assert_eq!(ahead.is_some(), own >= first, "{first} {own}");
                 let Some(ahead) = ahead else { continue };
-                assert!(ahead.names().copied().eq(names[first..own].iter().rev()), "{first} {own}");
+                assert!(
+                    ahead.names().copied().eq(names[first..own].iter().rev()),
+                    "{first} {own}"
+                );
                 let few = 8.max((names.len() - first) / 8);
                 assert!(ahead.is_few(few) && !ahead.is_few(few + 1), "{first} {own}");
             }

@@ -169,7 +169,9 @@ impl Queue {
     }
 
     fn names_of(&self, set: Set) -> impl Iterator<Item = Name> {
-        (0..self.nodes.len()).filter(move |at| has(set, *at)).map(|at| self.names[at])
+        (0..self.nodes.len())
+            .filter(move |at| has(set, *at))
+            .map(|at| self.names[at])
     }
 
     fn listing(&self, world: &World) -> Listing<Name> {
@@ -188,9 +190,13 @@ impl Queue {
     fn next(&self, world: &mut World, facts: &Facts) -> Result<Next<Name>, Loss> {
         let (listing, own) = (self.listing(world), self.names[self.own()]);
         let present = world.is_up.then_some(world.connection);
-        let next = world.turn.next(facts, &own, &listing, present, |_| self.are_ours);
+        let next = world
+            .turn
+            .next(facts, &own, &listing, present, |_| self.are_ours);
         if next == Ok(Next::Wait) {
-            let nearest = listing.ahead(own.0).and_then(|it| it.names().next().copied());
+            let nearest = listing
+                .ahead(own.0)
+                .and_then(|it| it.names().next().copied());
             let needed = self.set_of([own].iter().chain(&nearest));
             let is_watched = nearest.is_some() && needed & !world.wanted() == 0;
             assert!(is_watched, "waits: {world:?}");
@@ -201,15 +207,27 @@ impl Queue {
     fn watch(&self, world: &mut World, missing: &[Name]) {
         let set = self.set_of(missing);
         let missing = set & !world.wanted();
-        let asked = if world.is_up { &mut world.arming } else { &mut world.lost };
+        let asked = if world.is_up {
+            &mut world.arming
+        } else {
+            &mut world.lost
+        };
         *asked |= missing;
         let own = self.names[self.own()];
         let kept = self.chosen(|at| world.turn.watches(self.names[at].0, own.0));
-        for set in [&mut world.watched, &mut world.arming, &mut world.lost, &mut world.due] {
+        for set in [
+            &mut world.watched,
+            &mut world.arming,
+            &mut world.lost,
+            &mut world.due,
+        ] {
             *set &= kept;
         }
         world.mail.retain(|(at, _)| has(kept, *at));
-        assert!(has(world.wanted(), self.own()), "our node is not watched: {world:?}");
+        assert!(
+            has(world.wanted(), self.own()),
+            "our node is not watched: {world:?}"
+        );
     }
 
     /// It reads its events, and does what is to be done. Returns whether it goes on.
@@ -378,7 +396,10 @@ impl Queue {
         // The listing of another task, as new or old as can be: it has shown each of these, or the
         // writer that the node was. Without our node it proves nothing.
         let is_own_gone = !has(world.visible, self.own());
-        let there = world.at_end.filter(|_| is_own_gone).unwrap_or(world.visible);
+        let there = world
+            .at_end
+            .filter(|_| is_own_gone)
+            .unwrap_or(world.visible);
         let own = 1 << self.own();
         for set in (0..own).map(|set| set | own).chain([0]) {
             let was_writer = |at| self.is_successor(at) && has(set, at - 1);
@@ -422,7 +443,9 @@ impl Queue {
                 _ if !after.is_up => after.connect(),
                 _ if after.due != 0 => {
                     let due = mem::take(&mut after.due);
-                    after.mail.extend((0..8).filter(|at| has(due, *at)).map(|at| (at, true)));
+                    after
+                        .mail
+                        .extend((0..8).filter(|at| has(due, *at)).map(|at| (at, true)));
                     true
                 }
                 _ if after.arming != 0 => after.armed(),
@@ -549,25 +572,30 @@ fn explore(queue: &Queue, ways: &mut Ways) -> usize {
 fn a_waiter_takes_its_turn_only_by_what_it_was_told_and_never_waits_without_a_watch() {
     let kinds = [Node::Lock, Node::Write, Node::Read];
     let (mut states, mut ways) = (0, Ways::default());
-    for count in 0..=2 {
-        let ahead = (0..count).fold(vec![Vec::new()], |listings, _| {
-            let longer = |nodes: Vec<Node>| kinds.map(|kind| [nodes.as_slice(), &[kind]].concat());
-            listings.into_iter().flat_map(longer).collect()
-        });
-        for own in kinds {
-            for ahead in &ahead {
-                for (is_shared, are_ours) in [(false, false), (true, false), (true, true)] {
-                    if own == Node::Lock || !is_shared {
-                        let begin = std::time::Instant::now();
-                        let queue = Queue::new(own, ahead, is_shared, are_ours, 2);
-                        let n = explore(&queue, &mut ways);
-                        println!("{own:?} {ahead:?} {is_shared} {are_ours}: {n} {:?}", begin.elapsed());
-                        states += n;
-                    }
-                }
+    let mut explore = |own, ahead: &[Node], is_shared, are_ours, connections| {
+        let queue = Queue::new(own, ahead, is_shared, are_ours, connections);
+        states += explore(&queue, &mut ways);
+    };
+    for own in kinds {
+        explore(own, &[], false, false, 2);
+        for first in kinds {
+            explore(own, &[first], false, false, 3);
+            for second in kinds {
+                explore(own, &[first, second], false, false, 2);
             }
         }
     }
+    // Those whose listing others know are mutexes.
+    for are_ours in [false, true] {
+        for first in kinds {
+            explore(Node::Lock, &[first], true, are_ours, 2);
+        }
+        explore(Node::Lock, &[Node::Lock; 2], true, are_ours, 2);
+    }
+    explore(Node::Lock, &[Node::Write, Node::Lock], true, true, 2);
+    // More than two ahead: it does not know all their names.
+    explore(Node::Write, &[Node::Lock; 3], false, false, 1);
+    explore(Node::Lock, &[Node::Lock; 3], true, true, 1);
     assert_eq!(ways.0, [true; 3], "by a listing, by events, by a question");
     println!("{states} states of waiters");
 }

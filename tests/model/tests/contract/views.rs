@@ -137,9 +137,17 @@ impl Case {
             let is_node = |it: i32| *self.names[it.unsigned_abs() as usize] == *node(it);
             let is_shown = has(known.shown, number) && is_node(number);
             let listed = below(known.shown, number);
-            let count = if is_shown { known.left_out + listed.clone().count() } else { 0 };
+            let count = if is_shown {
+                known.left_out + listed.clone().count()
+            } else {
+                0
+            };
             let waiting = known.waits_behind(number);
-            let waiting = if has(known.waiting, number) { waiting } else { 0 };
+            let waiting = if has(known.waiting, number) {
+                waiting
+            } else {
+                0
+            };
             assert_eq!(ahead, count.max(waiting), "{own}: {}", what());
             let is_next = is_shown && count <= 1;
             assert_eq!(place.is_next(&turn, &own), is_next, "{own}: {}", what());
@@ -173,7 +181,9 @@ impl Case {
     /// once; nobody else is.
     fn now(&mut self, known: Known, what: impl Fn() -> String) {
         for (place, number) in self.places.iter_mut().zip(0..) {
-            let Some((place, wakes)) = place else { continue };
+            let Some((place, wakes)) = place else {
+                continue;
+            };
             let is_woken = self.known.rests(number) && !known.rests(number);
             assert_eq!(wakes.count(), usize::from(is_woken), "{number}: {}", what());
             let waker = Arc::new(Wakes::default()).into();
@@ -195,7 +205,12 @@ impl Case {
         let listed = turn.listed(children.clone(), own).expect("it is shown");
         let place = self.places[lister.unsigned_abs() as usize].as_ref();
         let (place, _) = place.expect("one of ours");
-        place.listed(Kind::Mutex, own, &children.map(Arc::from).collect(), &listed);
+        place.listed(
+            Kind::Mutex,
+            own,
+            &children.map(Arc::from).collect(),
+            &listed,
+        );
         let Known { waiting, .. } = self.known;
         // Those of ours ahead had their nodes before. Who is behind the last one is nothing to us.
         let is_there = |it: i32| it >= lister || has(set, it) && *self.name(it) == node(it);
@@ -213,7 +228,10 @@ impl Case {
                 (near.sum(), count.saturating_sub(2))
             }
         };
-        let waiting = numbers(waiting).filter(|it| is_there(*it)).map(|it| 1 << it).sum();
+        let waiting = numbers(waiting)
+            .filter(|it| is_there(*it))
+            .map(|it| 1 << it)
+            .sum();
         let known = Known {
             waiting,
             shown,
@@ -267,7 +285,9 @@ fn the_first_ones_ask_and_the_others_are_woken_when_they_become_the_first() {
         let formers = numbers(ours).filter(|former| *former != lister).map(Some);
         for former in formers.chain([None]) {
             for set in (0..1 << NODES).filter(|set| has(*set, lister)) {
-                let events = (0..NODES).map(Event::Gone).chain(numbers(ours).map(Event::Leaves));
+                let events = (0..NODES)
+                    .map(Event::Gone)
+                    .chain(numbers(ours).map(Event::Leaves));
                 for event in events.chain([Event::Twin(lister)]) {
                     let is_mixed = checked % 2 == 0;
                     let what = || format!("{ours:b} {former:?} {lister}: {set:b}, {event:?}");
@@ -292,6 +312,9 @@ fn a_few_list_the_queue_themselves_and_of_a_crowd_some_do() {
         places.push(place);
         unlisted = if lists { 0 } else { unlisted + 1 };
         assert!(lists || size > 4);
-        assert!(unlisted * 4 < size, "{unlisted} of {size} came without a listing");
+        assert!(
+            unlisted * 4 < size,
+            "{unlisted} of {size} came without a listing"
+        );
     }
 }
