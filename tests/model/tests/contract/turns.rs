@@ -1,15 +1,14 @@
 //! When a waiter in a queue takes the lock, and when it waits: all orders of deletions, replies,
 //! events and connections, and of what other tasks of the client learn.
 //!
-//! Time is what the servers have told the client. On one connection deletions are told in their
-//! order; those of an outage in any order, but before all later ones and all replies.
+//! On one connection deletions are told in their order; those of an outage in any order, but before
+//! all later ones and all replies.
 
-use std::{collections::HashSet, mem};
+use std::collections::HashSet;
 
 use lockkeeper_recipes::{
     Loss,
     decisions::{
-        life::Facts,
         listing::Listing,
         turn::{Next, Out, Turn},
     },
@@ -20,27 +19,6 @@ use crate::{
     nodes::{Node, Numbered, blocks, name, twins},
     permits::facts,
 };
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Name(&'static str);
-
-impl AsRef<str> for Name {
-    fn as_ref(&self) -> &str {
-        self.0
-    }
-}
-
-impl From<&Self> for Name {
-    fn from(name: &Self) -> Self {
-        *name
-    }
-}
-
-impl From<&'static str> for Name {
-    fn from(name: &'static str) -> Self {
-        Self(name)
-    }
-}
 
 /// A set of nodes by their indices.
 type Set = u8;
@@ -54,30 +32,40 @@ fn has(set: Set, at: usize) -> bool {
 struct Queue {
     kind: Kind,
     nodes: Vec<Numbered>,
-    names: Vec<Name>,
-    /// Whether other tasks of the client use the same listing.
+    names: Vec<String>,
+    own: usize,
+    /// Whether other tasks of the client use the same listing, and wait with the nodes ahead.
     is_shared: bool,
-    /// Whether other tasks of the client wait with the nodes ahead.
     are_ours: bool,
-    connections: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Doing {
-    /// It looks what to do next.
     Decides,
     Waits,
     Lists,
-    /// The reply, with these nodes, has come, and is not read.
-    Reads(Set),
     /// It was not answered yet for these.
     Looks(Set),
     Renews,
 }
 
+/// A watch, until the waiter reads its event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Watch {
+    None,
+    Asked,
+    Set,
+    /// With its connection, until the next one restores it.
+    Lost,
+    /// The next one has found the node gone.
+    Due,
+    Deleted,
+    Changed,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct World {
-    turn: Turn<Name>,
+    turn: Turn<String>,
     doing: Doing,
     /// The listing that is kept.
     left_out: usize,
@@ -85,46 +73,79 @@ struct World {
     connection: u64,
     is_up: bool,
     alive: Set,
-    /// Those that were there by what the client may know.
+    /// Those that are there by what was told.
     visible: Set,
     /// Those that were there when our own node was deleted, if it was.
     at_end: Option<Set>,
-    /// Watches that are set and have not fired.
-    watched: Set,
-    /// Watches that are asked for on this connection.
-    arming: Set,
-    /// Watches that the next connection restores.
-    lost: Set,
-    /// Watches that a restored connection has found fired.
-    due: Set,
-    /// Events that were told and not read.
-    mail: Vec<(usize, bool)>,
+    watches: [Watch; 8],
 }
 
-impl Queue {
-    fn new(own: Node, ahead: &[Node], is_shared: bool, are_ours: bool, connections: u64) -> Self {
-        let numbered = (0..).zip(ahead.iter().chain([&own]));
-        let mut nodes = Vec::new();
-        for (number, node) in numbered {
-            nodes.push((*node, number));
-            if *node == Node::Write && usize::from(number) < ahead.len() {
-                nodes.push((Node::Read, number));
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Decide,
+    Forget,
+    Reply,
+    Arm,
+    Cut,
+    Link,
+    /// An event that is due, or was kept back to the end of its connection.
+    Tell(usize),
+    Read(usize),
+    Delete(usize, bool),
+    Change(usize),
+    /// Another task learns that a node is gone.
+    Learn(usize),
+    /// Another task reads a listing, as new or old as can be.
+    List(Set),
+}
+
+impl World {
+    fn has(&self, watch: Watch) -> bool {
+        self.watches.contains(&watch)
+    }
+
+    fn is_settled(&self) -> bool {
+        self.is_up
+            && ![Watch::Asked, Watch::Lost, Watch::Due]
+                .map(|it| self.has(it))
+                .contains(&true)
+    }
+
+    fn is_read(&self) -> bool {
+        !self.has(Watch::Deleted) && !self.has(Watch::Changed)
+    }
+
+    fn each(&mut self, from: &[Watch], to: impl Fn(usize, Watch) -> Watch) {
+        for (at, watch) in self.watches.iter_mut().enumerate() {
+            if from.contains(watch) {
+                *watch = to(at, *watch);
             }
-        }
-        // A few names for the whole run of the test.
-        let leak = |node| Name(name(node).leak());
-        Self {
-            kind: own.contender().expect("a contender of ours"),
-            names: nodes.iter().copied().map(leak).collect(),
-            nodes,
-            is_shared,
-            are_ours,
-            connections,
         }
     }
 
-    fn own(&self) -> usize {
-        self.nodes.len() - 1
+    fn is_first(&self) -> bool {
+        self.turn.is_next::<String>(None)
+    }
+}
+
+impl Queue {
+    fn new(own: Node, ahead: &[Node], is_shared: bool, are_ours: bool) -> Self {
+        let mut nodes = Vec::new();
+        for (number, node) in (0..).zip(ahead) {
+            nodes.push((*node, number));
+            if *node == Node::Write {
+                nodes.push((Node::Read, number));
+            }
+        }
+        nodes.push((own, 9));
+        Self {
+            kind: own.contender().expect("a contender of ours"),
+            names: nodes.iter().copied().map(name).collect(),
+            own: nodes.len() - 1,
+            nodes,
+            is_shared,
+            are_ours,
+        }
     }
 
     /// Whether a writer becomes this node.
@@ -132,19 +153,30 @@ impl Queue {
         at > 0 && self.nodes[at].1 == self.nodes[at - 1].1
     }
 
-    fn chosen(&self, is_chosen: impl Fn(usize) -> bool) -> Set {
-        let chosen = (0..self.nodes.len()).filter(|at| is_chosen(*at));
-        chosen.fold(0, |set, at| set | 1 << at)
+    fn set(&self, is_in: impl Fn(usize) -> bool) -> Set {
+        (0..=self.own)
+            .filter(|at| is_in(*at))
+            .map(|at| 1 << at)
+            .sum()
     }
 
-    /// Those of a set that block the contender.
     fn blockers(&self, set: Set) -> Set {
-        let own = self.nodes[self.own()];
-        set & self.chosen(|at| blocks(self.nodes[at], own))
+        set & self.set(|at| blocks(self.nodes[at], self.nodes[self.own]))
+    }
+
+    fn set_of<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Set {
+        let names: Vec<_> = names.into_iter().collect();
+        self.set(|at| names.contains(&&self.names[at]))
+    }
+
+    fn names_of(&self, set: Set) -> impl Iterator<Item = String> {
+        (0..=self.own)
+            .filter(move |at| has(set, *at))
+            .map(|at| self.names[at].clone())
     }
 
     fn start(&self) -> World {
-        let alive = self.chosen(|at| !self.is_successor(at));
+        let alive = self.set(|at| !self.is_successor(at));
         World {
             turn: Turn::new(self.kind),
             doing: Doing::Decides,
@@ -155,106 +187,65 @@ impl Queue {
             alive,
             visible: alive,
             at_end: None,
-            watched: 0,
-            arming: 0,
-            lost: 0,
-            due: 0,
-            mail: Vec::new(),
+            watches: [Watch::None; 8],
         }
     }
 
-    fn set_of<'a>(&self, names: impl IntoIterator<Item = &'a Name>) -> Set {
-        let names: Vec<_> = names.into_iter().collect();
-        self.chosen(|at| names.contains(&&self.names[at]))
+    fn keep(&self, world: &mut World, listing: &Listing<String>) {
+        let (left_out, names) = listing.parts();
+        (world.left_out, world.shown) = (left_out, self.set_of(names));
     }
 
-    fn names_of(&self, set: Set) -> impl Iterator<Item = Name> {
-        (0..self.nodes.len())
-            .filter(move |at| has(set, *at))
-            .map(|at| self.names[at])
-    }
-
-    fn listing(&self, world: &World) -> Listing<Name> {
+    fn listing(&self, world: &World) -> Listing<String> {
         Listing::near(self.kind, world.left_out, self.names_of(world.shown))
     }
 
-    /// Somebody has learned that this node is gone.
     fn gone(&self, world: &mut World, at: usize) {
         let mut listing = self.listing(world);
-        listing.gone(self.names[at].0);
-        world.shown = self.set_of(listing.parts().1);
+        listing.gone(&self.names[at]);
+        self.keep(world, &listing);
     }
 
-    // What the waiter does.
-
-    fn next(&self, world: &mut World, facts: &Facts) -> Result<Next<Name>, Loss> {
-        let (listing, own) = (self.listing(world), self.names[self.own()]);
+    fn next(&self, world: &mut World, is_lease_good: bool) -> Next<String> {
+        let (listing, own) = (self.listing(world), &self.names[self.own]);
         let present = world.is_up.then_some(world.connection);
+        let facts = facts(is_lease_good);
         let next = world
             .turn
-            .next(facts, &own, &listing, present, |_| self.are_ours);
-        if next == Ok(Next::Wait) {
-            let nearest = listing
-                .ahead(own.0)
-                .and_then(|it| it.names().next().copied());
-            let needed = self.set_of([own].iter().chain(&nearest));
-            let is_watched = nearest.is_some() && needed & !world.wanted() == 0;
-            assert!(is_watched, "waits: {world:?}");
-        }
-        next
+            .next(&facts, own, &listing, present, |_| self.are_ours);
+        next.expect("the session lives")
     }
 
-    fn watch(&self, world: &mut World, missing: &[Name]) {
-        let set = self.set_of(missing);
-        let missing = set & !world.wanted();
-        let asked = if world.is_up {
-            &mut world.arming
-        } else {
-            &mut world.lost
-        };
-        *asked |= missing;
-        let own = self.names[self.own()];
-        let kept = self.chosen(|at| world.turn.watches(self.names[at].0, own.0));
-        for set in [
-            &mut world.watched,
-            &mut world.arming,
-            &mut world.lost,
-            &mut world.due,
-        ] {
-            *set &= kept;
+    fn watch(&self, world: &mut World, missing: &[String]) {
+        let missing = self.set_of(missing);
+        let kept = self.set(|at| world.turn.watches(&self.names[at], &self.names[self.own]));
+        assert!(has(kept, self.own) && missing & !kept == 0, "{world:?}");
+        for (at, watch) in world.watches.iter_mut().enumerate() {
+            if !has(kept, at) {
+                *watch = Watch::None;
+            } else if has(missing, at) {
+                assert_eq!(*watch, Watch::None, "set twice");
+                *watch = Watch::Asked;
+            }
         }
-        world.mail.retain(|(at, _)| has(kept, *at));
-        assert!(
-            has(world.wanted(), self.own()),
-            "our node is not watched: {world:?}"
-        );
     }
 
-    /// It reads its events, and does what is to be done. Returns whether it goes on.
+    /// What the waiter does. Returns whether it goes on.
     fn decide(&self, world: &mut World) -> bool {
-        let own = self.names[self.own()];
-        for (at, is_deleted) in mem::take(&mut world.mail) {
-            if is_deleted {
-                self.gone(world, at);
-            }
-            let is_end = is_deleted && at == self.own();
-            match world.turn.event(self.names[at].0, is_deleted, own.0) {
-                Ok(true) => self.watch(world, &[own]),
-                Ok(false) => assert!(!is_end),
-                Err(out) => {
-                    assert_eq!((out, is_end), (Out::Lost(Loss::Deleted), true));
-                    return false;
-                }
-            }
-        }
+        assert_ne!(
+            self.next(&mut world.clone(), false),
+            Next::Grant,
+            "{world:?}"
+        );
         world.doing = Doing::Decides;
-        match self.next(world, &facts(true)).expect("the session lives") {
+        match self.next(world, true) {
             Next::List => world.doing = Doing::Lists,
             Next::Look(nodes) => world.doing = Doing::Looks(self.set_of(&nodes)),
             Next::Watch(missing) => self.watch(world, &missing),
             Next::Wait => world.doing = Doing::Waits,
             Next::Renew => world.doing = Doing::Renews,
             Next::Grant => {
+                // Its own node was there when nobody was ahead.
                 let left = self.blockers(world.alive | world.at_end.unwrap_or(0));
                 assert_eq!(left, 0, "granted: {world:?}");
                 return false;
@@ -263,339 +254,274 @@ impl Queue {
         true
     }
 
-    fn read(&self, world: &mut World, set: Set) -> bool {
+    fn read(&self, world: &mut World, at: usize) -> bool {
+        let is_deleted = world.watches[at] == Watch::Deleted;
+        world.watches[at] = Watch::None;
+        if is_deleted {
+            self.gone(world, at);
+        }
         world.doing = Doing::Decides;
-        let own = &self.names[self.own()];
-        let children: Vec<_> = self.names_of(set).map(|name| name.0).collect();
-        let listed = match world.turn.listed(children.iter().copied(), own) {
-            Ok(listed) => listed,
-            Err(out) => {
-                assert!(out == Out::Lost(Loss::Deleted) && !has(set, self.own()));
-                return false;
-            }
+        let own = &self.names[self.own];
+        let result = world.turn.event(&self.names[at], is_deleted, own);
+        let is_over = at == self.own && is_deleted;
+        let expected = if is_over {
+            Err(Out::Lost(Loss::Deleted))
+        } else {
+            Ok(at == self.own)
         };
-        let shared = Listing::all(self.kind, own.0, children.into_iter().map(Name));
-        let kept = if self.is_shared { shared } else { listed.near };
-        let (left_out, names) = kept.parts();
-        (world.left_out, world.shown) = (left_out, self.set_of(names));
-        true
+        assert_eq!(result, expected, "{world:?}");
+        if at == self.own && !is_deleted {
+            self.watch(world, std::slice::from_ref(own));
+        }
+        !is_over
     }
 
-    /// The servers answer.
     fn reply(&self, world: &mut World) -> bool {
-        let has_own = has(world.alive, self.own());
-        match world.doing {
-            Doing::Lists => world.doing = Doing::Reads(world.alive),
+        let (own, has_own) = (&self.names[self.own], has(world.alive, self.own));
+        match std::mem::replace(&mut world.doing, Doing::Decides) {
+            Doing::Lists => {
+                let children: Vec<_> = self.names_of(world.alive).collect();
+                let listed = world.turn.listed(children.iter().map(|name| &**name), own);
+                assert_eq!(listed.is_ok(), has_own, "{world:?}");
+                if let Ok(listed) = listed {
+                    let all = || Listing::all(self.kind, own, children);
+                    let listing = if self.is_shared { all() } else { listed.near };
+                    self.keep(world, &listing);
+                }
+            }
             Doing::Looks(left) => {
-                // The nearest one first.
                 let at = left.ilog2() as usize;
                 if !has(world.alive, at) {
                     self.gone(world, at);
                 }
-                world.doing = Doing::Looks(left & !(1 << at));
                 if left == 1 << at {
                     world.turn.looked();
-                    world.doing = Doing::Decides;
+                } else {
+                    world.doing = Doing::Looks(left & !(1 << at));
                 }
+                return true;
             }
-            Doing::Renews => {
-                world.turn.confirmed();
-                world.doing = Doing::Decides;
-                return has_own;
-            }
-            _ => {}
+            _ => world.turn.confirmed(),
         }
-        true
+        has_own
     }
 
-    // What happens around it.
-
-    fn delete(&self, world: &mut World, at: usize, becomes_reader: bool) {
-        world.alive &= !(1 << at);
-        if becomes_reader {
-            world.alive |= 2 << at;
-        }
-        if at == self.own() {
-            world.at_end = Some(world.alive);
-        }
-        if world.is_up {
-            world.visible = world.alive;
-            world.tell(1 << at, true);
-        }
-    }
-
-    /// All that may happen next.
-    fn each_step(&self, world: &World, visit: &mut impl FnMut(World)) {
-        let mut step = |change: &dyn Fn(&mut World) -> bool| {
-            let mut after = world.clone();
-            if change(&mut after) {
-                visit(after);
-            }
-        };
-        if matches!(world.doing, Doing::Decides | Doing::Waits) {
-            step(&|it| self.decide(it));
-        }
-        if world.doing == Doing::Waits {
-            step(&|it| {
-                it.turn.forget();
-                it.doing = Doing::Decides;
-                true
-            });
-        }
-        if let Doing::Reads(set) = world.doing {
-            step(&|it| self.read(it, set));
-        }
-        if world.is_answered() {
-            step(&|it| self.reply(it));
-        }
-        if world.is_up && world.arming != 0 && world.due == 0 {
-            step(&|it| it.armed());
-        }
-        if !world.is_up && world.connection < self.connections {
-            step(&|it| it.connect());
-        }
-        if world.is_up {
-            for early in 0..=world.arming {
-                if early & !(world.arming & !world.alive) == 0 {
-                    step(&|it| it.disconnect(early));
-                }
-            }
-        }
-        for at in 0..self.nodes.len() {
-            if has(world.due, at) {
-                step(&|it| {
-                    it.due &= !(1 << at);
-                    it.mail.push((at, true));
-                    true
-                });
-            }
-            if has(world.alive & world.watched, at) {
-                step(&|it| it.tell(1 << at, false));
-            }
-            if has(world.alive, at) && world.due == 0 {
-                let is_writer = at < self.own() && self.is_successor(at + 1);
-                for becomes_reader in [false, true] {
-                    if is_writer || !becomes_reader {
-                        step(&|it| {
-                            self.delete(it, at, becomes_reader);
-                            true
-                        });
-                    }
-                }
-            }
-            if self.is_shared && has(world.shown & !world.visible, at) {
-                step(&|it| {
-                    self.gone(it, at);
-                    true
-                });
-            }
-        }
-        if !self.is_shared {
-            return;
-        }
-        // The listing of another task, as new or old as can be: it has shown each of these, or the
-        // writer that the node was. Without our node it proves nothing.
-        let is_own_gone = !has(world.visible, self.own());
+    /// What a listing of another task may show: each of these, or the writer that the node was.
+    fn may_list(&self, world: &World, set: Set) -> bool {
+        let is_own_gone = !has(world.visible, self.own);
         let there = world
             .at_end
             .filter(|_| is_own_gone)
             .unwrap_or(world.visible);
-        let own = 1 << self.own();
-        for set in (0..own).map(|set| set | own).chain([0]) {
-            let was_writer = |at| self.is_successor(at) && has(set, at - 1);
-            let is_covered = |at: usize| has(set, at) != was_writer(at) || !has(set | there, at);
-            if set == 0 || (0..self.own()).all(is_covered) {
-                step(&|it| {
-                    (it.left_out, it.shown) = (0, set);
-                    true
-                });
-            }
-        }
+        let was_writer = |at| self.is_successor(at) && has(set, at - 1);
+        let is_covered = |at: usize| has(set, at) != was_writer(at) || !has(set | there, at);
+        set == 0 || has(set, self.own) && (0..self.own).all(is_covered)
     }
 
-    // What must hold.
+    /// The world after a step; `None` if it is not possible, or ends the wait.
+    fn after(&self, world: &World, step: Step) -> Option<World> {
+        let mut after = world.clone();
+        let it = &mut after;
+        let is_free = matches!(it.doing, Doing::Decides | Doing::Waits);
+        let is_possible = match step {
+            Step::Decide => is_free && it.is_read() && self.decide(it),
+            Step::Forget => {
+                it.turn.forget();
+                std::mem::replace(&mut it.doing, Doing::Decides) == Doing::Waits
+            }
+            Step::Reply => !is_free && it.is_settled() && self.reply(it),
+            Step::Arm => {
+                let alive = it.alive;
+                let told = |at, _| {
+                    if has(alive, at) {
+                        Watch::Set
+                    } else {
+                        Watch::Deleted
+                    }
+                };
+                it.each(&[Watch::Asked], told);
+                it.is_up && !it.has(Watch::Lost) && !it.has(Watch::Due)
+            }
+            Step::Cut => {
+                it.each(&[Watch::Set, Watch::Due], |_, _| Watch::Lost);
+                if matches!(it.doing, Doing::Looks(_)) {
+                    it.turn.forget();
+                    it.doing = Doing::Decides;
+                }
+                std::mem::replace(&mut it.is_up, false)
+            }
+            Step::Link => {
+                it.connection += 1;
+                let alive = it.alive;
+                let restored = |at, _| {
+                    if has(alive, at) {
+                        Watch::Set
+                    } else {
+                        Watch::Due
+                    }
+                };
+                it.each(&[Watch::Asked, Watch::Lost], restored);
+                it.visible = it.alive;
+                !std::mem::replace(&mut it.is_up, true)
+            }
+            Step::Tell(at) => {
+                let former = std::mem::replace(&mut it.watches[at], Watch::Deleted);
+                let is_early = former == Watch::Asked && !it.is_up && !has(it.visible, at);
+                former == Watch::Due || is_early
+            }
+            Step::Read(at) => {
+                let is_told = matches!(it.watches[at], Watch::Deleted | Watch::Changed);
+                is_told && is_free && self.read(it, at)
+            }
+            Step::Delete(at, becomes_reader) => {
+                let is_writer = at < self.own && self.is_successor(at + 1);
+                let is_there = has(it.alive, at) && !it.has(Watch::Due);
+                it.alive &= !(1 << at);
+                it.alive |= if becomes_reader { 2 << at } else { 0 };
+                if at == self.own {
+                    it.at_end = Some(it.alive);
+                }
+                if it.is_up {
+                    it.visible = it.alive;
+                    it.each(
+                        &[Watch::Set],
+                        |n, set| if n == at { Watch::Deleted } else { set },
+                    );
+                }
+                is_there && (is_writer || !becomes_reader)
+            }
+            Step::Change(at) => {
+                let former = std::mem::replace(&mut it.watches[at], Watch::Changed);
+                former == Watch::Set && it.is_up && has(it.alive, at)
+            }
+            Step::Learn(at) => {
+                self.gone(it, at);
+                self.is_shared && has(world.shown & !world.visible, at)
+            }
+            Step::List(set) => {
+                (it.left_out, it.shown) = (0, set);
+                self.is_shared && self.may_list(it, set)
+            }
+        };
+        is_possible.then_some(after)
+    }
 
     fn check(&self, world: &World) {
-        let own = self.names[self.own()];
-        let believed = self.chosen(|at| world.turn.watches(self.names[at].0, own.0));
-        assert_eq!(believed & !world.wanted(), 0, "no watch: {world:?}");
-        if world.is_quiet() {
-            let is_told = has(world.watched, self.own());
-            let is_woken = self.blockers(world.alive & world.watched) != 0;
-            assert!(is_told && is_woken, "waits for nobody: {world:?}");
-        }
-        if world.doing == Doing::Decides {
-            let next = |facts| self.next(&mut world.clone(), &facts);
-            assert_ne!(next(facts(false)), Ok(Next::Grant), "{world:?}");
-            let over = Facts {
-                session_loss: Some(Loss::Expired),
-                ..facts(true)
-            };
-            assert_eq!(next(over), Err(Loss::Expired));
-        }
         // When nothing more happens, it waits for somebody, has its turn, or is out.
+        let each = |step: fn(usize) -> Step| (0..=self.own).map(step);
+        let steps = [Step::Link, Step::Arm, Step::Reply, Step::Decide];
+        let steps = each(Step::Tell).chain(each(Step::Read)).chain(steps);
         let mut after = world.clone();
-        for _ in 0..30 {
-            if after.is_quiet() {
+        for _ in 0..40 {
+            if after.doing == Doing::Waits && after.is_settled() && after.is_read() {
+                let watched = self.set(|at| after.watches[at] == Watch::Set);
+                let is_woken = self.blockers(after.alive & watched) != 0;
+                assert!(is_woken && has(watched, self.own), "waits: {world:?}");
                 return;
             }
-            let goes_on = match after.doing {
-                _ if !after.is_up => after.connect(),
-                _ if after.due != 0 => {
-                    let due = mem::take(&mut after.due);
-                    after
-                        .mail
-                        .extend((0..8).filter(|at| has(due, *at)).map(|at| (at, true)));
-                    true
-                }
-                _ if after.arming != 0 => after.armed(),
-                Doing::Reads(set) => self.read(&mut after, set),
-                Doing::Decides | Doing::Waits => self.decide(&mut after),
-                _ => self.reply(&mut after),
+            let possible = |step: Step| match step {
+                Step::Arm => after.has(Watch::Asked),
+                _ => true,
             };
-            if !goes_on {
-                return;
+            let next = steps.clone().filter(|step| possible(*step));
+            match next.filter_map(|step| self.after(&after, step)).next() {
+                Some(then) => after = then,
+                None => return,
             }
         }
         panic!("goes in circles: {world:?}");
     }
 
     /// An event of another node with the same number says nothing.
-    fn check_twins(&self, turn: Turn<Name>) {
-        let own = self.names[self.own()].0;
-        let is_other = |twin: &String| self.names.iter().all(|name| name.0 != *twin);
+    fn check_twins(&self, turn: &Turn<String>) {
+        let own = &self.names[self.own];
         let twins = self.nodes.iter().flat_map(|node| twins(*node));
-        for twin in twins.filter(is_other) {
-            assert!(!turn.watches(&twin, own));
+        for twin in twins.filter(|twin| !self.names.contains(twin)) {
             for is_deleted in [true, false] {
-                let mut after = turn;
+                let mut after = turn.clone();
                 assert_eq!(after.event(&twin, is_deleted, own), Ok(false));
-                assert_eq!(after, turn, "{twin} beside {own}");
+                assert!(after == *turn && !turn.watches(&twin, own), "{twin}");
             }
         }
     }
-}
 
-impl World {
-    /// Watches that are set, or will be, or whose events are on their way.
-    fn wanted(&self) -> Set {
-        let told = self.mail.iter().fold(0, |set, (at, _)| set | 1 << at);
-        self.watched | self.arming | self.lost | self.due | told
-    }
-
-    /// It waits, and nothing is on its way to it.
-    fn is_quiet(&self) -> bool {
-        let is_told = self.mail.is_empty() && self.due == 0 && self.arming == 0;
-        self.doing == Doing::Waits && self.is_up && is_told
-    }
-
-    /// Whether a reply may come.
-    fn is_answered(&self) -> bool {
-        let asks = matches!(self.doing, Doing::Lists | Doing::Looks(_) | Doing::Renews);
-        asks && self.is_up && self.due == 0 && self.arming == 0
-    }
-
-    /// Watches of these fire. Those of one request do so in its order, which begins with our node.
-    fn tell(&mut self, set: Set, is_deleted: bool) -> bool {
-        let fired = set & self.watched;
-        self.watched &= !set;
-        let fired = (0..8).rev().filter(|at| has(fired, *at));
-        self.mail.extend(fired.map(|at| (at, is_deleted)));
-        true
-    }
-
-    fn armed(&mut self) -> bool {
-        let arming = mem::take(&mut self.arming);
-        self.watched |= arming;
-        self.tell(arming & !self.alive, true)
-    }
-
-    /// Events that came before their requests were answered are told now.
-    fn disconnect(&mut self, early: Set) -> bool {
-        self.is_up = false;
-        self.watched |= early;
-        self.tell(early, true);
-        self.lost |= mem::take(&mut self.watched) | mem::take(&mut self.due);
-        self.lost |= mem::take(&mut self.arming) & !early;
-        if matches!(self.doing, Doing::Looks(_)) {
-            self.turn.forget();
-            self.doing = Doing::Decides;
-        }
-        true
-    }
-
-    fn connect(&mut self) -> bool {
-        self.connection += 1;
-        self.is_up = true;
-        self.visible = self.alive;
-        let lost = mem::take(&mut self.lost);
-        (self.due, self.watched) = (lost & !self.alive, lost & self.alive);
-        true
-    }
-
-    fn is_first(&self) -> bool {
-        self.turn.is_next::<Name>(None)
-    }
-}
-
-/// How the turn comes: by a listing, by events, by a question.
-#[derive(Debug, Default)]
-struct Ways([bool; 3]);
-
-fn explore(queue: &Queue, ways: &mut Ways) -> usize {
-    let mut reached = HashSet::from([queue.start()]);
-    let mut frontier = vec![queue.start()];
-    while let Some(world) = frontier.pop() {
-        queue.check(&world);
-        let way = match world.doing {
-            Doing::Reads(_) => 0,
-            Doing::Decides | Doing::Waits => 1,
-            _ => 2,
-        };
-        if way == 1 {
-            let mut after = world.clone();
-            ways.0[1] |= !queue.decide(&mut after) && !world.is_first() && after.is_first();
-        }
-        queue.each_step(&world, &mut |after| {
-            ways.0[way] |= way != 1 && !world.is_first() && after.is_first();
-            if reached.insert(after.clone()) {
-                frontier.push(after);
+    /// Returns how many states there are. Notes how the turn has come: by a listing, by events, by a
+    /// question.
+    fn explore(&self, connections: u64, ways: &mut HashSet<&str>) -> usize {
+        let each = |step: fn(usize) -> Step| (0..=self.own).map(step);
+        let steps = [
+            Step::Decide,
+            Step::Forget,
+            Step::Reply,
+            Step::Arm,
+            Step::Cut,
+            Step::Link,
+        ];
+        let deletes = each(|at| Step::Delete(at, false)).chain(each(|at| Step::Delete(at, true)));
+        let told = each(Step::Tell)
+            .chain(each(Step::Read))
+            .chain(each(Step::Change));
+        let steps = steps
+            .into_iter()
+            .chain(deletes)
+            .chain(told)
+            .chain(each(Step::Learn));
+        let steps: Vec<_> = steps.chain((0..2 << self.own).map(Step::List)).collect();
+        let mut reached = HashSet::from([self.start()]);
+        let mut frontier = vec![self.start()];
+        while let Some(world) = frontier.pop() {
+            self.check(&world);
+            let mut granted = world.clone();
+            if matches!(world.doing, Doing::Decides)
+                && world.is_read()
+                && !self.decide(&mut granted)
+            {
+                ways.extend((!world.is_first()).then_some("events"));
             }
-        });
+            for after in steps.iter().filter_map(|step| self.after(&world, *step)) {
+                if !world.is_first() && after.is_first() {
+                    ways.insert(if world.doing == Doing::Lists {
+                        "a listing"
+                    } else {
+                        "a question"
+                    });
+                }
+                if after.connection <= connections && !reached.contains(&after) {
+                    reached.insert(after.clone());
+                    frontier.push(after);
+                }
+            }
+        }
+        let turns: HashSet<_> = reached.iter().map(|world| &world.turn).collect();
+        turns.into_iter().for_each(|turn| self.check_twins(turn));
+        reached.len()
     }
-    let turns: HashSet<_> = reached.iter().map(|world| world.turn).collect();
-    turns.into_iter().for_each(|turn| queue.check_twins(turn));
-    reached.len()
 }
 
 #[test]
 fn a_waiter_takes_its_turn_only_by_what_it_was_told_and_never_waits_without_a_watch() {
     let kinds = [Node::Lock, Node::Write, Node::Read];
-    let (mut states, mut ways) = (0, Ways::default());
+    let (mut states, mut ways) = (0, HashSet::new());
     let mut explore = |own, ahead: &[Node], is_shared, are_ours, connections| {
-        let queue = Queue::new(own, ahead, is_shared, are_ours, connections);
-        states += explore(&queue, &mut ways);
+        let queue = Queue::new(own, ahead, is_shared, are_ours);
+        states += queue.explore(connections, &mut ways);
     };
     for own in kinds {
         explore(own, &[], false, false, 2);
         for first in kinds {
             explore(own, &[first], false, false, 3);
-            for second in kinds {
-                explore(own, &[first, second], false, false, 2);
-            }
+            kinds.map(|second| explore(own, &[first, second], false, false, 2));
         }
     }
     // Those whose listing others know are mutexes.
     for are_ours in [false, true] {
-        for first in kinds {
-            explore(Node::Lock, &[first], true, are_ours, 2);
-        }
+        kinds.map(|first| explore(Node::Lock, &[first], true, are_ours, 2));
         explore(Node::Lock, &[Node::Lock; 2], true, are_ours, 2);
     }
     explore(Node::Lock, &[Node::Write, Node::Lock], true, true, 2);
-    // More than two ahead: it does not know all their names.
+    // It does not know the names of all who are ahead.
     explore(Node::Write, &[Node::Lock; 3], false, false, 1);
     explore(Node::Lock, &[Node::Lock; 3], true, true, 1);
-    assert_eq!(ways.0, [true; 3], "by a listing, by events, by a question");
+    assert_eq!(ways, HashSet::from(["a listing", "events", "a question"]));
     println!("{states} states of waiters");
 }
