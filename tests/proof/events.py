@@ -36,26 +36,27 @@ def is_told(s, view):
     return s.all("Node", lambda n: Implies(s.watch(n) == SET, lives_at(s, n, view)))
 
 
-def nothing_due(s):
-    return s.all("Node", lambda n: And(s.watch(n) != LOST, s.watch(n) != DUE))
-
-
 def none(s, *states):
     return s.all("Node", lambda n: And(*[s.watch(n) != state for state in states]))
 
 
+def free(s):
+    return And(s.asks == NOTHING, s.reply == 0)
+
+
+LINKED, FREE = "there is a connection", "it has no request"
 OLDER, OUTAGE = "older events come before", "what makes up for an outage comes before"
 
 
 def replied(s, view):
     """What holds of each reply that shows this prefix."""
-    return {"there is a connection": s.up, "no earlier prefix": And(s.seen <= view, view <= s.now), OLDER: is_told(s, view),
-            OUTAGE: nothing_due(s)}
+    return {LINKED: s.up, "no earlier prefix": And(s.seen <= view, view <= s.now), OLDER: is_told(s, view),
+            OUTAGE: none(s, LOST, DUE)}
 
 
 def decides(s):
     """It has read all that has come, and has no request under way."""
-    return {"all is read": none(s, TOLD, CHANGED), "it has no request": And(s.asks == NOTHING, s.reply == 0, s.place != FIRST)}
+    return {"all is read": none(s, TOLD, CHANGED), FREE: And(free(s), s.place != FIRST)}
 
 
 def nobody(s):
@@ -96,11 +97,6 @@ def ask_own(s):
     return Rule(decides(s) | nobody(s) | {"it waits": s.place == WAITS}, {"asks": OWN})
 
 
-def forget(s):
-    """It has waited for long."""
-    return Rule(decides(s), {"place": UNKNOWN})
-
-
 def turn(s):
     """By events."""
     return Rule(decides(s) | nobody(s) | {
@@ -112,14 +108,16 @@ def turn(s):
 
 
 def read(s, node):
-    """An event. It waits for a reply first."""
-    is_own, is_deleted = node == s.own, s.watch(node) == TOLD
-    is_changed = And(is_own, Not(is_deleted))
-    return Rule({"it has come": Or(is_deleted, s.watch(node) == CHANGED), "it has no request": And(s.asks == NOTHING, s.reply == 0)}, {
-        "watch": put(s.watch, node, If(is_changed, s.literal(ASKED), s.literal(NONE))),
-        "place": If(is_changed, s.literal(UNKNOWN), s.place),
-        "gone": Or(s.gone, And(is_own, is_deleted)),
+    """The event of another node, or the deletion of ours. It waits for a reply first."""
+    is_deleted = s.watch(node) == TOLD
+    return Rule({"it has come": Or(is_deleted, And(s.watch(node) == CHANGED, node != s.own)), FREE: free(s)}, {
+        "watch": put(s.watch, node, NONE), "gone": Or(s.gone, And(node == s.own, is_deleted)),
         "shown": put(s.shown, node, And(s.shown(node), Not(is_deleted)))})
+
+
+def watch_again(s):
+    """The data of our node were changed."""
+    return Rule({"it has come": s.watch(s.own) == CHANGED, FREE: free(s)}, {"watch": put(s.watch, s.own, ASKED), "place": UNKNOWN})
 
 
 def listed(s):
@@ -154,7 +152,7 @@ def event(s, node):
     view = s.died(node)
     return Rule({
         "the node is watched": And(s.watch(node) == SET, view > 0),
-        OLDER: is_told(s, view - 1), OUTAGE: nothing_due(s),
+        OLDER: is_told(s, view - 1), OUTAGE: none(s, LOST, DUE),
     }, {"watch": put(s.watch, node, TOLD), "seen": If(s.seen < view, view, s.seen)})
 
 
@@ -169,7 +167,7 @@ def make_up(s, node):
 
 
 def cut(s):
-    return Rule({"there is a connection": s.up}, {
+    return Rule({LINKED: s.up}, {
         "up": False, "watch": lambda n: If(Or(s.watch(n) == SET, s.watch(n) == DUE), s.literal(LOST), s.watch(n))})
 
 
@@ -187,7 +185,7 @@ def link(s):
 
 def restore(s, view):
     """The first request on it sets all watches again. The server compares."""
-    return Rule({"there is a connection": s.up, "no earlier prefix": And(s.seen <= view, view <= s.now), OLDER: is_told(s, view)}, {
+    return Rule({LINKED: s.up, "no earlier prefix": And(s.seen <= view, view <= s.now), OLDER: is_told(s, view)}, {
         "seen": view, "watch": lambda n: If(s.watch(n) == LOST, If(lives_at(s, n, view), s.literal(SET), s.literal(DUE)), s.watch(n))})
 
 
@@ -234,8 +232,9 @@ SYSTEM = System(
     },
     begin=begin,
     steps={
-        "delete": ("Node", delete), "watch": ("Node Node", watch), "ask for a listing": ("", ask_list), "ask for our node": ("", ask_own),
-        "forget": ("", forget), "turn": ("", turn), "read": ("Node", read), "listed": ("", listed), "answer": ("Int", answer),
+        "delete": ("Node", delete), "watch": ("Node Node", watch), "ask for a listing": ("", ask_list),
+        "ask for our node": ("", ask_own), "turn": ("", turn), "read": ("Node", read), "watch again": ("", watch_again),
+        "listed": ("", listed), "answer": ("Int", answer),
         "armed": ("Node Int", armed), "event": ("Node", event), "change": ("Node", change), "make up": ("Node", make_up),
         "cut": ("", cut), "release": ("Node", release), "link": ("", link), "restore": ("Int", restore),
         "hear": ("Int", hear), "strike": ("Node", strike), "another lists": ("Int", another_lists),
@@ -255,7 +254,8 @@ SYSTEM = System(
         "who does not watch its own node watches nothing": lambda s: Implies(And(s.watch(s.own) == NONE, Not(s.gone)), And(
             s.asked == 0, s.all("Node", lambda n: s.watch(n) == NONE))),
         "what was asked for on this connection is not answered before our own watch is set": lambda s: Implies(
-            And(s.up, s.asked == s.conn, s.place == WAITS, is_open(s), Not(s.gone)), s.some("Node", lambda n: And(n != s.own, s.watch(n) == ASKED))),
+            And(s.up, s.asked == s.conn, s.place == WAITS, is_open(s), Not(s.gone)), s.some("Node", lambda n: And(
+                n != s.own, s.watch(n) == ASKED))),
         "a listing is behind our own watch": lambda s: Implies(And(s.up, s.asked == s.conn, s.reply > 0), Not(is_open(s))),
         "only those ahead are shown": lambda s: s.all("Node", lambda n: Implies(s.shown(n), s.ahead(n))),
         "who is not shown is gone": lambda s: Implies(And(s.shows_own, Not(s.gone)), s.all("Node", lambda n: Implies(
@@ -271,14 +271,15 @@ SYSTEM = System(
         ALONE: lambda s: Implies(granted(s), s.all("Node", lambda n: Implies(s.ahead(n), Not(lives_at(s, n, s.at))))),
     },
     reached={
-        "a grant by a listing": Shown(granted, "forget, ask for a listing, delete, delete, answer, listed"),
+        "a grant by a listing": Shown(granted, "ask for a listing, delete, delete, answer, listed"),
         "a grant by events": Shown(granted, "another lists, watch, armed, armed, delete, event, read, turn"),
         "a grant after an outage": Shown(
             granted, "another lists, watch, armed, armed, delete, cut, link, restore, make up, read, ask for our node, answer"),
         "a grant by what another task has learned": Shown(
             granted, "another lists, watch, armed, armed, delete, delete, event, read, hear, strike, turn"),
         "a grant after our own data were changed": Shown(
-            granted, "another lists, watch, armed, armed, change, read, ask for a listing, armed, answer, listed, delete, event, read, turn"),
+            granted, "another lists, watch, armed, armed, change, watch again, ask for a listing, armed, answer, listed, "
+            "delete, event, read, turn"),
         "an event that was kept back to the end of its connection": Shown(
             granted, "another lists, watch, delete, hear, cut, release, read, link, restore, ask for our node, answer"),
     },
@@ -288,40 +289,24 @@ SYSTEM = System(
 WATCHED = "another lists, watch, armed, armed, "
 
 
-def asked_for(step, value):
-    """The connection is noted in another way."""
-    return weaker(SYSTEM, step, changes={"asked": lambda s, *_: value(s)})
-
-
-def own_after_change(**changes):
-    """Another rule for a change of our own data."""
-    is_changed = lambda s, n: And(n == s.own, s.watch(n) == CHANGED)
-    value = lambda s, name, value: put(s.watch, s.own, value) if name == "watch" else value
-    old = lambda s, n, name: SYSTEM.steps["read"][1](s, n).changes[name]
-    rule = lambda name, new: lambda s, n: (
-        (lambda m: If(is_changed(s, n), value(s, name, new(s))(m), old(s, n, name)(m))) if name == "watch"
-        else If(is_changed(s, n), new(s), old(s, n, name)))
-    return weaker(SYSTEM, "read", changes={name: rule(name, new) for name, new in changes.items()})
-
-
 def without_own(s, one, other):
     """Our own node only seems to be watched."""
     return lambda n: If(Or(n == one, n == other), If(s.watch(n) == NONE, s.literal(ASKED), s.watch(n)), s.literal(NONE))
 
 
-PRESENT, ENDED, OWN_FIRST = ("the last ones were asked for on this connection", "all its other watches have ended",
-                             "our own node is watched first")
 WEAKER = [
-    Weaker("an event that makes up for an outage is a grant", without(SYSTEM, "turn", PRESENT), TRUE,
+    Weaker("an event that makes up for an outage is a grant", without(
+        SYSTEM, "turn", "the last ones were asked for on this connection"), TRUE,
            WATCHED + "delete, delete, cut, link, restore, make up, read, turn",
            faults=["a waiter takes the deletion of the node ahead for the grant also on another connection",
                    "a waiter uses another one's listing after an event of another connection"]),
-    Weaker("watches count for the connection on which they are restored", asked_for("restore", lambda s: s.conn), TRUE,
+    Weaker("watches count for the connection on which they are restored", weaker(SYSTEM, "restore", changes={
+        "asked": lambda s, view: s.conn}), TRUE,
            WATCHED + "delete, delete, cut, link, restore, make up, read, turn"),
     Weaker("our own node is not watched", without(weaker(
         SYSTEM, "watch", changes={"watch": without_own}), "turn", "its own watch is asked for"), TRUE,
            "another lists, watch, armed, delete, delete, event, read, turn", faults=["a waiter does not watch its own node"]),
-    Weaker("a watch that has not fired need not end", without(SYSTEM, "turn", ENDED), TRUE,
+    Weaker("a watch that has not fired need not end", without(SYSTEM, "turn", "all its other watches have ended"), TRUE,
            "another lists, watch, delete, delete, hear, strike, turn"),
     Weaker("a watch that is given up counts", weaker(SYSTEM, "watch", changes={
         "asked": lambda s, one, other: If(s.some("Node", lambda n: And(
@@ -338,23 +323,24 @@ WEAKER = [
            "another lists, strike, ask for our node, answer"),
     Weaker("changed data of the last one are a grant", weaker(SYSTEM, "read", changes={
         "shown": lambda s, n: put(s.shown, n, False)}), ALONE, WATCHED + "change, read, turn"),
-    Weaker("our own node is watched again only behind the next listing", own_after_change(watch=lambda s: s.literal(NONE)), TRUE,
-           WATCHED + "change, read, ask for a listing, answer, listed, watch, delete, delete, event, read, turn",
+    Weaker("our own node is watched again only behind the next listing", weaker(SYSTEM, "watch again", changes={
+        "watch": lambda s: put(s.watch, s.own, NONE)}), TRUE,
+           WATCHED + "change, watch again, ask for a listing, answer, listed, watch, delete, delete, event, read, turn",
            faults=["a waiter does not watch its own node again before it lists the queue"]),
-    Weaker("no listing after our own data were changed", own_after_change(place=lambda s: s.place), TRUE,
-           WATCHED + "change, read, delete, delete, event, read, turn",
+    Weaker("no listing after our own data were changed", weaker(SYSTEM, "watch again", changes={"place": None}), TRUE,
+           WATCHED + "change, watch again, delete, delete, event, read, turn",
            faults=["a waiter does not list the queue after its own data were changed"]),
     Weaker("what others know is used while our own node may be gone", weaker(SYSTEM, "turn", needs={
         "it waits": lambda s: Or(s.place == WAITS, s.place == UNKNOWN)}), TRUE,
-           WATCHED + "change, read, delete, delete, event, read, turn",
+           WATCHED + "change, watch again, delete, delete, event, read, turn",
            faults=["a waiter uses another one's listing although its own node may be gone"]),
     Weaker("a reply overtakes an older request for our own watch", without(SYSTEM, "answer", "older requests were answered"), TRUE,
-           WATCHED + "change, read, ask for a listing, answer, listed, delete, delete, event, read, turn"),
-    Weaker("an event is read before a reply that came before it", without(SYSTEM, "read", "it has no request"), TRUE,
-           WATCHED + "ask for a listing, answer, change, read, listed, delete, delete, event, read, turn"),
+           WATCHED + "change, watch again, ask for a listing, answer, listed, delete, delete, event, read, turn"),
+    Weaker("an event is read before a reply that came before it", without(SYSTEM, "watch again", FREE), TRUE,
+           WATCHED + "ask for a listing, answer, change, watch again, listed, delete, delete, event, read, turn"),
     Weaker("a waiter decides before it has read all that has come", without(SYSTEM, "turn", "all is read"), TRUE,
            WATCHED + "delete, event, read, delete, event, delete, hear, strike, turn"),
-    Weaker("an event is told before our own watch is set", without(SYSTEM, "armed", OWN_FIRST), TRUE,
+    Weaker("an event is told before our own watch is set", without(SYSTEM, "armed", "our own node is watched first"), TRUE,
            "another lists, watch, delete, delete, armed, read, turn"),
     Weaker("an event that was kept back is told while the connection goes on", without(
         SYSTEM, "release", "the connection has ended"), TRUE, "another lists, watch, delete, delete, hear, release, read, turn"),

@@ -294,6 +294,8 @@ WEAKER = [
     Weaker("a waiter rests behind one of another client", without(SYSTEM, "rest", "both are of one client"), REST,
            "enter, enter, rest"),
     Weaker("a waiter rests ahead of who asks", without(SYSTEM, "rest", "the other one is ahead"), REST, "enter, enter, rest"),
+    Weaker("who rests does not move on when the one ahead rests, too", weaker(SYSTEM, "rest", changes={
+        "target": lambda s, n, m: put(s.target, n, m)}), REST, "enter, enter, enter, rest, rest"),
     Weaker("a grant wakes nobody", changed("first", phase=lambda s, n: HOLDS), REST, "enter, enter, rest, first"),
     Weaker("who leaves wakes nobody", changed("leave", phase=lambda s, n: AWAY), REST, "enter, enter, rest, leave"),
 ]
