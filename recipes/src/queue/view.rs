@@ -77,8 +77,10 @@ impl State {
 
     /// How many are ahead of this contender, as far as is known.
     fn ahead(&self, own: &str) -> usize {
-        let listed = self.listing.ahead(own).map_or(0, |ahead| ahead.count());
-        listed.max(self.position(own).unwrap_or(0))
+        match self.listing.ahead(own) {
+            Some(ahead) => ahead.count(),
+            None => self.position(own).unwrap_or(0),
+        }
     }
 
     /// This node is gone. Returns who is to be woken for it.
@@ -224,10 +226,14 @@ impl Place {
             facts.may_hold()?;
             Next::Wait
         } else {
-            let is_ours = |name: &str| state.position(name).is_some();
+            let is_ours = |name: &str| state.waiting.len() > 1 && state.position(name).is_some();
             turn.next(facts, own, &state.listing, connection, is_ours)?
         };
-        Ok((next, state.ahead(own)))
+        let ahead = match next {
+            Next::Grant | Next::Renew => 0,
+            _ => state.ahead(own),
+        };
+        Ok((next, ahead))
     }
 
     /// Whether it is its turn, or will be when one other contender leaves.
@@ -248,8 +254,8 @@ impl Place {
 
     /// Whether it asks the servers. One whose node is gone learns it from them.
     fn is_active(&self, state: &State) -> bool {
-        let position = self.own.as_ref().and_then(|own| state.position(own));
-        position.is_none_or(|position| position < ACTIVE)
+        let is_behind = |own: &Arc<str>| state.position(own).is_some_and(|it| it >= ACTIVE);
+        state.waiting.len() <= ACTIVE || !self.own.as_ref().is_some_and(is_behind)
     }
 
     /// For one that rests: waits until it is one of the first ones. Else it waits for ever.

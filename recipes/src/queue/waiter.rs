@@ -131,9 +131,10 @@ impl Waiter {
                 Next::Look(nodes) => self.look_at(nodes).await,
                 Next::Watch(missing) => {
                     self.watch(missing)?;
-                    if self.has_heard {
-                        self.pause().await;
+                    if !self.has_heard {
+                        return Ok(Next::Wait);
                     }
+                    self.pause().await;
                 }
                 next => return Ok(next),
             }
