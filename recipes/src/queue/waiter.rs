@@ -446,18 +446,23 @@ mod tests {
         assert_eq!((own.ahead, lists()), (4, before + 1));
     }
 
-    /// Of those that wait, two ask. The others have no watch, and learn what the first ones do.
+    /// Of those that wait, two ask: the first one watches two strangers, and the second one the first.
+    /// The others have no watch, and learn what these do.
     #[tokio::test]
     async fn the_first_ones_wait_for_the_queue_and_the_others_for_them() {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let other = Client::connect(&server.connect_string()).await.unwrap();
-        let first = enter(&other, "/lock", 1).await;
+        let others = enter(&other, "/lock", 3).await;
         let mut waiters = enter(&client, "/lock", 8).await;
-        let watched = |waiter: &Waiter| waiter.turn.nearest().is_some();
-        let watching = waiters.iter().filter(|it| watched(it)).count();
-        assert_eq!(watching, 2);
-        drop(first);
+        let watched = |waiter: &Waiter| {
+            let all = others.iter().chain(&waiters).map(|it| it.node.name());
+            let own = waiter.node.name();
+            all.filter(|name| waiter.turn.watches(name, own)).count()
+        };
+        let watched: Vec<_> = waiters.iter().map(watched).collect();
+        assert_eq!(watched, [3, 2, 0, 0, 0, 0, 0, 0], "with their own nodes");
+        drop(others);
         for _ in 0..8 {
             let mut next = waiters.remove(0);
             next.turn(&mut None).await.unwrap();
