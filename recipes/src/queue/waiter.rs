@@ -81,9 +81,7 @@ impl Waiter {
             return self.listed(reply).await;
         }
         self.place.enter(&self.node.own()?.name);
-        if matches!(self.next()?, Next::List) {
-            self.look().await?;
-        }
+        self.settle().await?;
         Ok(())
     }
 

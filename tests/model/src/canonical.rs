@@ -9,9 +9,7 @@ use crate::{
     name::{Marker, Name},
     scenario::{CONTENDERS, Scenario},
     server::last_shown,
-    state::{
-        Contender, Decider, LISTED, NODES, Node, Phase, Read, Reply, Request, Session, State, Watch,
-    },
+    state::{Contender, Decider, NODES, Node, Phase, Read, Reply, Request, Session, State, Watch},
 };
 
 impl Contender {
@@ -47,7 +45,7 @@ impl Contender {
             }
             Some((Read::Limit, _)) => self.limit_since = NEVER,
             // The room that was found is still to be granted.
-            Some((Read::Renew, _)) => {}
+            Some((Read::Each(_) | Read::Renew, _)) => {}
             // A long wait ends with a look at each permit of the listing.
             None if scenario.has_doubts() => {}
             None => self.permits_at = NEVER,
@@ -98,11 +96,13 @@ impl State {
     }
 
     fn forget_session(&mut self, scenario: &Scenario, client: usize) {
-        let connection = u64::from(self.sessions[client].connection);
+        let Session {
+            connection, is_up, ..
+        } = self.sessions[client];
+        let connection = u64::from(connection);
         for task in scenario.tasks(client) {
             if let Decider::Queue(turn) = &mut self.contenders[task].turn {
-                let is_same = turn.is_on(connection);
-                turn.renumber(u64::from(is_same));
+                turn.renumber(|on| u64::from(is_up && on == connection));
             }
         }
         let tasks = || {
@@ -113,10 +113,6 @@ impl State {
         let reads = tasks().any(|(task, contender)| contender.reads(scenario.tries[task]));
         let committed = tasks().map(|(_, contender)| contender.committed).min();
         let mut session = self.sessions[client];
-        session.listed_on = u64::from(session.listed_on == connection);
-        if session.listed == [None; LISTED] {
-            session.listed_on = 0;
-        }
         session.connection = 1;
         if self.is_idle(scenario, client) {
             let Session {
@@ -205,8 +201,8 @@ impl State {
             }
             let nodes = self.nodes[..count].iter_mut();
             nodes.for_each(|node| visit(&mut node.name));
-            let listed = self.sessions.iter_mut().flat_map(|it| &mut it.listed);
-            listed.flatten().for_each(&mut *visit);
+            let known = self.sessions.iter_mut().flat_map(|it| &mut it.known.names);
+            known.flatten().for_each(&mut *visit);
         };
         let is_numbered = |name: &Name| name.marker != Marker::Plain;
         all_names(&mut |name| {

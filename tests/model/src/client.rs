@@ -16,7 +16,6 @@ use lockkeeper_recipes::{
 
 use crate::{
     action::Action,
-    crowd::{self, Choice},
     decide,
     history::{NEVER, Time},
     late,
@@ -37,17 +36,11 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
             Phase::Idle if may_start(state, scenario, i) => {
                 next(Action::Start(i), &|after| start(after, scenario, i));
             }
-            Phase::Trying | Phase::Deciding if decide::may_poll(contender) => {
-                for choice in crowd::choices(state, scenario, i) {
-                    next(Action::Poll(i), &|after| {
-                        decide::poll(after, scenario, i, choice);
-                    });
-                }
+            Phase::Trying | Phase::Deciding if decide::may_poll(state, scenario, i) => {
+                next(Action::Poll(i), &|after| decide::poll(after, scenario, i));
             }
             Phase::Queueing if decide::has_turn(state, scenario, i) => {
-                next(Action::Poll(i), &|after| {
-                    decide::poll(after, scenario, i, Choice::List);
-                });
+                next(Action::Poll(i), &|after| decide::poll(after, scenario, i));
             }
             Phase::Holding => {
                 next(Action::Release(i), &|after| release(after, scenario, i));
@@ -104,16 +97,11 @@ fn start(after: &mut State, scenario: &Scenario, i: usize) {
 /// Begins the life of a node.
 pub(crate) fn enter(after: &mut State, scenario: &Scenario, i: usize) {
     forget_nodes(after, i);
-    let connection = decide::connection(after, scenario, i);
     let contender = &mut after.contenders[i];
     contender.phase = Phase::Entering;
     contender.life = NodeLife::new(scenario.roles[i] == Role::Plain);
     contender.turn = match scenario.roles[i] {
-        Role::Queue(kind) => {
-            let mut turn = Turn::new(kind);
-            turn.asked(connection);
-            Decider::Queue(turn)
-        }
+        Role::Queue(kind) => Decider::Queue(Turn::new(kind)),
         Role::Plain => Decider::Plain(PlainTurn::default()),
         Role::Permit => Decider::Permit(PermitTurn::default()),
     };
@@ -354,6 +342,8 @@ pub(crate) fn lost_session(after: &mut State, scenario: &Scenario, i: usize, is_
         }
         Phase::Deciding => {
             contender.is_lost = true;
+            // Who watches nothing is told nothing.
+            contender.rests &= contender.watches == [Watch::Empty; 3];
             contender.read = None;
             contender.watches = [Watch::Empty; 3];
             contender.events = [None; 3];

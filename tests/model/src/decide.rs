@@ -17,12 +17,12 @@ use lockkeeper_recipes::{
 
 use crate::{
     client::{done, enter, give_up, gone, leave_queue},
-    crowd::{self, Choice},
     doubt,
     history::{NEVER, Time},
     name::Name,
     scenario::{Planted, Role, Scenario},
-    state::{Contender, Decider, Node, Phase, Read, Reply, State, Watch},
+    state::{Decider, Node, Phase, Read, Reply, State, Watch},
+    view,
     violation::Violation,
 };
 
@@ -31,35 +31,28 @@ const OWN: usize = 0;
 const AHEAD: usize = 1;
 
 /// Whether its future does something when it is polled.
-pub(crate) fn may_poll(contender: &Contender) -> bool {
+pub(crate) fn may_poll(state: &State, scenario: &Scenario, i: usize) -> bool {
+    let contender = &state.contenders[i];
     match contender.read {
         Some((_, Reply::Pending)) => contender.is_lost,
         Some(_) => true,
         None => {
             let is_plain_ours = contender.turn == Decider::Plain(PlainTurn::Ours);
             let has_event = contender.events[0].is_some() || contender.is_change_told;
-            contender.is_lost || has_event || is_plain_ours
+            let rests = contender.rests && !view::is_active(state, scenario, i);
+            let is_woken = contender.rests && !rests;
+            is_woken || (contender.is_lost && !rests) || has_event || is_plain_ours
         }
     }
 }
 
 /// Submits a read.
 pub(crate) fn ask(after: &mut State, scenario: &Scenario, i: usize, read: Read) {
-    let connection = connection(after, scenario, i);
     let is_mute = !after.sessions[scenario.clients[i]].lives();
     let contender = &mut after.contenders[i];
-    if let Decider::Queue(turn) = &mut contender.turn
-        && read == Read::Look
-    {
-        turn.asked(connection);
-    }
     contender.read = Some((read, Reply::Pending));
     contender.is_stale = false;
     contender.is_mute = is_mute;
-}
-
-pub(crate) fn connection(state: &State, scenario: &Scenario, i: usize) -> u64 {
-    u64::from(state.sessions[scenario.clients[i]].connection)
 }
 
 /// Whether its place in the queue of the semaphore is the first one, or gone. Who is first at some
@@ -82,13 +75,13 @@ fn rank_of_place(state: &State, i: usize) -> Rank<'_> {
 }
 
 /// Polls its future.
-pub(crate) fn poll(after: &mut State, scenario: &Scenario, i: usize, choice: Choice) {
+pub(crate) fn poll(after: &mut State, scenario: &Scenario, i: usize) {
     let contender = &after.contenders[i];
     match (contender.phase, contender.turn) {
         (Phase::Queueing, _) if rank_of_place(after, i) == Rank::Gone => done(after, i),
         (Phase::Queueing, _) => enter(after, scenario, i),
         (Phase::Trying, _) => look_before(after, scenario, i),
-        (_, Decider::Queue(turn)) => queue(after, scenario, i, turn, choice),
+        (_, Decider::Queue(turn)) => queue(after, scenario, i, turn),
         (_, Decider::Plain(_)) => plain(after, scenario, i),
         (_, Decider::Permit(turn)) => permit(after, scenario, i, turn),
         (_, Decider::Nothing) => {}
@@ -126,26 +119,46 @@ pub(crate) fn is_in_the_way(state: &State, scenario: &Scenario, i: usize, view: 
     }
 }
 
+/// It has entered the queue, and its client chooses that it makes no listing behind its create.
+pub(crate) fn enter_unlisted(after: &mut State, scenario: &Scenario, i: usize) {
+    let contender = &mut after.contenders[i];
+    if let (Phase::Deciding, Decider::Queue(turn)) = (contender.phase, contender.turn) {
+        contender.read = None;
+        view::enter(after, i);
+        let since = after.sessions[scenario.clients[i]].view;
+        settle(after, scenario, i, turn, since);
+    }
+}
+
 /// A waiter in a queue.
-fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>, choice: Choice) {
+fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>) {
     let own = after.contenders[i].node().expect("its node");
     let client = scenario.clients[i];
     doubt::listed(after, scenario, i);
-    let connection = connection(after, scenario, i);
-    let is_up = after.sessions[scenario.clients[i]].is_up;
     // The point of the history at which its turn has come.
-    let mut since = 0;
+    let mut since = after.sessions[client].view;
     let mut gives_way = false;
     let handled = match after.contenders[i].read.take() {
-        Some((read @ (Read::Look | Read::Renew), Reply::Lost)) if !after.contenders[i].is_lost => {
-            return ask(after, scenario, i, read);
+        _ if after.contenders[i].is_lost => Ok(false),
+        Some((Read::Each(_), Reply::Lost)) => {
+            turn.forget();
+            Ok(false)
+        }
+        Some((read, Reply::Lost)) => return ask(after, scenario, i, read),
+        Some((Read::Each(nodes), Reply::At(view))) => {
+            for node in nodes.into_iter().flatten() {
+                if after.node_shown(client, node, view).is_none() {
+                    view::gone(after, scenario, i, node);
+                }
+            }
+            turn.looked();
+            Ok(false)
         }
         Some((Read::Renew, Reply::At(view))) => {
             since = view;
-            match after.node_shown(client, own, view) {
-                Some(_) => Ok(false),
-                None => Err(Out::Lost(Loss::Deleted)),
-            }
+            turn.confirmed();
+            let shown = after.node_shown(client, own, view);
+            shown.map(|_| false).ok_or(Out::Lost(Loss::Deleted))
         }
         Some((_, Reply::At(view))) => {
             since = view;
@@ -153,11 +166,9 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>,
             let shown = shown.map(|node| node.name.as_ref());
             gives_way = scenario.is_planted(after, Planted::GivesWay) && shown.clone().count() > 1;
             turn.listed(shown, &own).map(|listed| {
-                crowd::listed(after, scenario, i, turn.connection(), view);
-                let contender = &mut after.contenders[i];
-                watch(contender, &turn, own, &listed.missing);
-                let is_refused = scenario.tries[i] && !contender.is_placed && listed.ahead > 0;
-                contender.is_placed = true;
+                let is_placed = std::mem::replace(&mut after.contenders[i].is_placed, true);
+                let is_refused = scenario.tries[i] && !is_placed && listed.ahead > 0;
+                view::listed(after, scenario, i, view, listed);
                 is_refused
             })
         }
@@ -171,16 +182,10 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>,
     }
     while let Some(event) = after.contenders[i].take_event() {
         gives_way |= scenario.is_planted(after, Planted::EntersAgain);
-        if event.is_deleted && turn.is_nearest(event.name.as_ref()) {
-            since = after.died(event.name);
+        if event.is_deleted {
+            view::gone(after, scenario, i, event.name);
         }
-        crowd::told(after, scenario, i, event);
-        match turn.event(
-            event.name.as_ref(),
-            event.is_deleted,
-            own.as_ref(),
-            is_up.then_some(connection),
-        ) {
+        match turn.event(event.name.as_ref(), event.is_deleted, own.as_ref()) {
             Ok(true) => after.contenders[i].watches[OWN] = Watch::Requested(own),
             Ok(false) => {}
             Err(_) => return gone(after, i),
@@ -189,26 +194,19 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>,
     if gives_way {
         return give_up(after, scenario, i);
     }
-    let mut next = turn.next(&facts(after, scenario, i));
-    let is_asking = next == Ok(turn::Next::List) && turn.has_left();
-    let connection = is_up.then_some(connection);
-    let may_use = |listed_on| turn.may_be_first(connection, listed_on);
-    if is_asking && crowd::is_first(after, scenario, i, own, may_use) {
-        turn.first();
-        since = after.sessions[scenario.clients[i]].view;
-        next = turn.next(&facts(after, scenario, i));
-    } else if let Choice::Follow(another) = choice
-        && is_asking
-    {
-        after.contenders[i].turn = Decider::Queue(turn);
-        return crowd::follow(after, scenario, i, another);
-    } else if choice == Choice::Narrow && next == Ok(turn::Next::List) {
-        let ahead = crowd::few_ahead(after, scenario, i, own).unwrap_or_default();
-        if let Some(missing) = turn.narrow(&own, &ahead, connection) {
-            watch(&mut after.contenders[i], &turn, own, &missing);
-            next = turn.next(&facts(after, scenario, i));
+    settle(after, scenario, i, turn, since);
+}
+
+/// Does what is to be done, until it waits for something. If its turn has come, then at this point of
+/// the history.
+fn settle(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>, since: Time) {
+    let own = after.contenders[i].node().expect("its node");
+    let next = loop {
+        match view::next(after, scenario, i, &mut turn) {
+            Ok(turn::Next::Watch(missing)) => watch(after, scenario, i, &turn, &missing),
+            next => break next,
         }
-    }
+    };
     after.contenders[i].turn = Decider::Queue(turn);
     match next {
         Err(_) => gone(after, i),
@@ -219,7 +217,14 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>,
             hold(after, scenario, i);
         }
         Ok(turn::Next::List) => ask(after, scenario, i, Read::Look),
+        Ok(turn::Next::Look(nodes)) => {
+            let mut nodes = nodes.into_iter();
+            let each = Read::Each(std::array::from_fn(|_| nodes.next()));
+            assert_eq!(nodes.next(), None, "few are ahead");
+            ask(after, scenario, i, each);
+        }
         Ok(turn::Next::Renew) => ask(after, scenario, i, Read::Renew),
+        Ok(turn::Next::Watch(_)) => unreachable!("it was done"),
         Ok(turn::Next::Wait) if scenario.tries[i] => after.violation = Some(Violation::TryWaits),
         Ok(turn::Next::Wait) if scenario.is_planted(after, Planted::NeverWaits) => {
             ask(after, scenario, i, Read::Look);
@@ -229,26 +234,31 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>,
 }
 
 /// Gives up the watches that are of no use any more, and requests those that are missing.
-pub(crate) fn watch(contender: &mut Contender, turn: &Turn<Name>, own: Name, missing: &[Name]) {
-    let is_wanted = |name: Name| turn.watches(name.as_ref(), own.as_ref());
+fn watch(after: &mut State, scenario: &Scenario, i: usize, turn: &Turn<Name>, missing: &[Name]) {
+    let is_mute = !after.sessions[scenario.clients[i]].lives();
+    let contender = &mut after.contenders[i];
+    let own = contender.node().expect("its node");
     for watch in &mut contender.watches {
-        if watch.name().is_some_and(|name| !is_wanted(name)) {
+        let name = watch.name();
+        if name.is_some_and(|name| !turn.watches(name.as_ref(), own.as_ref())) {
             *watch = Watch::Empty;
         }
     }
-    let events = contender.events;
-    contender.events = [None; 3];
-    let wanted = events
-        .into_iter()
-        .flatten()
-        .filter(|event| is_wanted(event.name));
-    wanted.for_each(|event| contender.tell(event));
     for name in missing {
+        // It may be watched since the node was of use before. One event tells as much as two.
+        let is_same = |watch: &&mut Watch| watch.name() == Some(*name);
+        match contender.watches.iter_mut().find(is_same) {
+            Some(watch @ Watch::Lost(_)) => *watch = Watch::Empty,
+            Some(_) => continue,
+            None => {}
+        }
         let at = if *name == own { OWN } else { AHEAD };
         let mut free = contender.watches.iter_mut().skip(at);
         let free = free.find(|watch| **watch == Watch::Empty);
         *free.expect("three nodes are watched") = Watch::Requested(*name);
     }
+    contender.is_stale = false;
+    contender.is_mute = is_mute;
 }
 
 /// A contender for the plain lock.

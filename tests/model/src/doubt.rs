@@ -8,17 +8,17 @@
 //! one client the first one asks. The others look at the queue without a question, at any moment: more
 //! often than they would learn that events are missing.
 
-use lockkeeper_recipes::decisions::{permit_turn, plain_turn::PlainTurn, turn};
+use lockkeeper_recipes::decisions::{permit_turn, plain_turn::PlainTurn};
 
 use crate::{
     action::Action,
-    crowd::Choice,
     decide,
     history::NEVER,
     name::Name,
     scenario::{CONTENDERS, Scenario},
     server::{change_of_permits, first_event, is_restoring},
     state::{Decider, Node, Phase, Read, Reply, Request, State, Watch},
+    view,
 };
 
 /// All that may come of a long wait.
@@ -53,11 +53,12 @@ fn waits(state: &State, scenario: &Scenario, i: usize) -> bool {
     let facts = decide::facts(state, scenario, i);
     let is_waiting = match contender.turn {
         Decider::Nothing => false,
-        Decider::Queue(turn) => turn.next(&facts) == Ok(turn::Next::Wait),
+        // It has done all that was to be done.
+        Decider::Queue(_) => true,
         Decider::Plain(turn) => turn == PlainTurn::Taken,
         Decider::Permit(turn) => turn.next(&facts) == Ok(permit_turn::Next::Wait),
     };
-    is_deciding && is_waiting && contender.read.is_none() && !decide::may_poll(contender)
+    is_deciding && is_waiting && contender.read.is_none() && !decide::may_poll(state, scenario, i)
 }
 
 /// The node that it waits for, and that the leader does not have.
@@ -66,7 +67,10 @@ fn gone(state: &State, scenario: &Scenario, i: usize) -> Option<Name> {
     let is_gone = |name: &Name| state.node_at(*name, state.now).is_none();
     match contender.turn {
         Decider::Nothing => None,
-        Decider::Queue(turn) => turn.nearest().copied().filter(is_gone),
+        Decider::Queue(turn) => {
+            let ours = view::rests_behind(state, scenario, i);
+            ours.or(turn.nearest().copied()).filter(is_gone)
+        }
         Decider::Plain(_) => Some(Name::PLAIN).filter(is_gone),
         Decider::Permit(_) => {
             let listed = state.shown_to(scenario.clients[i], contender.permits_at);
@@ -98,7 +102,7 @@ fn look_again(after: &mut State, scenario: &Scenario, i: usize) {
     let contender = &mut after.contenders[i];
     match &mut contender.turn {
         Decider::Nothing => {}
-        Decider::Queue(turn) => turn.asked(turn.connection()),
+        Decider::Queue(turn) => turn.forget(),
         Decider::Plain(turn) => {
             turn.event();
             contender.watches = [Watch::Empty; 3];
@@ -114,7 +118,7 @@ fn look_again(after: &mut State, scenario: &Scenario, i: usize) {
             contender.limit_since = NEVER;
         }
     }
-    decide::poll(after, scenario, i, Choice::List);
+    decide::poll(after, scenario, i);
 }
 
 /// It has listed the queue, or the permits.

@@ -17,7 +17,7 @@
 //! |---|---|
 //! | `scenario`, [`runs`] | who contends for what, and what may go wrong |
 //! | `state`, `name`, `history` | one state, the names of nodes, the time of the servers |
-//! | `client`, `decide`, `crowd` | what contenders do, driven by the machines of the recipes |
+//! | `client`, `decide`, `view` | what contenders do, driven by the machines of the recipes |
 //! | `doubt` | long waits: whether the node ahead is still there |
 //! | `late` | writes of lost connections, by server |
 //! | `server` | what the servers, the network and operators do |
@@ -44,7 +44,6 @@ mod action;
 mod canonical;
 mod check;
 mod client;
-mod crowd;
 mod decide;
 mod doubt;
 mod explore;
@@ -57,6 +56,7 @@ pub mod runs;
 mod scenario;
 mod server;
 mod state;
+mod view;
 mod violation;
 
 pub use explore::{Found, Outcome};

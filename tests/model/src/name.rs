@@ -78,6 +78,12 @@ impl AsRef<str> for Name {
     }
 }
 
+impl From<&Name> for Name {
+    fn from(name: &Name) -> Self {
+        *name
+    }
+}
+
 impl From<&str> for Name {
     /// Reads what `as_ref` has written.
     fn from(text: &str) -> Self {

@@ -1,6 +1,6 @@
 //! Who contends for what, and how much may go wrong.
 
-use lockkeeper_recipes::rank::Kind;
+use lockkeeper_recipes::{decisions::view::ACTIVE, rank::Kind};
 
 use crate::{
     history::Time,
@@ -104,6 +104,8 @@ pub struct Scenario {
     pub(crate) tries: [bool; CONTENDERS],
     /// The client of each contender. Tasks of one client share its session.
     pub(crate) clients: [usize; CONTENDERS],
+    /// How many of the contenders of one client that wait in a queue ask the servers.
+    pub(crate) active: usize,
     /// The limit of the semaphore, and how often it may be changed; `None` if it is fixed.
     pub(crate) limit: u8,
     pub(crate) limit_changes: Option<u8>,
@@ -128,6 +130,7 @@ impl Scenario {
             roles,
             tries: [false; CONTENDERS],
             clients: std::array::from_fn(|client| client),
+            active: ACTIVE,
             limit: 1,
             limit_changes: None,
             faults: Faults::default(),
@@ -246,6 +249,12 @@ impl Scenario {
     pub fn with_one_client(self) -> Self {
         let clients = [0; CONTENDERS];
         Self { clients, ..self }
+    }
+
+    /// The scenario, in which so many contenders of one client ask the servers at a time.
+    #[must_use]
+    pub fn with_active(self, active: usize) -> Self {
+        Self { active, ..self }
     }
 
     /// Whether contenders make this mistake now. While a server lags by much they do not: there would be

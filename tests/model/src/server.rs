@@ -5,13 +5,14 @@ use lockkeeper_recipes::decisions::life::Failure;
 
 use crate::{
     action::Action,
-    client, crowd,
-    decide::is_in_the_way,
+    client,
+    decide::{self, is_in_the_way},
     history::{NEVER, Time},
     late,
     name::{Marker, Name, marker},
     scenario::{CONTENDERS, Role, Scenario},
     state::{Event, LIMITS, Limit, Phase, Reply, Request, Session, State, Watch},
+    view,
     violation::Violation,
 };
 
@@ -29,10 +30,10 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
         if session.is_up {
             write_steps(state, scenario, i, &mut |action, change| {
                 next(action, change);
-                for nearest in crowd::ahead_of_created(state, scenario, i) {
+                if view::is_shared(scenario, i) && !scenario.is_plain() {
                     next(action, &|after| {
                         change(after);
-                        crowd::follow(after, scenario, i, nearest);
+                        decide::enter_unlisted(after, scenario, i);
                     });
                 }
             });

@@ -21,13 +21,12 @@ use crate::{
     late::{SERVERS, Server},
     name::{Marker, Name},
     scenario::{CONTENDERS, Faults, Role, Scenario},
+    view::{Known, Standing},
     violation::Violation,
 };
 
 /// More nodes than a run of any scenario has at a time.
 pub(crate) const NODES: usize = 12;
-/// How many nodes a listing of a queue shows: a node of each contender, and a ghost.
-pub(crate) const LISTED: usize = CONTENDERS + 1;
 /// More limits than a run has at a time.
 pub(crate) const LIMITS: usize = 4;
 
@@ -182,6 +181,8 @@ impl Request {
 pub(crate) enum Read {
     /// The listing of the queue, or of the permits; or the look at the plain node.
     Look,
+    /// Whether each of these nodes is there.
+    Each([Option<Name>; CONTENDERS]),
     /// Whether the own node is there, to renew the lease.
     Renew,
     /// The permits, with a watch.
@@ -238,6 +239,10 @@ pub(crate) struct Contender {
     pub(crate) saw_free: bool,
     /// The first listing of the queue was handled.
     pub(crate) is_placed: bool,
+    /// Where it stands in the view of its client.
+    pub(crate) standing: Standing,
+    /// It waits for others of its client to leave, and asks the servers for nothing.
+    pub(crate) rests: bool,
     /// The watches on the own node and those ahead; of the plain lock, on the node of the holder.
     pub(crate) watches: [Watch; 3],
     /// Events that have arrived and were not handled, oldest first.
@@ -277,6 +282,8 @@ impl Contender {
             read: None,
             saw_free: false,
             is_placed: false,
+            standing: Standing::Apart,
+            rests: false,
             watches: [Watch::Empty; 3],
             events: [None; 3],
             place: None,
@@ -326,6 +333,8 @@ impl Contender {
             read: None,
             is_placed: false,
             is_lost: false,
+            standing: Standing::Apart,
+            rests: false,
             watches: [Watch::Empty; 3],
             events: [None; 3],
             permits_at: NEVER,
@@ -348,6 +357,9 @@ impl Contender {
         let floating = self.floating.iter_mut().filter_map(Request::name);
         floating.for_each(&mut visit);
         visit(&mut self.created);
+        if let Some((Read::Each(nodes), _)) = &mut self.read {
+            nodes.iter_mut().flatten().for_each(&mut visit);
+        }
         self.place.iter_mut().for_each(&mut visit);
         self.gone.iter_mut().for_each(&mut visit);
         self.phantom.iter_mut().for_each(&mut visit);
@@ -383,11 +395,8 @@ pub(crate) struct Session {
     /// The server that the client has dialed last.
     pub(crate) at: u8,
     pub(crate) servers: [Server; SERVERS],
-    /// What the newest listing of the client's tasks shows in the queue, without the nodes whose
-    /// deletion was reported.
-    pub(crate) listed: [Option<Name>; LISTED],
-    /// The connection on which that listing was asked for.
-    pub(crate) listed_on: u64,
+    /// What the client's tasks know of the queue.
+    pub(crate) known: Known,
 }
 
 impl Session {
@@ -400,8 +409,7 @@ impl Session {
         is_leaving: false,
         at: 0,
         servers: [Server::NEW; SERVERS],
-        listed: [None; LISTED],
-        listed_on: 0,
+        known: Known::NONE,
     };
 
     pub(crate) fn lives(self) -> bool {
