@@ -32,6 +32,8 @@
     reason = "`tests/model` makes and matches all of it"
 )]
 
+use std::mem;
+
 use crate::{
     error::Loss,
     node::life::Facts,
@@ -51,7 +53,7 @@ pub enum Next<N> {
     /// [`Turn::looked`]; else [`Turn::forget`].
     Look(Vec<N>),
     /// Watch these nodes, all with one request, and no longer those that [`Turn::watches`] does not
-    /// name.
+    /// name. There may be none to watch.
     Watch(Vec<N>),
     /// Wait for an event.
     Wait,
@@ -241,11 +243,15 @@ impl<N: Clone + AsRef<str>> Turn<N> {
             }
             Some(name)
         });
-        (self.nearest, self.second) = (nearest, second);
-        if missing.is_empty() {
+        let former = mem::replace(&mut self.nearest, nearest);
+        let former = [former, mem::replace(&mut self.second, second)];
+        let is_wanted = |name: &N| self.watches_ahead(name.as_ref());
+        if missing.is_empty() && former.iter().flatten().all(is_wanted) {
             return Next::Wait;
         }
-        self.watched_on = connection.unwrap_or(0);
+        // Without a new request, the last one may be for a node that is not wanted any more, since
+        // another task knows that it is gone. Then no event tells that our node is watched.
+        self.watched_on = connection.filter(|_| !missing.is_empty()).unwrap_or(0);
         Next::Watch(missing)
     }
 
@@ -317,7 +323,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
     /// Notes that our own node is to be watched, if it is not. Returns whether its watch must be
     /// set now.
     pub fn watch_own(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_own_watched, true)
+        !mem::replace(&mut self.is_own_watched, true)
     }
 
     /// Whether the watch on this node is still of use.

@@ -251,7 +251,7 @@ impl Place {
     }
 
     /// For one that rests: waits until it is one of the first ones. Else it waits for ever.
-    pub(crate) async fn wakes(&self) {
+    pub async fn wakes(&self) {
         poll_fn(|cx| {
             let own = self.own.as_ref().filter(|_| self.rests);
             let Some(own) = own else {

@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | `ranks` | `queue_lock`: who blocks whom | `rank`, and `Turn::listed` |
 //! | `listings` | `queue_lock`: nobody ahead is shown | `Listing` |
-//! | `crowds` | `events`: what another task has listed; `wakeups`: whom a task waits for | `Crowd` |
-//! | `turns` | `events`: when a deletion is a grant; `wakeups`: who waits has a watch | `Turn` |
+//! | `turns` | `events`: when the turn comes; `wakeups`: who waits has watches | `Turn` |
+//! | `views` | `wakeups`: who rests is behind one that asks, and is woken | `View`, `Place` |
 //! | `permits` | `semaphore`: there is room; `room`: who waits has a watch | `PermitTurn` |
 //! | `lives` | `life`: nothing is left behind; `plain`: whose node is there | `NodeLife`, `PlainTurn` |
 //! | `proofs` | `lease`: `W1` and `W2` | `Proof` |
@@ -14,7 +14,6 @@
 //!
 //! Not here: whether the rules are enough (`tests/proof`).
 
-mod crowds;
 mod listings;
 mod lives;
 mod nodes;
@@ -22,3 +21,4 @@ mod permits;
 mod proofs;
 mod ranks;
 mod turns;
+mod views;

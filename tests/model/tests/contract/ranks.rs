@@ -36,21 +36,25 @@ fn check(nodes: &[Numbered], names: &[String], own: usize, kind: Kind) {
 
     let mut turn = Turn::new(kind);
     let listed = turn.listed(children(), &names[own]).expect("it is listed");
-    let watched = blocker(0).map(|_| names[own].as_str());
-    let watched: Vec<_> = [watched, blocker(0), blocker(1)]
+    assert_eq!(listed.ahead, blockers.len(), "{names:?}");
+    let own_if_behind = blocker(0).map(|_| names[own].as_str());
+    let near: Vec<_> = [blocker(1), blocker(0), own_if_behind]
         .into_iter()
         .flatten()
         .collect();
-    assert_eq!(listed.ahead, blockers.len(), "{names:?}");
-    assert_eq!(listed.missing, watched, "{names:?}");
+    let (left_out, shown) = listed.near.parts();
+    assert_eq!(left_out, blockers.len().saturating_sub(2), "{names:?}");
+    assert!(shown.eq(near.iter().copied()), "{names:?}");
     let suspects = (0..own).filter(|at| nodes[*at].0 == Node::Latch);
     let suspects: Vec<_> = suspects.map(|at| names[at].as_str()).collect();
     assert_eq!(listed.suspects, suspects, "{names:?}");
+    let is_mixed = nodes[own..].iter().any(|(node, _)| *node == Node::Latch);
+    assert_eq!(listed.is_mixed, is_mixed, "{names:?}");
 
     let others = || children().filter(|child| *child != names[own]);
     assert_eq!(rank(kind, others(), &names[own]), Rank::Gone, "{names:?}");
     let gone = Turn::new(kind).listed(others(), &names[own]);
-    assert_eq!(gone, Err(Out::Lost(Loss::Deleted)), "{names:?}");
+    assert_eq!(gone.err(), Some(Out::Lost(Loss::Deleted)), "{names:?}");
 }
 
 #[test]

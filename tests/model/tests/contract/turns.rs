@@ -1,14 +1,17 @@
-//! When a waiter in a queue takes the lock, and when it waits: all orders of listings, events and
-//! connections.
+//! When a waiter in a queue takes the lock, and when it waits: all orders of deletions, replies,
+//! events and connections, and of what other tasks of the client learn.
 //!
-//! The nodes ahead only become fewer. A session never sees an earlier prefix, so a listing shows no
-//! node that it knows to be gone.
+//! On one connection deletions are told in their order; those of an outage in any order, but before
+//! all later ones and all replies.
 
 use std::collections::HashSet;
 
 use lockkeeper_recipes::{
     Loss,
-    decisions::turn::{Next, Out, Turn},
+    decisions::{
+        listing::Listing,
+        turn::{Next, Out, Turn},
+    },
     rank::Kind,
 };
 
@@ -17,18 +20,6 @@ use crate::{
     permits::facts,
 };
 
-/// Connections are made so often.
-const CONNECTIONS: u64 = 2;
-
-type Name = &'static str;
-
-/// The contender, which is the last node, and those ahead of it.
-struct Queue {
-    kind: Kind,
-    nodes: Vec<Numbered>,
-    names: Vec<Name>,
-}
-
 /// A set of nodes by their indices.
 type Set = u8;
 
@@ -36,358 +27,501 @@ fn has(set: Set, at: usize) -> bool {
     set >> at & 1 == 1
 }
 
-/// What the waiter relies on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Basis {
-    Nothing,
-    /// Exactly these were ahead, which `asked` connection has shown. All others are known to be
-    /// gone.
-    Behind(Set),
-    /// A node of another task is ahead.
-    Follows,
-    /// Another task's listing shows nobody ahead.
-    Told,
+/// The waiter, which is the last node, and those ahead of it. Behind each writer is the reader that
+/// it may become.
+struct Queue {
+    kind: Kind,
+    nodes: Vec<Numbered>,
+    names: Vec<String>,
+    own: usize,
+    /// Whether other tasks of the client use the same listing, and wait with the nodes ahead.
+    is_shared: bool,
+    are_ours: bool,
 }
 
-#[expect(clippy::struct_excessive_bools, reason = "they are independent")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Doing {
+    Decides,
+    Waits,
+    Lists,
+    /// It was not answered yet for these.
+    Looks(Set),
+    Renews,
+}
+
+/// A watch, until the waiter reads its event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Watch {
+    None,
+    Asked,
+    Set,
+    /// With its connection, until the next one restores it.
+    Lost,
+    /// The next one has found the node gone.
+    Due,
+    Deleted,
+    Changed,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct World {
-    turn: Turn<Name>,
+    turn: Turn<String>,
+    doing: Doing,
+    /// The listing that is kept.
+    left_out: usize,
+    shown: Set,
     connection: u64,
     is_up: bool,
-    asked: u64,
-    is_asking: bool,
-    /// Watches that are set and have not fired, whose events have an order.
-    watched: Set,
-    /// Watches that are asked for. Until they are set, nothing of these nodes is told.
-    arming: Set,
-    /// Deletions that were told, and nodes that a listing does not show.
-    gone: Set,
-    basis: Basis,
-    /// Whether the deletion of the last one ahead was told on the connection of the basis.
-    is_proof: bool,
-    /// The node just ahead, while the waiter waits for it; and whether it has left.
-    nearest: Option<usize>,
-    has_left: bool,
+    alive: Set,
+    /// Those that are there by what was told.
+    visible: Set,
+    /// Those that were there when our own node was deleted, if it was.
+    at_end: Option<Set>,
+    watches: [Watch; 8],
 }
 
-impl Queue {
-    fn new(own: Node, ahead: &[Node]) -> Self {
-        let nodes = ahead.iter().chain([&own]).zip(0..);
-        let nodes: Vec<_> = nodes.map(|(node, number)| (*node, number)).collect();
-        // A few names for the whole run of the test.
-        let leak = |node| -> Name { name(node).leak() };
-        Self {
-            kind: own.contender().expect("a contender of ours"),
-            names: nodes.iter().copied().map(leak).collect(),
-            nodes,
-        }
-    }
-
-    fn own(&self) -> usize {
-        self.nodes.len() - 1
-    }
-
-    /// Those of a set that block the contender.
-    fn blockers(&self, set: Set) -> Set {
-        let own = self.nodes[self.own()];
-        let blocking = (0..self.own()).filter(|at| has(set, *at) && blocks(self.nodes[*at], own));
-        blocking.fold(0, |set, at| set | 1 << at)
-    }
-
-    fn start(&self) -> World {
-        let mut turn = Turn::new(self.kind);
-        turn.asked(1);
-        World {
-            turn,
-            connection: 1,
-            is_up: true,
-            asked: 1,
-            is_asking: false,
-            watched: 0,
-            arming: 0,
-            gone: 0,
-            basis: Basis::Nothing,
-            is_proof: false,
-            nearest: None,
-            has_left: false,
-        }
-    }
-
-    fn at(&self, name: Name) -> usize {
-        let mut names = self.names.iter();
-        names
-            .position(|other| *other == name)
-            .expect("a node of the queue")
-    }
-
-    /// The waiter watches these, and no longer those that are of no use.
-    fn watch(&self, world: &mut World, missing: &[Name]) {
-        let own = self.own();
-        for name in missing {
-            world.arming |= 1 << self.at(name);
-        }
-        for at in 0..=own {
-            if !world.turn.watches(self.names[at], self.names[own]) {
-                world.watched &= !(1 << at);
-                world.arming &= !(1 << at);
-            }
-        }
-        assert!(
-            has(world.wanted(), own),
-            "our own node is not watched: {world:?}"
-        );
-        world.has_left = false;
-    }
-
-    /// What must hold, whatever happened.
-    fn check(&self, world: &World) {
-        let own = self.names[self.own()];
-        for (at, name) in self.names.iter().enumerate() {
-            let is_believed = world.turn.watches(name, own);
-            assert!(
-                !is_believed || has(world.wanted(), at),
-                "no watch on {name}: {world:?}"
-            );
-        }
-        assert_ne!(world.turn.next(&facts(false)), Ok(Next::Grant), "{world:?}");
-        match world.turn.next(&facts(true)) {
-            Ok(Next::Grant) => {
-                let is_alone = match world.basis {
-                    Basis::Behind(ahead) => {
-                        ahead & !world.gone == 0 && (ahead == 0 || world.is_proof)
-                    }
-                    Basis::Told => true,
-                    Basis::Nothing | Basis::Follows => false,
-                };
-                assert!(is_alone, "granted: {world:?}");
-            }
-            Ok(Next::Wait) => {
-                let ahead = self.blockers(world.wanted() & !world.gone);
-                assert!(
-                    ahead != 0 && has(world.wanted(), self.own()),
-                    "waits: {world:?}"
-                );
-            }
-            Ok(Next::List) => {}
-            next => panic!("{next:?} with a valid lease: {world:?}"),
-        }
-    }
-
-    fn each_step(&self, world: &World, visit: &mut impl FnMut(World)) {
-        let mut step = |change: &dyn Fn(&mut World)| {
-            let mut after = world.clone();
-            change(&mut after);
-            visit(after);
-        };
-        if world.is_up {
-            step(&|it| it.is_up = false);
-        } else if world.connection < CONNECTIONS {
-            step(&|it| {
-                it.is_up = true;
-                it.connection += 1;
-            });
-        }
-        if world.is_up && world.arming != 0 {
-            step(&|it| it.watched |= std::mem::take(&mut it.arming));
-        }
-        let wants_list = world.turn.next(&facts(true)) == Ok(Next::List);
-        if wants_list {
-            step(&|it| {
-                it.turn.asked(it.connection);
-                (it.asked, it.is_asking) = (it.connection, true);
-                (it.basis, it.is_proof, it.has_left) = (Basis::Nothing, false, false);
-            });
-        }
-        for set in 0..1 << self.own() {
-            if world.is_asking && world.arming == 0 && set & world.gone == 0 {
-                step(&|it| self.listed(it, set));
-            }
-            // A listing with a writer proves nothing (`listings`).
-            let is_writer = |at: usize| has(set, at) && self.nodes[at].0 == Node::Write;
-            let is_proved = !(0..self.own()).any(is_writer);
-            let is_ahead = set != 0 && set & world.gone == 0 && self.blockers(set) == set;
-            if is_ahead && is_proved && wants_list && self.kind == Kind::Mutex {
-                step(&|it| self.narrowed(it, set));
-            }
-        }
-        let enters = world.basis == Basis::Nothing && world.wanted() == 0 && world.gone == 0;
-        for at in (0..self.own()).filter(|at| self.blockers(1 << at) != 0) {
-            if (enters || world.turn.has_left()) && !world.is_asking {
-                step(&|it| {
-                    let missing = it.turn.follow(&self.names[self.own()], self.names[at]);
-                    (it.basis, it.is_proof) = (Basis::Follows, false);
-                    // It may be gone, and this one was not told.
-                    it.gone &= !(1 << at);
-                    it.nearest = Some(at);
-                    self.watch(it, &missing);
-                });
-            }
-        }
-        for listed_on in 0..=world.connection {
-            let present = world.is_up.then_some(world.connection);
-            if world.turn.may_be_first(present, listed_on) {
-                let is_shown = world.is_up && [world.asked, listed_on].contains(&world.connection);
-                let is_sound = world.has_left && has(world.watched, self.own()) && is_shown;
-                assert!(
-                    is_sound,
-                    "uses a listing of connection {listed_on}: {world:?}"
-                );
-                step(&|it| {
-                    it.turn.first();
-                    it.basis = Basis::Told;
-                });
-            }
-        }
-        for at in (0..=self.own()).filter(|at| has(world.watched, *at)) {
-            for is_deleted in [true, false] {
-                if at != self.own() || !is_deleted {
-                    step(&|it| self.event(it, at, is_deleted));
-                }
-            }
-        }
-        if has(world.watched, self.own()) {
-            let own = self.names[self.own()];
-            let present = world.is_up.then_some(world.connection);
-            let out = world.turn.clone().event(own, true, own, present);
-            assert_eq!(out, Err(Out::Lost(Loss::Deleted)));
-        }
-    }
-
-    /// An event of another node with the same number says nothing.
-    fn check_twins(&self, turn: Turn<Name>) {
-        let own = self.names[self.own()];
-        for twin in self.nodes.iter().flat_map(|node| twins(*node)) {
-            assert!(!turn.watches(&twin, own) && !turn.is_nearest(&twin));
-            for is_deleted in [true, false] {
-                for present in [None, Some(1), Some(CONNECTIONS)] {
-                    let mut after = turn;
-                    let result = after.event(&twin, is_deleted, own, present);
-                    assert_eq!(result, Ok(false), "{twin} beside {own}");
-                    assert_eq!(after, turn, "{twin} beside {own}");
-                }
-            }
-        }
-    }
-
-    fn listed(&self, world: &mut World, set: Set) {
-        let own = self.own();
-        let shown = (0..=own).filter(|at| has(set, *at) || *at == own);
-        let listed = world
-            .turn
-            .listed(shown.map(|at| self.names[at]), &self.names[own]);
-        world.is_asking = false;
-        world.gone = !set & ((1 << own) - 1);
-        world.basis = Basis::Behind(self.blockers(set));
-        world.is_proof = false;
-        if self.blockers(set) != 0 {
-            world.nearest = (0..own).rev().find(|at| has(self.blockers(set), *at));
-            self.watch(world, &listed.expect("our node is shown").missing);
-        }
-    }
-
-    /// Another task's listing, without those that are known to be gone, shows these ahead.
-    fn narrowed(&self, world: &mut World, set: Set) {
-        let own = self.names[self.own()];
-        let ahead: Vec<_> = (0..self.own()).filter(|at| has(set, *at)).collect();
-        let names: Vec<_> = ahead.iter().map(|at| self.names[*at]).collect();
-        let present = world.is_up.then_some(world.connection);
-        let Some(missing) = world.turn.narrow(&own, &names, present) else {
-            return;
-        };
-        assert!(
-            world.is_up && world.asked == world.connection,
-            "narrowed: {world:?}"
-        );
-        world.gone = !set & ((1 << self.own()) - 1);
-        (world.basis, world.is_proof) = (Basis::Behind(set), false);
-        world.nearest = ahead.last().copied();
-        self.watch(world, &missing);
-    }
-
-    fn event(&self, world: &mut World, at: usize, is_deleted: bool) {
-        let own = self.names[self.own()];
-        let present = world.is_up.then_some(world.connection);
-        world.watched &= !(1 << at);
-        let is_watched_again = world.turn.event(self.names[at], is_deleted, own, present);
-        if at == self.own() {
-            // Until the next listing nothing is proved.
-            assert_eq!(is_watched_again, Ok(true), "our node is not watched again");
-            world.arming |= 1 << at;
-            (world.basis, world.is_proof, world.has_left) = (Basis::Nothing, false, false);
-            return;
-        }
-        assert_eq!(is_watched_again, Ok(false));
-        if is_deleted {
-            world.gone |= 1 << at;
-            // It is not told twice.
-            world.arming &= !(1 << at);
-            let is_present = world.is_up && world.asked == world.connection;
-            // Else our own node may have been deleted before.
-            let is_present = is_present && has(world.watched, self.own());
-            world.has_left |= world.nearest == Some(at);
-            if let Basis::Behind(ahead) = world.basis
-                && has(ahead, at)
-            {
-                // A writer may have become a reader.
-                let stays = self.nodes[at].0 != Node::Write || self.kind == Kind::Read;
-                let is_last = ahead & !world.gone == 0;
-                world.is_proof = is_present && stays && is_last && ahead == 1 << at;
-            }
-        }
-    }
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Decide,
+    Forget,
+    Reply,
+    Arm,
+    Cut,
+    Link,
+    /// An event that is due, or was kept back to the end of its connection.
+    Tell(usize),
+    Read(usize),
+    Delete(usize, bool),
+    Change(usize),
+    /// Another task learns that a node is gone.
+    Learn(usize),
+    /// Another task reads a listing, as new or old as can be.
+    List(Set),
 }
 
 impl World {
-    /// What is watched, or will be.
-    fn wanted(&self) -> Set {
-        self.watched | self.arming
+    fn has(&self, watch: Watch) -> bool {
+        self.watches.contains(&watch)
+    }
+
+    fn is_settled(&self) -> bool {
+        self.is_up
+            && ![Watch::Asked, Watch::Lost, Watch::Due]
+                .map(|it| self.has(it))
+                .contains(&true)
+    }
+
+    fn is_read(&self) -> bool {
+        !self.has(Watch::Deleted) && !self.has(Watch::Changed)
+    }
+
+    fn each(&mut self, from: &[Watch], to: impl Fn(usize, Watch) -> Watch) {
+        for (at, watch) in self.watches.iter_mut().enumerate() {
+            if from.contains(watch) {
+                *watch = to(at, *watch);
+            }
+        }
+    }
+
+    fn is_first(&self) -> bool {
+        self.turn.is_next::<String>(None)
     }
 }
 
-fn explore(queue: &Queue, granted: &mut HashSet<(bool, bool)>) -> usize {
-    let mut reached = HashSet::from([queue.start()]);
-    let mut frontier = vec![queue.start()];
-    while let Some(world) = frontier.pop() {
-        queue.check(&world);
-        if world.turn.next(&facts(true)) == Ok(Next::Grant) {
-            granted.insert((world.basis == Basis::Told, world.is_proof));
-        }
-        queue.each_step(&world, &mut |after| {
-            if reached.insert(after.clone()) {
-                frontier.push(after);
+impl Queue {
+    fn new(own: Node, ahead: &[Node], is_shared: bool, are_ours: bool) -> Self {
+        let mut nodes = Vec::new();
+        for (number, node) in (0..).zip(ahead) {
+            nodes.push((*node, number));
+            if *node == Node::Write {
+                nodes.push((Node::Read, number));
             }
-        });
+        }
+        nodes.push((own, 9));
+        Self {
+            kind: own.contender().expect("a contender of ours"),
+            names: nodes.iter().copied().map(name).collect(),
+            own: nodes.len() - 1,
+            nodes,
+            is_shared,
+            are_ours,
+        }
     }
-    let turns: HashSet<_> = reached.iter().map(|world| world.turn).collect();
-    for turn in turns {
-        queue.check_twins(turn);
+
+    /// Whether a writer becomes this node.
+    fn is_successor(&self, at: usize) -> bool {
+        at > 0 && self.nodes[at].1 == self.nodes[at - 1].1
     }
-    reached.len()
+
+    fn set(&self, is_in: impl Fn(usize) -> bool) -> Set {
+        (0..=self.own)
+            .filter(|at| is_in(*at))
+            .map(|at| 1 << at)
+            .sum()
+    }
+
+    fn blockers(&self, set: Set) -> Set {
+        set & self.set(|at| blocks(self.nodes[at], self.nodes[self.own]))
+    }
+
+    fn set_of<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Set {
+        let names: Vec<_> = names.into_iter().collect();
+        self.set(|at| names.contains(&&self.names[at]))
+    }
+
+    fn names_of(&self, set: Set) -> impl Iterator<Item = String> {
+        (0..=self.own)
+            .filter(move |at| has(set, *at))
+            .map(|at| self.names[at].clone())
+    }
+
+    fn start(&self) -> World {
+        let alive = self.set(|at| !self.is_successor(at));
+        World {
+            turn: Turn::new(self.kind),
+            doing: Doing::Decides,
+            left_out: 0,
+            shown: 0,
+            connection: 1,
+            is_up: true,
+            alive,
+            visible: alive,
+            at_end: None,
+            watches: [Watch::None; 8],
+        }
+    }
+
+    fn keep(&self, world: &mut World, listing: &Listing<String>) {
+        let (left_out, names) = listing.parts();
+        (world.left_out, world.shown) = (left_out, self.set_of(names));
+    }
+
+    fn listing(&self, world: &World) -> Listing<String> {
+        Listing::near(self.kind, world.left_out, self.names_of(world.shown))
+    }
+
+    fn gone(&self, world: &mut World, at: usize) {
+        let mut listing = self.listing(world);
+        listing.gone(&self.names[at]);
+        self.keep(world, &listing);
+    }
+
+    fn next(&self, world: &mut World, is_lease_good: bool) -> Next<String> {
+        let (listing, own) = (self.listing(world), &self.names[self.own]);
+        let present = world.is_up.then_some(world.connection);
+        let facts = facts(is_lease_good);
+        let next = world
+            .turn
+            .next(&facts, own, &listing, present, |_| self.are_ours);
+        next.expect("the session lives")
+    }
+
+    fn watch(&self, world: &mut World, missing: &[String]) {
+        let missing = self.set_of(missing);
+        let kept = self.set(|at| world.turn.watches(&self.names[at], &self.names[self.own]));
+        assert!(has(kept, self.own) && missing & !kept == 0, "{world:?}");
+        for (at, watch) in world.watches.iter_mut().enumerate() {
+            if !has(kept, at) {
+                *watch = Watch::None;
+            } else if has(missing, at) {
+                assert_eq!(*watch, Watch::None, "set twice");
+                *watch = Watch::Asked;
+            }
+        }
+    }
+
+    /// What the waiter does. Returns whether it goes on.
+    fn decide(&self, world: &mut World) -> bool {
+        assert_ne!(
+            self.next(&mut world.clone(), false),
+            Next::Grant,
+            "{world:?}"
+        );
+        world.doing = Doing::Decides;
+        match self.next(world, true) {
+            Next::List => world.doing = Doing::Lists,
+            Next::Look(nodes) => world.doing = Doing::Looks(self.set_of(&nodes)),
+            Next::Watch(missing) => self.watch(world, &missing),
+            Next::Wait => world.doing = Doing::Waits,
+            Next::Renew => world.doing = Doing::Renews,
+            Next::Grant => {
+                // Its own node was there when nobody was ahead.
+                let left = self.blockers(world.alive | world.at_end.unwrap_or(0));
+                assert_eq!(left, 0, "granted: {world:?}");
+                return false;
+            }
+        }
+        true
+    }
+
+    fn read(&self, world: &mut World, at: usize) -> bool {
+        let is_deleted = world.watches[at] == Watch::Deleted;
+        world.watches[at] = Watch::None;
+        if is_deleted {
+            self.gone(world, at);
+        }
+        world.doing = Doing::Decides;
+        let own = &self.names[self.own];
+        let result = world.turn.event(&self.names[at], is_deleted, own);
+        let is_over = at == self.own && is_deleted;
+        let expected = if is_over {
+            Err(Out::Lost(Loss::Deleted))
+        } else {
+            Ok(at == self.own)
+        };
+        assert_eq!(result, expected, "{world:?}");
+        if at == self.own && !is_deleted {
+            self.watch(world, std::slice::from_ref(own));
+        }
+        !is_over
+    }
+
+    fn reply(&self, world: &mut World) -> bool {
+        let (own, has_own) = (&self.names[self.own], has(world.alive, self.own));
+        match std::mem::replace(&mut world.doing, Doing::Decides) {
+            Doing::Lists => {
+                let children: Vec<_> = self.names_of(world.alive).collect();
+                let listed = world.turn.listed(children.iter().map(|name| &**name), own);
+                assert_eq!(listed.is_ok(), has_own, "{world:?}");
+                if let Ok(listed) = listed {
+                    let all = || Listing::all(self.kind, own, children);
+                    let listing = if self.is_shared { all() } else { listed.near };
+                    self.keep(world, &listing);
+                }
+            }
+            Doing::Looks(left) => {
+                let at = left.ilog2() as usize;
+                if !has(world.alive, at) {
+                    self.gone(world, at);
+                }
+                if left == 1 << at {
+                    world.turn.looked();
+                } else {
+                    world.doing = Doing::Looks(left & !(1 << at));
+                }
+                return true;
+            }
+            _ => world.turn.confirmed(),
+        }
+        has_own
+    }
+
+    /// What a listing of another task may show: each of these, or the writer that the node was.
+    fn may_list(&self, world: &World, set: Set) -> bool {
+        let is_own_gone = !has(world.visible, self.own);
+        let there = world
+            .at_end
+            .filter(|_| is_own_gone)
+            .unwrap_or(world.visible);
+        let was_writer = |at| self.is_successor(at) && has(set, at - 1);
+        let is_covered = |at: usize| has(set, at) != was_writer(at) || !has(set | there, at);
+        set == 0 || has(set, self.own) && (0..self.own).all(is_covered)
+    }
+
+    /// The world after a step; `None` if it is not possible, or ends the wait.
+    fn after(&self, world: &World, step: Step) -> Option<World> {
+        let mut after = world.clone();
+        let it = &mut after;
+        let is_free = matches!(it.doing, Doing::Decides | Doing::Waits);
+        let is_possible = match step {
+            Step::Decide => is_free && it.is_read() && self.decide(it),
+            Step::Forget => {
+                it.turn.forget();
+                std::mem::replace(&mut it.doing, Doing::Decides) == Doing::Waits
+            }
+            Step::Reply => !is_free && it.is_settled() && self.reply(it),
+            Step::Arm => {
+                let alive = it.alive;
+                let told = |at, _| {
+                    if has(alive, at) {
+                        Watch::Set
+                    } else {
+                        Watch::Deleted
+                    }
+                };
+                it.each(&[Watch::Asked], told);
+                it.is_up && !it.has(Watch::Lost) && !it.has(Watch::Due)
+            }
+            Step::Cut => {
+                it.each(&[Watch::Set, Watch::Due], |_, _| Watch::Lost);
+                if matches!(it.doing, Doing::Looks(_)) {
+                    it.turn.forget();
+                    it.doing = Doing::Decides;
+                }
+                std::mem::replace(&mut it.is_up, false)
+            }
+            Step::Link => {
+                it.connection += 1;
+                let alive = it.alive;
+                let restored = |at, _| {
+                    if has(alive, at) {
+                        Watch::Set
+                    } else {
+                        Watch::Due
+                    }
+                };
+                it.each(&[Watch::Asked, Watch::Lost], restored);
+                it.visible = it.alive;
+                !std::mem::replace(&mut it.is_up, true)
+            }
+            Step::Tell(at) => {
+                let former = std::mem::replace(&mut it.watches[at], Watch::Deleted);
+                let is_early = former == Watch::Asked && !it.is_up && !has(it.visible, at);
+                former == Watch::Due || is_early
+            }
+            Step::Read(at) => {
+                let is_told = matches!(it.watches[at], Watch::Deleted | Watch::Changed);
+                is_told && is_free && self.read(it, at)
+            }
+            Step::Delete(at, becomes_reader) => {
+                let is_writer = at < self.own && self.is_successor(at + 1);
+                let is_there = has(it.alive, at) && !it.has(Watch::Due);
+                it.alive &= !(1 << at);
+                it.alive |= if becomes_reader { 2 << at } else { 0 };
+                if at == self.own {
+                    it.at_end = Some(it.alive);
+                }
+                if it.is_up {
+                    it.visible = it.alive;
+                    it.each(
+                        &[Watch::Set],
+                        |n, set| if n == at { Watch::Deleted } else { set },
+                    );
+                }
+                is_there && (is_writer || !becomes_reader)
+            }
+            Step::Change(at) => {
+                let former = std::mem::replace(&mut it.watches[at], Watch::Changed);
+                former == Watch::Set && it.is_up && has(it.alive, at)
+            }
+            Step::Learn(at) => {
+                self.gone(it, at);
+                self.is_shared && has(world.shown & !world.visible, at)
+            }
+            Step::List(set) => {
+                (it.left_out, it.shown) = (0, set);
+                self.is_shared && self.may_list(it, set)
+            }
+        };
+        is_possible.then_some(after)
+    }
+
+    fn check(&self, world: &World) {
+        // When nothing more happens, it waits for somebody, has its turn, or is out.
+        let each = |step: fn(usize) -> Step| (0..=self.own).map(step);
+        let steps = [Step::Link, Step::Arm, Step::Reply, Step::Decide];
+        let steps = each(Step::Tell).chain(each(Step::Read)).chain(steps);
+        let mut after = world.clone();
+        for _ in 0..40 {
+            if after.doing == Doing::Waits && after.is_settled() && after.is_read() {
+                let watched = self.set(|at| after.watches[at] == Watch::Set);
+                let is_woken = self.blockers(after.alive & watched) != 0;
+                assert!(is_woken && has(watched, self.own), "waits: {world:?}");
+                return;
+            }
+            let possible = |step: Step| match step {
+                Step::Arm => after.has(Watch::Asked),
+                _ => true,
+            };
+            let next = steps.clone().filter(|step| possible(*step));
+            match next.filter_map(|step| self.after(&after, step)).next() {
+                Some(then) => after = then,
+                None => return,
+            }
+        }
+        panic!("goes in circles: {world:?}");
+    }
+
+    /// An event of another node with the same number says nothing.
+    fn check_twins(&self, turn: &Turn<String>) {
+        let own = &self.names[self.own];
+        let twins = self.nodes.iter().flat_map(|node| twins(*node));
+        for twin in twins.filter(|twin| !self.names.contains(twin)) {
+            for is_deleted in [true, false] {
+                let mut after = turn.clone();
+                assert_eq!(after.event(&twin, is_deleted, own), Ok(false));
+                assert!(after == *turn && !turn.watches(&twin, own), "{twin}");
+            }
+        }
+    }
+
+    /// Returns how many states there are. Notes how the turn has come: by a listing, by events, by a
+    /// question.
+    fn explore(&self, connections: u64, ways: &mut HashSet<&str>) -> usize {
+        let each = |step: fn(usize) -> Step| (0..=self.own).map(step);
+        let steps = [
+            Step::Decide,
+            Step::Forget,
+            Step::Reply,
+            Step::Arm,
+            Step::Cut,
+            Step::Link,
+        ];
+        let deletes = each(|at| Step::Delete(at, false)).chain(each(|at| Step::Delete(at, true)));
+        let told = each(Step::Tell)
+            .chain(each(Step::Read))
+            .chain(each(Step::Change));
+        let steps = steps
+            .into_iter()
+            .chain(deletes)
+            .chain(told)
+            .chain(each(Step::Learn));
+        let steps: Vec<_> = steps.chain((0..2 << self.own).map(Step::List)).collect();
+        let mut reached = HashSet::from([self.start()]);
+        let mut frontier = vec![self.start()];
+        while let Some(world) = frontier.pop() {
+            self.check(&world);
+            let mut granted = world.clone();
+            if matches!(world.doing, Doing::Decides)
+                && world.is_read()
+                && !self.decide(&mut granted)
+            {
+                ways.extend((!world.is_first()).then_some("events"));
+            }
+            for after in steps.iter().filter_map(|step| self.after(&world, *step)) {
+                if !world.is_first() && after.is_first() {
+                    ways.insert(if world.doing == Doing::Lists {
+                        "a listing"
+                    } else {
+                        "a question"
+                    });
+                }
+                if after.connection <= connections && !reached.contains(&after) {
+                    reached.insert(after.clone());
+                    frontier.push(after);
+                }
+            }
+        }
+        let turns: HashSet<_> = reached.iter().map(|world| &world.turn).collect();
+        turns.into_iter().for_each(|turn| self.check_twins(turn));
+        reached.len()
+    }
 }
 
 #[test]
 fn a_waiter_takes_its_turn_only_by_what_it_was_told_and_never_waits_without_a_watch() {
     let kinds = [Node::Lock, Node::Write, Node::Read];
-    let (mut states, mut granted) = (0, HashSet::new());
-    for count in 0..=4 {
-        let ahead = (0..count).fold(vec![Vec::new()], |listings, _| {
-            let longer = |nodes: Vec<Node>| kinds.map(|kind| [nodes.as_slice(), &[kind]].concat());
-            listings.into_iter().flat_map(longer).collect()
-        });
-        for own in kinds {
-            let queues = ahead.iter().map(|ahead| Queue::new(own, ahead));
-            states += queues
-                .map(|queue| explore(&queue, &mut granted))
-                .sum::<usize>();
+    let (mut states, mut ways) = (0, HashSet::new());
+    let mut explore = |own, ahead: &[Node], is_shared, are_ours, connections| {
+        let queue = Queue::new(own, ahead, is_shared, are_ours);
+        states += queue.explore(connections, &mut ways);
+    };
+    for own in kinds {
+        explore(own, &[], false, false, 2);
+        for first in kinds {
+            explore(own, &[first], false, false, 3);
+            kinds.map(|second| explore(own, &[first, second], false, false, 2));
         }
     }
-    states += explore(&Queue::new(Node::Lock, &[Node::Lock; 5]), &mut granted);
-    // By a listing, by a deletion, and by the listing of another task.
-    assert!(granted.is_superset(&HashSet::from([
-        (false, false),
-        (false, true),
-        (true, false)
-    ])));
+    // Those whose listing others know are mutexes.
+    for are_ours in [false, true] {
+        kinds.map(|first| explore(Node::Lock, &[first], true, are_ours, 2));
+        explore(Node::Lock, &[Node::Lock; 2], true, are_ours, 2);
+    }
+    explore(Node::Lock, &[Node::Write, Node::Lock], true, true, 2);
+    // It does not know the names of all who are ahead.
+    explore(Node::Write, &[Node::Lock; 3], false, false, 1);
+    explore(Node::Lock, &[Node::Lock; 3], true, true, 1);
+    assert_eq!(ways, HashSet::from(["a listing", "events", "a question"]));
     println!("{states} states of waiters");
 }
