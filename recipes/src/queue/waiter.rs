@@ -359,10 +359,11 @@ impl Waiter {
 mod tests {
     use std::time::Duration;
 
-    use lockkeeper_proto::ErrorCode;
+    use lockkeeper_proto::{ErrorCode, Version};
     use lockkeeper_server::{Server, When};
 
     use super::*;
+    use crate::error::Loss;
 
     /// Contenders of one client, which share a view.
     async fn enter(client: &Client, path: &str, count: usize) -> Vec<Waiter> {
@@ -391,12 +392,12 @@ mod tests {
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let other = Client::connect(&server.connect_string()).await.unwrap();
         let (mut firsts, mut waiters) = (Vec::new(), Vec::new());
-        for path in ["/same", "/ended", "/next"] {
+        for path in ["/same", "/ended", "/next", "/lost"] {
             firsts.extend(enter(&other, path, 1).await);
             waiters.extend(enter(&client, path, 1).await);
         }
-        let [same, ended, next] = &mut waiters[..] else {
-            panic!("there are three");
+        let [same, ended, next, lost] = &mut waiters[..] else {
+            panic!("there are four");
         };
         let told = |waiter: &mut Waiter| {
             let nearest = waiter.turn.nearest().cloned().unwrap();
@@ -414,6 +415,12 @@ mod tests {
         while client.exists("/").await.is_err() {}
         assert_eq!(told(next), Next::Renew, "the connection is another one");
         next.turn(&mut None).await.unwrap();
+        assert_eq!(told(lost), Next::Renew);
+        server.faults().lose_event("/lost");
+        let own = lost.node.path();
+        other.delete(&own, Version::ANY).await.unwrap();
+        let error = lost.turn(&mut None).await.unwrap_err();
+        assert_eq!(error.loss(), Some(Loss::Deleted), "{error}");
     }
 
     #[tokio::test]

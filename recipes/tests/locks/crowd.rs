@@ -16,7 +16,7 @@ use lockkeeper_server::Server;
 use lockkeeper_session::Client;
 
 use crate::support::{
-    client, server, server_and_two,
+    below, client, server, server_and_two,
     waiting::{driven, idle, soon, until},
 };
 
@@ -149,6 +149,26 @@ async fn contenders_of_several_clients_list_the_queue_rarely() {
     assert!(more <= 40, "{more}");
 }
 
+/// To watch the next ones after each event takes one request for two of them.
+#[tokio::test]
+async fn a_waiter_behind_many_that_leave_together_asks_few_times() {
+    let (server, one, other) = server_and_two().await;
+    let others = enter(&other, 5 * MANY).await;
+    let mut tickets = enter(&one, 2).await;
+    let asked = || {
+        let asks = [OpCode::GET_CHILDREN, OpCode::EXISTS, OpCode::SET_WATCHES];
+        asks.map(|op| server.counters().requests_of(op))
+            .iter()
+            .sum::<u64>()
+    };
+    let before = asked();
+    drop(others);
+    until!(below(&server, PATH) == 2);
+    soon(tickets.remove(0).wait()).await.unwrap();
+    let asked = asked() - before;
+    assert!(asked <= 5, "{asked} requests");
+}
+
 #[tokio::test]
 async fn who_gives_up_does_not_let_the_next_one_pass() {
     let (_server, one, _) = server_and_two().await;
@@ -228,9 +248,12 @@ async fn late_holder(client: &Client) -> (Guard, Ticket, Ticket, Vec<Ticket>) {
 async fn a_waiter_without_its_node_is_not_granted_the_lock() {
     let (_server, one, other) = server_and_two().await;
     let (holder, next, behind, mut tickets) = late_holder(&one).await;
-    break_lock(&other, &next.path()).await.unwrap();
+    let node = next.path();
+    let mut next = pin!(next.wait());
+    assert!(driven(&one, next.as_mut()).await.is_none(), "two holders");
+    break_lock(&other, &node).await.unwrap();
     soon(holder.release()).await.unwrap();
-    let error = soon(next.wait()).await.unwrap_err();
+    let error = soon(next).await.unwrap_err();
     assert_eq!(error.loss(), Some(Loss::Deleted), "{error}");
     tickets.insert(0, behind);
     granted_in_order(&one, tickets).await;
