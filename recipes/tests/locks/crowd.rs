@@ -157,9 +157,8 @@ async fn a_waiter_behind_many_that_leave_together_asks_few_times() {
     let mut tickets = enter(&one, 2).await;
     let asked = || {
         let asks = [OpCode::GET_CHILDREN, OpCode::EXISTS, OpCode::SET_WATCHES];
-        asks.map(|op| server.counters().requests_of(op))
-            .iter()
-            .sum::<u64>()
+        let count = |op| server.counters().requests_of(op);
+        asks.into_iter().map(count).sum::<u64>()
     };
     let before = asked();
     drop(others);
