@@ -32,8 +32,6 @@
     reason = "`tests/model` makes and matches all of it"
 )]
 
-use std::mem;
-
 use crate::{
     error::Loss,
     node::life::Facts,
@@ -53,7 +51,7 @@ pub enum Next<N> {
     /// [`Turn::looked`]; else [`Turn::forget`].
     Look(Vec<N>),
     /// Watch these nodes, all with one request, and no longer those that [`Turn::watches`] does not
-    /// name. There may be none to watch.
+    /// name.
     Watch(Vec<N>),
     /// Wait for an event.
     Wait,
@@ -105,7 +103,8 @@ pub struct Turn<N> {
     place: Place,
     /// Whether the watch on our own node is set and has not fired.
     is_own_watched: bool,
-    /// The connection on which a watch was last asked for; 0 if there was none.
+    /// The connection on which that watch was first asked for, so before any other one; 0 if there
+    /// was none.
     watched_on: u64,
     /// The node just ahead, while its watch is set and has not fired.
     nearest: Option<N>,
@@ -235,7 +234,10 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         // One of ours that waits is told of those ahead of it, and is asked for by itself.
         let second = names.next().filter(|_| !is_ours(nearest.as_ref()));
         let mut missing = Vec::with_capacity(3);
-        missing.extend(self.watch_own().then(|| own.clone()));
+        if self.watch_own() {
+            self.watched_on = connection.unwrap_or(0);
+            missing.push(own.clone());
+        }
         let [nearest, second] = [Some(nearest), second].map(|name| {
             let name = N::from(name?);
             if !self.watches_ahead(name.as_ref()) {
@@ -243,15 +245,10 @@ impl<N: Clone + AsRef<str>> Turn<N> {
             }
             Some(name)
         });
-        let former = mem::replace(&mut self.nearest, nearest);
-        let former = [former, mem::replace(&mut self.second, second)];
-        let is_wanted = |name: &N| self.watches_ahead(name.as_ref());
-        if missing.is_empty() && former.iter().flatten().all(is_wanted) {
+        (self.nearest, self.second) = (nearest, second);
+        if missing.is_empty() {
             return Next::Wait;
         }
-        // Without a new request, the last one may be for a node that is not wanted any more, since
-        // another task knows that it is gone. Then no event tells that our node is watched.
-        self.watched_on = connection.filter(|_| !missing.is_empty()).unwrap_or(0);
         Next::Watch(missing)
     }
 
@@ -323,7 +320,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
     /// Notes that our own node is to be watched, if it is not. Returns whether its watch must be
     /// set now.
     pub fn watch_own(&mut self) -> bool {
-        !mem::replace(&mut self.is_own_watched, true)
+        !std::mem::replace(&mut self.is_own_watched, true)
     }
 
     /// Whether the watch on this node is still of use.
