@@ -144,9 +144,13 @@ async fn contenders_of_several_clients_list_the_queue_rarely() {
         }
     }
     let entering = listings(&server);
+    let exists = || server.counters().requests_of(OpCode::EXISTS);
+    let looked = exists();
     granted_in_order(&clients[0], tickets).await;
     let more = listings(&server) - entering;
     assert!(more <= 40, "{more}");
+    let looks = exists() - looked;
+    assert!(looks <= 10, "{looks} looks");
 }
 
 /// To watch the next ones after each event takes one request for two of them.
