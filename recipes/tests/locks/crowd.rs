@@ -277,7 +277,11 @@ async fn a_change_of_the_node_ahead_is_not_its_deletion() {
 #[tokio::test]
 async fn a_change_of_the_holders_node_does_not_let_the_second_waiter_pass() {
     let (_server, one, other) = server_and_two().await;
-    let (holder, first, second, tickets) = late_holder(&one).await;
+    let holder = soon(Mutex::new(&other, PATH).unwrap().lock())
+        .await
+        .unwrap();
+    let mut tickets = enter(&one, MANY).await;
+    let (first, second) = (tickets.remove(0), tickets.remove(0));
     let any = lockkeeper_proto::Version::ANY;
     other.set_data(&holder.path(), "x", any).await.unwrap();
     one.sync("/").await.unwrap();
