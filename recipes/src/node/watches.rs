@@ -89,7 +89,9 @@ impl Node {
     pub(crate) fn renew_lease(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
         Box::pin(async move {
             let session_id = self.own()?.tag.session_id;
-            self.directory().count(|it| it.renewals += 1);
+            if !self.client().raw().is_lease_good(session_id) {
+                self.directory().count(|it| it.renewals += 1);
+            }
             let mut backoff = Backoff::default();
             loop {
                 match self.confirm().await {

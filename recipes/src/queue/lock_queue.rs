@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use lockkeeper_proto::path::PathError;
 use lockkeeper_session::{AsRaw, Client, sync::BoxFuture};
 
-use super::{timeout::timeout, view::View, waiter::Waiter};
+use super::{timeout::timeout, turn::Next, view::View, waiter::Waiter};
 use crate::{
     backoff::Rounds,
     error::LockError,
@@ -83,12 +83,14 @@ impl LockQueue {
         let mut waiter = self.waiter(self.view.as_ref().unwrap_or(&alone));
         let entered = async {
             self.enter(&mut waiter, &attempt).await?;
-            waiter.settle().await?;
-            // If it is its turn already, a deletion of its node must be reported, too.
-            waiter.watch_own()
+            if waiter.settle().await? != Next::Wait {
+                // Its turn has come already: a deletion of its node must be reported, too.
+                waiter.watch_own()?;
+            }
+            Ok(())
         };
         let entered = entered.await;
-        entered.map_err(|error| error.at(&self.directory.path))?;
+        entered.map_err(|error: LockError| error.at(&self.directory.path))?;
         Ok(Ticket {
             waiter,
             attempt,
