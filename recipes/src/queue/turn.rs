@@ -50,8 +50,8 @@ pub enum Next<N> {
     /// Ask for each of these nodes whether it is there. When the servers have said it of all, call
     /// [`Turn::looked`]; else [`Turn::forget`].
     Look(Vec<N>),
-    /// Watch these nodes, all with one request, and no longer those that [`Turn::watches`] does not
-    /// name.
+    /// Watch these nodes, if any, all with one request, and no longer those that [`Turn::watches`]
+    /// does not name.
     Watch(Vec<N>),
     /// Wait for an event.
     Wait,
@@ -245,8 +245,15 @@ impl<N: Clone + AsRef<str>> Turn<N> {
             }
             Some(name)
         });
+        // A watch that is of no use must end now. If its node were watched again later, it would tell
+        // of that node too early: before the new watch is set.
+        let former = [self.nearest.take(), self.second.take()];
         (self.nearest, self.second) = (nearest, second);
-        if missing.is_empty() {
+        let mut former = former.iter().flatten();
+        let is_any_useless = former.any(|name| !self.watches_ahead(name.as_ref()));
+        if !missing.is_empty() {
+            self.watched_on = connection.unwrap_or(0);
+        } else if !is_any_useless {
             return Next::Wait;
         }
         Next::Watch(missing)

@@ -29,7 +29,8 @@ pub(crate) enum Action {
     LoseChange(usize),
     /// It has waited for long, and asks the leader whether the node ahead is there. It is not.
     Ask(usize),
-    /// Another task of its client has told it that events are missing.
+    /// Another task of its client has told it that events are missing, or it acts on what that one has
+    /// learned.
     Doubt(usize),
     /// Its future is polled, and does something.
     Poll(usize),

@@ -245,20 +245,15 @@ fn watch(after: &mut State, scenario: &Scenario, i: usize, turn: &Turn<Name>, mi
         }
     }
     for name in missing {
-        // It may be watched since the node was of use before. One event tells as much as two.
-        let is_same = |watch: &&mut Watch| watch.name() == Some(*name);
-        match contender.watches.iter_mut().find(is_same) {
-            Some(watch @ Watch::Lost(_)) => *watch = Watch::Empty,
-            Some(_) => continue,
-            None => {}
-        }
         let at = if *name == own { OWN } else { AHEAD };
         let mut free = contender.watches.iter_mut().skip(at);
         let free = free.find(|watch| **watch == Watch::Empty);
         *free.expect("three nodes are watched") = Watch::Requested(*name);
     }
-    contender.is_stale = false;
-    contender.is_mute = is_mute;
+    if !missing.is_empty() {
+        contender.is_stale = false;
+        contender.is_mute = is_mute;
+    }
 }
 
 /// A contender for the plain lock.

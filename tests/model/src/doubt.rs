@@ -6,7 +6,8 @@
 //! question may come at any moment. The answer comes with all that was committed before it, so the
 //! question is one step, and is a step only if the answer is that the node is gone. Of the tasks of
 //! one client the first one asks. The others look at the queue without a question, at any moment: more
-//! often than they would learn that events are missing.
+//! often than they would learn that events are missing. Who has no reason to look at the queue
+//! acts on what its client has learned since.
 
 use lockkeeper_recipes::decisions::{permit_turn, plain_turn::PlainTurn};
 
@@ -23,10 +24,17 @@ use crate::{
 
 /// All that may come of a long wait.
 pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnMut(Action, State)) {
-    if !scenario.has_doubts() {
-        return;
-    }
     for i in (0..CONTENDERS).filter(|i| waits(state, scenario, *i)) {
+        if view::is_shared(scenario, i) && scenario.is_queue() {
+            let mut after = *state;
+            decide::poll(&mut after, scenario, i);
+            if after != *state {
+                visit(Action::Doubt(i), after);
+            }
+        }
+        if !scenario.has_doubts() {
+            continue;
+        }
         if let Some(gone) = gone(state, scenario, i)
             && is_first(state, scenario, i)
             && is_up_to_date(state, scenario, i)
@@ -38,7 +46,7 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
             look_again(&mut after, scenario, i);
             visit(Action::Ask(i), after);
         }
-        if scenario.tasks(scenario.clients[i]).count() > 1 {
+        if view::is_shared(scenario, i) {
             let mut after = *state;
             look_again(&mut after, scenario, i);
             visit(Action::Doubt(i), after);

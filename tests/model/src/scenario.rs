@@ -272,6 +272,10 @@ impl Scenario {
         self.roles[0] == Role::Plain
     }
 
+    pub(crate) fn is_queue(&self) -> bool {
+        !self.is_plain() && !self.is_semaphore()
+    }
+
     pub(crate) fn is_semaphore(&self) -> bool {
         self.roles[0] == Role::Permit
     }

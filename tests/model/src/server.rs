@@ -11,7 +11,7 @@ use crate::{
     late,
     name::{Marker, Name, marker},
     scenario::{CONTENDERS, Role, Scenario},
-    state::{Event, LIMITS, Limit, Phase, Reply, Request, Session, State, Watch},
+    state::{Contender, Event, LIMITS, Limit, Phase, Reply, Request, Session, State, Watch},
     view,
     violation::Violation,
 };
@@ -30,7 +30,7 @@ pub(crate) fn each_step(state: &State, scenario: &Scenario, visit: &mut impl FnM
         if session.is_up {
             write_steps(state, scenario, i, &mut |action, change| {
                 next(action, change);
-                if view::is_shared(scenario, i) && !scenario.is_plain() {
+                if view::is_shared(scenario, i) && scenario.is_queue() {
                     next(action, &|after| {
                         change(after);
                         decide::enter_unlisted(after, scenario, i);
@@ -110,7 +110,11 @@ fn read_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>)
     if contender.request != Request::Nothing {
         return;
     }
+    let is_first = restores(contender) || !is_restoring(state, scenario, i);
     if contender.watches.iter().any(|watch| watch.is_requested()) {
+        if !is_first {
+            return;
+        }
         let seen = state.sessions[scenario.clients[i]].view;
         answers(state, scenario, i, 0, next, move |after, _, i, view| {
             set_watches(after, scenario, i, view, seen);
@@ -130,10 +134,13 @@ pub(crate) fn is_restoring(state: &State, scenario: &Scenario, i: usize) -> bool
     let mut tasks = scenario.tasks(scenario.clients[i]);
     tasks.any(|task| {
         let contender = &state.contenders[task];
-        let mut watches = contender.watches.iter();
-        let restores = watches.any(|watch| matches!(watch, Watch::Restored(_)));
-        restores && contender.request == Request::Nothing
+        restores(contender) && contender.request == Request::Nothing
     })
+}
+
+fn restores(contender: &Contender) -> bool {
+    let mut watches = contender.watches.iter();
+    watches.any(|watch| matches!(watch, Watch::Restored(_)))
 }
 
 /// The reply to a read, from every point of the history from which it may come.
@@ -213,8 +220,13 @@ fn show(after: &mut State, scenario: &Scenario, i: usize, view: Time) {
 /// session had last seen them: in the order of the request. For the watches of an earlier
 /// connection the order is any.
 fn set_watches(after: &mut State, scenario: &Scenario, i: usize, view: Time, seen: Time) {
+    let is_restoring = restores(&after.contenders[i]);
     for at in 0..3 {
         let watch = after.contenders[i].watches[at];
+        // The first request of a connection comes before all others.
+        if is_restoring && !matches!(watch, Watch::Restored(_)) {
+            continue;
+        }
         let (Watch::Requested(name) | Watch::Restored(name)) = watch else {
             continue;
         };
