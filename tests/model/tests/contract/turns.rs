@@ -510,12 +510,15 @@ fn a_waiter_takes_its_turn_only_by_what_it_was_told_and_never_waits_without_a_wa
         explore(own, &[], false, false, 2);
         for first in kinds {
             explore(own, &[first], false, false, 3);
-            kinds.map(|second| explore(own, &[first, second], false, false, 2));
         }
+        explore(own, &[Node::Write, Node::Lock], false, false, 2);
     }
+    explore(Node::Write, &[Node::Read; 2], false, false, 2);
     // Those whose listing others know are mutexes.
     for are_ours in [false, true] {
-        kinds.map(|first| explore(Node::Lock, &[first], true, are_ours, 2));
+        for first in kinds {
+            explore(Node::Lock, &[first], true, are_ours, 2);
+        }
         explore(Node::Lock, &[Node::Lock; 2], true, are_ours, 2);
     }
     explore(Node::Lock, &[Node::Write, Node::Lock], true, true, 2);
