@@ -245,15 +245,11 @@ impl<N: Clone + AsRef<str>> Turn<N> {
             }
             Some(name)
         });
-        // A watch that is of no use must end now. If its node were watched again later, it would tell
-        // of that node too early: before the new watch is set.
         let former = [self.nearest.take(), self.second.take()];
         (self.nearest, self.second) = (nearest, second);
         let mut former = former.iter().flatten();
-        let is_any_useless = former.any(|name| !self.watches_ahead(name.as_ref()));
-        if !missing.is_empty() {
-            self.watched_on = connection.unwrap_or(0);
-        } else if !is_any_useless {
+        // A watch that is of no use ends now.
+        if missing.is_empty() && former.all(|name| self.watches_ahead(name.as_ref())) {
             return Next::Wait;
         }
         Next::Watch(missing)

@@ -198,15 +198,19 @@ async fn where_many_give_up_the_others_do_not_list_the_queue() {
     assert!(more <= 10, "{more}");
 }
 
+/// It hears of that when those of its client ahead have had their turns.
 #[tokio::test]
 async fn a_waiter_whose_node_is_deleted_ends_and_the_next_one_waits_on() {
     let (_server, one, other) = server_and_two().await;
     let mut tickets = enter(&one, MANY).await;
     let broken = tickets.remove(MANY / 2);
     break_lock(&other, &broken.path()).await.unwrap();
-    let error = soon(broken.wait()).await.unwrap_err();
-    assert_eq!(error.loss(), Some(Loss::Deleted), "{error}");
+    let behind = tickets.split_off(MANY / 2);
+    let broken = tokio::spawn(broken.wait());
     granted_in_order(&one, tickets).await;
+    let error = soon(broken).await.unwrap().unwrap_err();
+    assert_eq!(error.loss(), Some(Loss::Deleted), "{error}");
+    granted_in_order(&one, behind).await;
 }
 
 /// The users of the waiters ahead do not look, so these still count among the crowd. Who waits for
