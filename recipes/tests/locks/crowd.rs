@@ -149,8 +149,9 @@ async fn contenders_of_several_clients_list_the_queue_rarely() {
     granted_in_order(&clients[0], tickets).await;
     let more = listings(&server) - entering;
     assert!(more <= 40, "{more}");
+    // One at each of the three strangers between two of a client, when the fourth has left.
     let looks = exists() - looked;
-    assert!(looks <= 10, "{looks} looks");
+    assert!(looks <= 4 * CLIENTS as u64 * MANY as u64, "{looks} looks");
 }
 
 /// To watch the next ones after each event takes one request for two of them.
@@ -167,7 +168,7 @@ async fn a_waiter_behind_many_that_leave_together_asks_few_times() {
     let before = asked();
     drop(others);
     until!(below(&server, PATH) == 2);
-    soon(tickets.remove(0).wait()).await.unwrap();
+    let _guard = soon(tickets.remove(0).wait()).await.unwrap();
     let asked = asked() - before;
     assert!(asked <= 5, "{asked} requests");
 }
