@@ -5,7 +5,7 @@ use lockkeeper_recipes::rank::Kind;
 use crate::scenario::{CONTENDERS, Faults, Role, Scenario};
 
 /// Each scenario, with its group and its name.
-fn scenarios() -> [(&'static str, &'static str, Scenario); 24] {
+fn scenarios() -> [(&'static str, &'static str, Scenario); 25] {
     use Kind::{Mutex, Read, Write};
     let queue = |kinds: [Kind; CONTENDERS]| Scenario::new(kinds.map(Role::Queue));
     let (last, last_two) = ([false, false, true], [false, true, true]);
@@ -36,6 +36,11 @@ fn scenarios() -> [(&'static str, &'static str, Scenario); 24] {
             mutexes.with_shared_client(),
         ),
         ("crowd", "3 mutexes of 1 client", mutexes.with_one_client()),
+        (
+            "crowd",
+            "3 mutexes of 1 client, 1 asks",
+            mutexes.with_one_client().with_active(1),
+        ),
         ("crowd", "2 mutexes of 1 client, 1 writer", beside_writer),
         ("plain", "3 plain locks", plain),
         ("plain", "3 plain locks of 2 clients", plain_of_two),
@@ -78,7 +83,9 @@ const QUICK: &Table = &[
     ("mutex, writer, reader", "100000 000100"),
     ("2 mutexes, 1 try", "100000 001010 000100"),
     ("1 mutex, 2 tries", "100000 001010 000100"),
-    ("crowd", "100000 001010 000100 010000"),
+    ("crowd", "100000 000100"),
+    ("3 mutexes of 1 client", "001010 010000"),
+    ("3 mutexes of 2 clients", "001010 010000"),
     ("plain", "000010 100000 010000 001000"),
     ("permits", "000010 100000 010000 001000 000100"),
     ("changed", "000000"),
@@ -100,6 +107,7 @@ const NIGHTLY: &Table = &[
     ("mutex, writer, reader", "001010"),
     ("writer, try to write, try to read", "100000 001010 000100"),
     ("3 mutexes", "101100 01000001"),
+    ("2 mutexes of 1 client, 1 writer", "001010 010000"),
     ("3 writers", "000001"),
     ("permits", "01000001"),
     ("3 mutexes, 2 servers", "200000"),
