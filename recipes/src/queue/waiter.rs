@@ -411,6 +411,8 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(told(ended), Next::Renew, "there is no connection");
+        let is_first = ended.turn.is_next::<Arc<str>>(None);
+        assert!(!is_first, "it asks for its node, not only for its lease");
         server.faults().refuse_handshakes(false);
         while client.exists("/").await.is_err() {}
         assert_eq!(told(next), Next::Renew, "the connection is another one");
