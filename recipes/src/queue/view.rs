@@ -231,12 +231,14 @@ impl Place {
     }
 
     /// Whether it is its turn, or will be when one other contender leaves.
+    #[must_use]
     pub fn is_next(&self, turn: &Turn<Arc<str>>, own: &str) -> bool {
         let state = lock(&self.view.state);
         turn.is_next(state.listing.ahead(own).as_ref())
     }
 
     /// The one of ours just ahead, while it waits for that one and for nothing else.
+    #[must_use]
     pub fn rests_behind(&self) -> Option<Arc<str>> {
         let own = self.own.as_ref().filter(|_| self.rests)?;
         let state = lock(&self.view.state);

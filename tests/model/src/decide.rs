@@ -168,7 +168,7 @@ fn queue(after: &mut State, scenario: &Scenario, i: usize, mut turn: Turn<Name>)
             turn.listed(shown, &own).map(|listed| {
                 let is_placed = std::mem::replace(&mut after.contenders[i].is_placed, true);
                 let is_refused = scenario.tries[i] && !is_placed && listed.ahead > 0;
-                view::listed(after, scenario, i, view, listed);
+                view::listed(after, scenario, i, view, &listed);
                 is_refused
             })
         }

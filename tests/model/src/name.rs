@@ -78,8 +78,8 @@ impl AsRef<str> for Name {
     }
 }
 
-impl From<&Name> for Name {
-    fn from(name: &Name) -> Self {
+impl From<&Self> for Name {
+    fn from(name: &Self) -> Self {
         *name
     }
 }

@@ -83,14 +83,8 @@ fn write_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>
         Request::Check(_) => answers(state, scenario, i, 0, next, reply_to_request),
         // The listing behind a committed barrier shows all writes before it.
         Request::Find => {
-            answers(
-                state,
-                scenario,
-                i,
-                contender.committed,
-                next,
-                reply_to_request,
-            );
+            let barrier = contender.committed;
+            answers(state, scenario, i, barrier, next, reply_to_request);
         }
         Request::Create | Request::CreateFormer | Request::Replace(_) | Request::Delete(_) => {
             let view = contender.committed;
@@ -110,18 +104,15 @@ fn read_steps(state: &State, scenario: &Scenario, i: usize, next: &mut Next<'_>)
     if contender.request != Request::Nothing {
         return;
     }
-    let is_first = restores(contender) || !is_restoring(state, scenario, i);
+    if is_restoring(state, scenario, i) && !restores(contender) {
+        return;
+    }
     if contender.watches.iter().any(|watch| watch.is_requested()) {
-        if !is_first {
-            return;
-        }
         let seen = state.sessions[scenario.clients[i]].view;
         answers(state, scenario, i, 0, next, move |after, _, i, view| {
             set_watches(after, scenario, i, view, seen);
         });
-    } else if let Some((read, Reply::Pending)) = contender.read
-        && !is_restoring(state, scenario, i)
-    {
+    } else if let Some((read, Reply::Pending)) = contender.read {
         answers(state, scenario, i, 0, next, move |after, _, i, view| {
             after.contenders[i].read = Some((read, Reply::At(view)));
         });
@@ -546,12 +537,8 @@ fn expire(after: &mut State, scenario: &Scenario, client: usize) {
 /// What operators do: they delete nodes, change their data, and set the limit.
 fn by_operators(state: &State, scenario: &Scenario, next: &mut Next<'_>) {
     if state.faults.by_hand > 0 {
-        for (at, _) in state
-            .nodes()
-            .iter()
-            .enumerate()
-            .filter(|(_, node)| node.is_live())
-        {
+        let nodes = state.nodes().iter().enumerate();
+        for (at, _) in nodes.filter(|(_, node)| node.is_live()) {
             next(Action::DeleteByHand(at), &|after| {
                 after.faults.by_hand -= 1;
                 after.delete_at(at);

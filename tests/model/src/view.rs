@@ -70,7 +70,7 @@ pub(crate) fn listed(
     scenario: &Scenario,
     i: usize,
     view: Time,
-    listed: Listed<Name>,
+    listed: &Listed<Name>,
 ) {
     if listed.ahead > 0 {
         enter(after, i);
