@@ -16,8 +16,9 @@ use std::{
     collections::VecDeque,
     env,
     fmt::{self, Write},
-    future::{Future as _, poll_fn},
+    future::{Future, poll_fn},
     hint::black_box,
+    pin::Pin,
     process::{Command, ExitCode},
     task::Poll,
 };
@@ -320,16 +321,16 @@ fn in_crowd(rounds: u64, kind: InCrowd) -> Result<(), Failure> {
             match kind {
                 InCrowd::Enter => {}
                 InCrowd::HandOver => {
-                    let first = waiters.pop_front().ok_or("nobody waits")?;
-                    first.await?.release().await?;
+                    let first = waiters.pop_front().ok_or("nobody waits")?.await?;
+                    // Its task would be awake, as the next one.
+                    polled(waiters.front_mut()).await?;
+                    first.release().await?;
                 }
                 InCrowd::GiveUp => drop(waiters.remove(CROWD / 2)),
             }
             waiters.push_back(enter().await?);
             if kind == InCrowd::GiveUp {
-                let behind = waiters.get_mut(CROWD / 2).ok_or("nobody is behind")?;
-                let poll = poll_fn(|cx| Poll::Ready(behind.as_mut().poll(cx).is_pending()));
-                black_box(poll.await);
+                polled(waiters.get_mut(CROWD / 2)).await?;
             }
         }
         if kind == InCrowd::Enter {
@@ -338,6 +339,14 @@ fn in_crowd(rounds: u64, kind: InCrowd) -> Result<(), Failure> {
         }
         Ok(())
     })
+}
+
+/// Polls a waiter once.
+async fn polled<F: Future>(waiter: Option<&mut Pin<Box<F>>>) -> Result<(), Failure> {
+    let waiter = waiter.ok_or("nobody waits")?;
+    let poll = poll_fn(|cx| Poll::Ready(waiter.as_mut().poll(cx).is_pending()));
+    black_box(poll.await);
+    Ok(())
 }
 
 /// Runs a whole client, including its driver task, on one thread.

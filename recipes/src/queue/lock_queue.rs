@@ -79,8 +79,7 @@ impl LockQueue {
     /// Enters the queue for a caller that may wait later, and then wants this of its node.
     pub(crate) async fn enqueue<G>(&self, finish: Finish<G>) -> Result<Ticket<G>, LockError> {
         let attempt = Attempt::new(&self.directory);
-        let alone = Arc::default();
-        let mut waiter = self.waiter(self.view.as_ref().unwrap_or(&alone));
+        let mut waiter = self.waiter(&self.view.clone().unwrap_or_default());
         let entered = async {
             self.enter(&mut waiter, &attempt).await?;
             if waiter.settle().await? != Next::Wait {
@@ -119,8 +118,7 @@ impl LockQueue {
         attempt: &Attempt,
         ahead: &mut Option<usize>,
     ) -> Result<BoxedNode, LockError> {
-        let alone = Arc::default();
-        let mut waiter = self.waiter(self.view.as_ref().unwrap_or(&alone));
+        let mut waiter = self.waiter(&self.view.clone().unwrap_or_default());
         self.enter(&mut waiter, attempt).await?;
         waiter.turn(ahead).await?;
         Ok(waiter.node)
