@@ -360,10 +360,11 @@ impl Waiter {
 mod tests {
     use std::time::Duration;
 
-    use lockkeeper_proto::ErrorCode;
+    use lockkeeper_proto::{ErrorCode, Version};
     use lockkeeper_server::{Server, When};
 
     use super::*;
+    use crate::error::Loss;
 
     /// Contenders of one client, which share a view.
     async fn enter(client: &Client, path: &str, count: usize) -> Vec<Waiter> {
@@ -392,12 +393,12 @@ mod tests {
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let other = Client::connect(&server.connect_string()).await.unwrap();
         let (mut firsts, mut waiters) = (Vec::new(), Vec::new());
-        for path in ["/same", "/ended", "/next"] {
+        for path in ["/same", "/ended", "/next", "/lost"] {
             firsts.extend(enter(&other, path, 1).await);
             waiters.extend(enter(&client, path, 1).await);
         }
-        let [same, ended, next] = &mut waiters[..] else {
-            panic!("there are three");
+        let [same, ended, next, lost] = &mut waiters[..] else {
+            panic!("there are four");
         };
         let told = |waiter: &mut Waiter| {
             let nearest = waiter.turn.nearest().cloned().unwrap();
@@ -411,10 +412,18 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(told(ended), Next::Renew, "there is no connection");
+        let is_first = ended.turn.is_next::<Arc<str>>(None);
+        assert!(!is_first, "it asks for its node, not only for its lease");
         server.faults().refuse_handshakes(false);
         while client.exists("/").await.is_err() {}
         assert_eq!(told(next), Next::Renew, "the connection is another one");
         next.turn(&mut None).await.unwrap();
+        assert_eq!(told(lost), Next::Renew);
+        server.faults().lose_event("/lost");
+        let own = lost.node.path();
+        other.delete(&own, Version::ANY).await.unwrap();
+        let error = lost.turn(&mut None).await.unwrap_err();
+        assert_eq!(error.loss(), Some(Loss::Deleted), "{error}");
     }
 
     #[tokio::test]
@@ -445,18 +454,23 @@ mod tests {
         assert_eq!((own.ahead, lists()), (4, before + 1));
     }
 
-    /// Of those that wait, two ask. The others have no watch, and learn what the first ones do.
+    /// Of those that wait, two ask: the first one watches two strangers, and the second one the first.
+    /// The others have no watch, and learn what these do.
     #[tokio::test]
     async fn the_first_ones_wait_for_the_queue_and_the_others_for_them() {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let other = Client::connect(&server.connect_string()).await.unwrap();
-        let first = enter(&other, "/lock", 1).await;
+        let others = enter(&other, "/lock", 3).await;
         let mut waiters = enter(&client, "/lock", 8).await;
-        let watched = |waiter: &Waiter| waiter.turn.nearest().is_some();
-        let watching = waiters.iter().filter(|it| watched(it)).count();
-        assert_eq!(watching, 2);
-        drop(first);
+        let watched = |waiter: &Waiter| {
+            let all = others.iter().chain(&waiters).map(|it| it.node.name());
+            let own = waiter.node.name();
+            all.filter(|name| waiter.turn.watches(name, own)).count()
+        };
+        let watched: Vec<_> = waiters.iter().map(watched).collect();
+        assert_eq!(watched, [3, 2, 0, 0, 0, 0, 0, 0], "with their own nodes");
+        drop(others);
         for _ in 0..8 {
             let mut next = waiters.remove(0);
             next.turn(&mut None).await.unwrap();

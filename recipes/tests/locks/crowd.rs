@@ -16,7 +16,7 @@ use lockkeeper_server::Server;
 use lockkeeper_session::Client;
 
 use crate::support::{
-    client, server, server_and_two,
+    below, client, server, server_and_two,
     waiting::{driven, idle, soon, until},
 };
 
@@ -144,9 +144,33 @@ async fn contenders_of_several_clients_list_the_queue_rarely() {
         }
     }
     let entering = listings(&server);
+    let exists = || server.counters().requests_of(OpCode::EXISTS);
+    let looked = exists();
     granted_in_order(&clients[0], tickets).await;
     let more = listings(&server) - entering;
     assert!(more <= 40, "{more}");
+    // One at each of the three strangers between two of a client, when the fourth has left.
+    let looks = exists() - looked;
+    assert!(looks <= 4 * CLIENTS as u64 * MANY as u64, "{looks} looks");
+}
+
+/// To watch the next ones after each event takes one request for two of them.
+#[tokio::test]
+async fn a_waiter_behind_many_that_leave_together_asks_few_times() {
+    let (server, one, other) = server_and_two().await;
+    let others = enter(&other, 5 * MANY).await;
+    let mut tickets = enter(&one, 2).await;
+    let asked = || {
+        let asks = [OpCode::GET_CHILDREN, OpCode::EXISTS, OpCode::SET_WATCHES];
+        let count = |op| server.counters().requests_of(op);
+        asks.into_iter().map(count).sum::<u64>()
+    };
+    let before = asked();
+    drop(others);
+    until!(below(&server, PATH) == 2);
+    let _guard = soon(tickets.remove(0).wait()).await.unwrap();
+    let asked = asked() - before;
+    assert!(asked <= 5, "{asked} requests");
 }
 
 #[tokio::test]
@@ -232,9 +256,12 @@ async fn late_holder(client: &Client) -> (Guard, Ticket, Ticket, Vec<Ticket>) {
 async fn a_waiter_without_its_node_is_not_granted_the_lock() {
     let (_server, one, other) = server_and_two().await;
     let (holder, next, behind, mut tickets) = late_holder(&one).await;
-    break_lock(&other, &next.path()).await.unwrap();
+    let node = next.path();
+    let mut next = pin!(next.wait());
+    assert!(driven(&one, next.as_mut()).await.is_none(), "two holders");
+    break_lock(&other, &node).await.unwrap();
     soon(holder.release()).await.unwrap();
-    let error = soon(next.wait()).await.unwrap_err();
+    let error = soon(next).await.unwrap_err();
     assert_eq!(error.loss(), Some(Loss::Deleted), "{error}");
     tickets.insert(0, behind);
     granted_in_order(&one, tickets).await;
@@ -255,7 +282,11 @@ async fn a_change_of_the_node_ahead_is_not_its_deletion() {
 #[tokio::test]
 async fn a_change_of_the_holders_node_does_not_let_the_second_waiter_pass() {
     let (_server, one, other) = server_and_two().await;
-    let (holder, first, second, tickets) = late_holder(&one).await;
+    let holder = soon(Mutex::new(&other, PATH).unwrap().lock())
+        .await
+        .unwrap();
+    let mut tickets = enter(&one, MANY).await;
+    let (first, second) = (tickets.remove(0), tickets.remove(0));
     let any = lockkeeper_proto::Version::ANY;
     other.set_data(&holder.path(), "x", any).await.unwrap();
     one.sync("/").await.unwrap();
