@@ -23,6 +23,9 @@ use crate::{
 /// A set of nodes by their indices.
 type Set = u8;
 
+/// Those whose names the listing leaves out.
+const LEFT_OUT: Set = 1 << 7;
+
 fn has(set: Set, at: usize) -> bool {
     set >> at & 1 == 1
 }
@@ -70,6 +73,8 @@ struct World {
     /// The listing that is kept.
     left_out: usize,
     shown: Set,
+    /// Those ahead that may have left with one that did, and were not asked for since.
+    unseen: Set,
     connection: u64,
     is_up: bool,
     alive: Set,
@@ -182,6 +187,7 @@ impl Queue {
             doing: Doing::Decides,
             left_out: 0,
             shown: 0,
+            unseen: 0,
             connection: 1,
             is_up: true,
             alive,
@@ -238,9 +244,17 @@ impl Queue {
             "{world:?}"
         );
         world.doing = Doing::Decides;
+        world.unseen &= world.shown | LEFT_OUT;
         match self.next(world, true) {
-            Next::List => world.doing = Doing::Lists,
-            Next::Look(nodes) => world.doing = Doing::Looks(self.set_of(&nodes)),
+            Next::List => (world.doing, world.unseen) = (Doing::Lists, 0),
+            Next::Look(nodes) => {
+                let nodes = self.set_of(&nodes);
+                world.doing = Doing::Looks(nodes);
+                world.unseen &= !nodes;
+            }
+            Next::Watch(_) | Next::Wait if world.unseen != 0 => {
+                panic!("does not look: {world:?}");
+            }
             Next::Watch(missing) => self.watch(world, &missing),
             Next::Wait => world.doing = Doing::Waits,
             Next::Renew => world.doing = Doing::Renews,
@@ -262,6 +276,10 @@ impl Queue {
         }
         world.doing = Doing::Decides;
         let own = &self.names[self.own];
+        if is_deleted && world.turn.watches(&self.names[at], own) {
+            world.unseen = self.set(|at| !world.turn.watches(&self.names[at], own)) & world.shown;
+            world.unseen |= if world.left_out > 0 { LEFT_OUT } else { 0 };
+        }
         let result = world.turn.event(&self.names[at], is_deleted, own);
         let is_over = at == self.own && is_deleted;
         let expected = if is_over {
