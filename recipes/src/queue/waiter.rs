@@ -126,7 +126,7 @@ impl Waiter {
             while let Some(event) = self.node.try_event() {
                 self.event(event)?;
             }
-            match self.next()? {
+            match self.step()? {
                 Next::List => self.look().await?,
                 Next::Look(nodes) => self.look_at(nodes).await,
                 Next::Watch(missing) => {
@@ -145,11 +145,34 @@ impl Waiter {
         self.node.own().map(|node| &node.name)
     }
 
-    /// What to do next.
-    fn next(&mut self) -> Result<Next<Arc<str>>, LockError> {
-        let facts = self.node.facts();
+    /// What to do next. Another thread may have told what came behind an event that was not looked
+    /// at yet, or on a connection that is newer: nobody is granted the lock by that.
+    fn step(&mut self) -> Result<Next<Arc<str>>, LockError> {
+        loop {
+            let connection = self.connection();
+            let next = self.next(connection)?;
+            if next != Next::Grant {
+                return Ok(next);
+            }
+            if let Some(event) = self.node.try_event() {
+                self.event(event)?;
+            } else if self.connection() == connection {
+                return Ok(next);
+            } else {
+                self.turn.forget();
+            }
+        }
+    }
+
+    /// The present connection, if there is one.
+    fn connection(&self) -> Option<u64> {
         let connected = |now: &Snapshot| now.state.is_connected().then_some(now.connections);
-        let connection = self.node.client().raw().look(connected);
+        self.node.client().raw().look(connected)
+    }
+
+    /// What to do next on this connection.
+    fn next(&mut self, connection: Option<u64>) -> Result<Next<Arc<str>>, LockError> {
+        let facts = self.node.facts();
         let own = &self.node.own()?.name;
         match self.place.next(&mut self.turn, &facts, own, connection) {
             Ok((next, ahead)) => {
@@ -403,7 +426,7 @@ mod tests {
         let told = |waiter: &mut Waiter| {
             let nearest = waiter.turn.nearest().cloned().unwrap();
             waiter.fired(&nearest, true).unwrap();
-            waiter.next().unwrap()
+            waiter.step().unwrap()
         };
         assert_eq!(told(same), Next::Grant);
         server.faults().refuse_handshakes(true);
@@ -426,6 +449,26 @@ mod tests {
         assert_eq!(error.loss(), Some(Loss::Deleted), "{error}");
     }
 
+    /// Another task has heard that the node ahead is gone. Our own one was deleted before: this was
+    /// reported first, and comes to the waiter later.
+    #[tokio::test]
+    async fn what_another_task_knows_is_no_grant_before_all_events_were_looked_at() {
+        let server = Server::start().await.unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let other = Client::connect(&server.connect_string()).await.unwrap();
+        let first = enter(&other, "/lock", 1).await.pop().unwrap();
+        let mut own = enter(&client, "/lock", 1).await.pop().unwrap();
+        let path = own.node.path();
+        other.delete(&path, Version::ANY).await.unwrap();
+        gone(&client, own.node.name()).await;
+        own.turn
+            .event(first.node.name(), true, own.node.name())
+            .unwrap();
+        own.place.gone(first.node.name());
+        let error = own.step().unwrap_err();
+        assert_eq!(error.loss(), Some(Loss::Deleted), "{error}");
+    }
+
     #[tokio::test]
     async fn who_looks_takes_only_the_word_of_a_server() {
         let server = Server::start().await.unwrap();
@@ -442,7 +485,7 @@ mod tests {
         own.look_at(nodes.clone()).await;
         assert!(!own.turn.is_unknown());
         assert_eq!(own.ahead, 5);
-        own.next().unwrap();
+        own.step().unwrap();
         assert_eq!(own.ahead, 4, "one is gone");
         assert_eq!(lists(), before);
 
