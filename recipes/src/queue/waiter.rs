@@ -475,7 +475,8 @@ mod tests {
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let other = Client::connect(&server.connect_string()).await.unwrap();
         let mut others = enter(&other, "/lock", 4).await;
-        let [_own, mut own] = <[Waiter; 2]>::try_from(enter(&client, "/lock", 2).await).unwrap();
+        let ours = enter(&client, "/lock", 2).await;
+        let [mut first, mut own] = <[Waiter; 2]>::try_from(ours).unwrap();
         let nodes: Vec<Arc<str>> = others.iter().map(|it| it.node.name().into()).collect();
         let left = others.remove(1);
         drop(left);
@@ -495,6 +496,18 @@ mod tests {
         assert!(own.turn.is_unknown(), "a refusal proves nothing");
         own.settle().await.unwrap();
         assert_eq!((own.ahead, lists()), (4, before + 1));
+
+        drop(others.remove(1));
+        gone(&client, &nodes[2]).await;
+        let looks = || server.counters().requests_of(OpCode::EXISTS);
+        let before = looks();
+        let settled = tokio::time::timeout(Duration::from_secs(10), first.settle());
+        settled.await.expect("it does not look again").unwrap();
+        assert_eq!(
+            (first.ahead, looks()),
+            (2, before + 1),
+            "at the one that is not watched"
+        );
     }
 
     /// Of those that wait, two ask: the first one watches two strangers, and the second one the first.

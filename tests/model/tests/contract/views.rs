@@ -132,6 +132,15 @@ impl Case {
                 continue;
             };
             let mut turn = Turn::new(Kind::Mutex);
+            turn.forget();
+            let next = place.next(&mut turn, &facts(true), &own, Some(1));
+            assert_eq!(
+                next.expect("the session lives").0,
+                Next::List,
+                "{own}: {}",
+                what()
+            );
+            let mut turn = Turn::new(Kind::Mutex);
             let result = place.next(&mut turn, &facts(true), &own, Some(1));
             let (next, ahead) = result.expect("the session lives");
             let is_node = |it: i32| *self.names[it.unsigned_abs() as usize] == *node(it);
