@@ -20,7 +20,7 @@ fn check(kind: Kind, mut listing: Listing<&str>, left_out: usize, queue: &Queue<
     }
     // In two orders.
     let mut deleted: Vec<_> = (0..queue.len()).filter(|at| is_gone(*at)).collect();
-    if left_out.is_multiple_of(2) {
+    if left_out % 2 == 0 {
         deleted.reverse();
     }
     for at in &deleted {

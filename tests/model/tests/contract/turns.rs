@@ -441,8 +441,8 @@ impl Queue {
                 Step::Arm => after.has(Watch::Asked),
                 _ => true,
             };
-            let next = steps.clone().filter(|step| possible(*step));
-            match next.filter_map(|step| self.after(&after, step)).next() {
+            let mut next = steps.clone().filter(|step| possible(*step));
+            match next.find_map(|step| self.after(&after, step)) {
                 Some(then) => after = then,
                 None => return,
             }
@@ -511,7 +511,9 @@ impl Queue {
             }
         }
         let turns: HashSet<_> = reached.iter().map(|world| &world.turn).collect();
-        turns.into_iter().for_each(|turn| self.check_twins(turn));
+        for turn in turns {
+            self.check_twins(turn);
+        }
         reached.len()
     }
 }

@@ -179,8 +179,8 @@ impl Case {
             let expected = rests_behind.map(|it| self.names[it.unsigned_abs() as usize].clone());
             assert_eq!(place.rests_behind(), expected, "{own}: {}", what());
             // One that does not rest waits for its watches only.
-            let waker = wakes.clone().into();
-            let woken = pin!(place.wakes()).poll(&mut Context::from_waker(&waker));
+            let noted = wakes.clone().into();
+            let woken = pin!(place.wakes()).poll(&mut Context::from_waker(&noted));
             assert_eq!(woken, Poll::Pending, "{own}: {}", what());
             assert_eq!(wakes.count(), 0, "{own}: {}", what());
         }
@@ -195,8 +195,8 @@ impl Case {
             };
             let is_woken = self.known.rests(number) && !known.rests(number);
             assert_eq!(wakes.count(), usize::from(is_woken), "{number}: {}", what());
-            let waker = Arc::new(Wakes::default()).into();
-            let polled = pin!(place.wakes()).poll(&mut Context::from_waker(&waker));
+            let other = Arc::new(Wakes::default()).into();
+            let polled = pin!(place.wakes()).poll(&mut Context::from_waker(&other));
             assert_eq!(polled.is_ready(), is_woken, "{number}: {}", what());
             *wakes = Arc::default();
         }
@@ -205,14 +205,14 @@ impl Case {
     }
 
     /// One of ours has listed these nodes.
-    fn lists(&mut self, lister: i32, set: Set, is_mixed: bool, what: impl Fn() -> String) {
-        let own = self.name(lister);
+    fn lists(&mut self, ours: i32, set: Set, is_mixed: bool, what: impl Fn() -> String) {
+        let own = self.name(ours);
         let names: Vec<_> = numbers(set).map(node).collect();
         let mut turn = Turn::new(Kind::Mutex);
         let latch = is_mixed.then_some("x-latch-0000000099");
         let children = names.iter().map(|name| &**name).chain(latch);
         let listed = turn.listed(children.clone(), own).expect("it is shown");
-        let place = self.places[lister.unsigned_abs() as usize].as_ref();
+        let place = self.places[ours.unsigned_abs() as usize].as_ref();
         let (place, _) = place.expect("one of ours");
         place.listed(
             Kind::Mutex,
@@ -222,18 +222,18 @@ impl Case {
         );
         let Known { waiting, .. } = self.known;
         // Those of ours ahead had their nodes before. Who is behind the last one is nothing to us.
-        let is_there = |it: i32| it >= lister || has(set, it) && *self.name(it) == node(it);
-        let last = numbers(waiting).next_back().expect("the lister waits");
-        let ahead = below(set, lister);
+        let is_there = |it: i32| it >= ours || has(set, it) && *self.name(it) == node(it);
+        let last = numbers(waiting).next_back().expect("the ours waits");
+        let ahead = below(set, ours);
         let (shown, left_out): (Set, usize) = match ahead.clone().count() {
             _ if waiting.count_ones() > 1 => {
-                let last = if is_mixed { lister } else { last };
+                let last = if is_mixed { ours } else { last };
                 (set & ((2 << last) - 1), 0)
             }
             0 => (0, 0),
             // The names of the others are not kept.
             count => {
-                let near = ahead.rev().take(2).chain([lister]).map(|it| 1 << it);
+                let near = ahead.rev().take(2).chain([ours]).map(|it| 1 << it);
                 (near.sum(), count.saturating_sub(2))
             }
         };
