@@ -492,7 +492,7 @@ mod tests {
 
         let refused = When::op(OpCode::EXISTS);
         server.faults().refuse(refused, ErrorCode::NO_AUTH);
-        own.look_at(nodes).await;
+        own.look_at(nodes.clone()).await;
         assert!(own.turn.is_unknown(), "a refusal proves nothing");
         own.settle().await.unwrap();
         assert_eq!((own.ahead, lists()), (4, before + 1));
