@@ -39,8 +39,9 @@ pub async fn revoke(client: &Client, node: &str) -> Result<(), LockError> {
 
 /// Takes the lock from its holder, or removes a waiter from the queue, by deleting the node.
 ///
-/// The owner's loss is [`Loss::Deleted`](crate::Loss::Deleted). It may notice that only after
-/// another contender got the lock: only the fencing token and [`transaction`](Guard::transaction)
+/// The owner's loss is [`Loss::Deleted`](crate::Loss::Deleted). A waiter notices that when the
+/// waiters of its client ahead have had their turns. A holder may notice it only after another
+/// contender got the lock: only the fencing token and [`transaction`](Guard::transaction)
 /// stop its late writes.
 ///
 /// # Errors

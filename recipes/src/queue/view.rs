@@ -77,10 +77,9 @@ impl State {
 
     /// How many are ahead of this contender, as far as is known.
     fn ahead(&self, own: &str) -> usize {
-        match self.listing.ahead(own) {
-            Some(ahead) => ahead.count(),
-            None => self.position(own).unwrap_or(0),
-        }
+        let listed = self.listing.ahead(own).map_or(0, |ahead| ahead.count());
+        let ours = Some(own).filter(|_| self.waiting.len() > 1);
+        listed.max(ours.and_then(|own| self.position(own)).unwrap_or(0))
     }
 
     /// This node is gone. Returns who is to be woken for it.
@@ -229,11 +228,7 @@ impl Place {
             let is_ours = |name: &str| state.waiting.len() > 1 && state.position(name).is_some();
             turn.next(facts, own, &state.listing, connection, is_ours)?
         };
-        let ahead = match next {
-            Next::Grant | Next::Renew => 0,
-            _ => state.ahead(own),
-        };
-        Ok((next, ahead))
+        Ok((next, state.ahead(own)))
     }
 
     /// Whether it is its turn, or will be when one other contender leaves.
