@@ -109,11 +109,23 @@ impl<N: AsRef<str>> Listing<N> {
     }
 
     fn index(&self, node: &str) -> Option<usize> {
+        // Mostly there is no listing.
+        self.contenders.front()?;
         let place = place_of(node)?;
         let is_before = |(other, name): &(i64, N)| (*other, name.as_ref()) < (place, node);
         let index = self.contenders.partition_point(is_before);
         let (_, found) = self.contenders.get(index)?;
         (found.as_ref() == node).then_some(index)
+    }
+
+    /// The same with other names for the same contenders.
+    pub(crate) fn map<M>(&self, name: impl Fn(&N) -> M) -> Listing<M> {
+        let contenders = self.contenders.iter();
+        Listing {
+            kind: self.kind,
+            contenders: contenders.map(|(place, it)| (*place, name(it))).collect(),
+            left_out: self.left_out,
+        }
     }
 
     /// The names that are left, and how many were left out. The model keeps them.
@@ -130,6 +142,14 @@ pub struct Ahead<'a, N> {
     listing: &'a Listing<N>,
     index: usize,
 }
+
+impl<N> Clone for Ahead<'_, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<N> Copy for Ahead<'_, N> {}
 
 impl<'a, N> Ahead<'a, N> {
     /// How many they are.

@@ -141,7 +141,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
 
     /// Whether it is this contender's turn, or will be when one other contender leaves. Many
     /// readers are next at a time: they do not count.
-    pub fn is_next<L>(&self, ahead: Option<&Ahead<'_, L>>) -> bool {
+    pub fn is_next<L>(&self, ahead: Option<Ahead<'_, L>>) -> bool {
         match self.place {
             Place::Unknown => false,
             Place::Waiting => {
@@ -165,9 +165,10 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         self.watched_on = change(self.watched_on);
     }
 
-    /// What to do next. Every event that has arrived must have been handed over. `listing` is the
-    /// newest one of this client that is kept, `connection` the present one, if there is one.
-    /// `is_ours` tells of a node whether another contender of this client waits with it.
+    /// What to do next. Every event that has arrived must have been handed over. `ahead` are those
+    /// who are ahead in the newest listing of this client that is kept, `connection` is the present
+    /// one, if there is one. `is_ours` tells of a node whether another contender of this client waits
+    /// with it.
     ///
     /// # Errors
     /// The session is over.
@@ -175,7 +176,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         &mut self,
         facts: &Facts,
         own: &N,
-        listing: &Listing<L>,
+        ahead: Option<Ahead<'_, L>>,
         connection: Option<u64>,
         is_ours: impl FnOnce(&str) -> bool,
     ) -> Result<Next<N>, Loss>
@@ -184,11 +185,11 @@ impl<N: Clone + AsRef<str>> Turn<N> {
     {
         let may_hold = facts.may_hold()?;
         if self.place == Place::Waiting {
-            let Some(ahead) = listing.ahead(own.as_ref()) else {
+            let Some(ahead) = ahead else {
                 return Ok(Next::List);
             };
             if ahead.count() > 0 {
-                return Ok(self.behind(own, &ahead, connection, is_ours));
+                return Ok(self.behind(own, ahead, connection, is_ours));
             }
             let is_present = connection.is_some_and(|now| now == self.watched_on);
             let is_told = self.nearest.is_none() && self.second.is_none();
@@ -208,7 +209,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
     fn behind<L: AsRef<str>>(
         &mut self,
         own: &N,
-        ahead: &Ahead<'_, L>,
+        ahead: Ahead<'_, L>,
         connection: Option<u64>,
         is_ours: impl FnOnce(&str) -> bool,
     ) -> Next<N>

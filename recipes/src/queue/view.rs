@@ -10,7 +10,7 @@
 
 use std::{
     collections::VecDeque,
-    future::poll_fn,
+    future::{Future, poll_fn},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -75,13 +75,6 @@ impl State {
         (*found.name == *name).then_some(position)
     }
 
-    /// How many are ahead of this contender, as far as is known.
-    fn ahead(&self, own: &str) -> usize {
-        let listed = self.listing.ahead(own).map_or(0, |ahead| ahead.count());
-        let ours = Some(own).filter(|_| self.waiting.len() > 1);
-        listed.max(ours.and_then(|own| self.position(own)).unwrap_or(0))
-    }
-
     /// This node is gone. Returns who is to be woken for it.
     fn gone(&mut self, node: &str) -> Vec<Waker> {
         self.listing.gone(node);
@@ -114,6 +107,7 @@ impl View {
             view: self.clone(),
             own: None,
             rests: false,
+            is_next: false,
         };
         if size <= PART {
             return (place, true);
@@ -143,6 +137,7 @@ pub struct Place {
     own: Option<Arc<str>>,
     /// Whether it asked for nothing when it last looked what to do.
     rests: bool,
+    is_next: bool,
 }
 
 impl Place {
@@ -180,8 +175,7 @@ impl Place {
             state.unlisted = 0;
             let position = state.position(own).filter(|_| state.waiting.len() > 1);
             let (Some(position), Some(last)) = (position, state.waiting.back()) else {
-                let (left_out, names) = listed.near.parts();
-                state.listing = Listing::near(kind, left_out, names.map(Listed::from));
+                state.listing = listed.near.map(|name| name.into());
                 return Vec::new();
             };
             let last = if listed.is_mixed { own } else { &last.name };
@@ -220,22 +214,28 @@ impl Place {
         connection: Option<u64>,
     ) -> Result<(Next<Arc<str>>, usize), Loss> {
         let state = &*lock(&self.view.state);
-        self.rests = !turn.is_unknown() && !self.is_active(state);
+        let position = (self.own.as_ref()).filter(|_| state.waiting.len() > 1);
+        let position = position.and_then(|own| state.position(own));
+        let listed = state.listing.ahead(own);
+        // One whose node is gone learns it from the servers.
+        self.rests = !turn.is_unknown() && position.is_some_and(|position| position >= ACTIVE);
         let next = if self.rests {
             facts.may_hold()?;
             Next::Wait
         } else {
             let is_ours = |name: &str| state.waiting.len() > 1 && state.position(name).is_some();
-            turn.next(facts, own, &state.listing, connection, is_ours)?
+            turn.next(facts, own, listed, connection, is_ours)?
         };
-        Ok((next, state.ahead(own)))
+        self.is_next = turn.is_next(listed);
+        let ahead = listed.map_or(0, |listed| listed.count());
+        Ok((next, ahead.max(position.unwrap_or(0))))
     }
 
-    /// Whether it is its turn, or will be when one other contender leaves.
+    /// Whether it was its turn when it last looked what to do, or will be when one other contender
+    /// leaves.
     #[must_use]
-    pub fn is_next(&self, turn: &Turn<Arc<str>>, own: &str) -> bool {
-        let state = lock(&self.view.state);
-        turn.is_next(state.listing.ahead(own).as_ref())
+    pub fn is_next(&self) -> bool {
+        self.is_next
     }
 
     /// The one of ours just ahead, while it waits for that one and for nothing else.
@@ -247,17 +247,10 @@ impl Place {
         Some(state.waiting.get(ahead)?.name.clone())
     }
 
-    /// Whether it asks the servers. One whose node is gone learns it from them.
-    fn is_active(&self, state: &State) -> bool {
-        let is_behind = |own: &Arc<str>| state.position(own).is_some_and(|it| it >= ACTIVE);
-        state.waiting.len() <= ACTIVE || !self.own.as_ref().is_some_and(is_behind)
-    }
-
     /// For one that rests: waits until it is one of the first ones. Else it waits for ever.
-    pub async fn wakes(&self) {
+    pub fn wakes(&self) -> impl Future<Output = ()> {
         poll_fn(|cx| {
-            let own = self.own.as_ref().filter(|_| self.rests);
-            let Some(own) = own else {
+            let Some(own) = self.own.as_ref().filter(|_| self.rests) else {
                 return Poll::Pending;
             };
             let waker = cx.waker().clone();
@@ -272,7 +265,6 @@ impl Place {
             drop(former);
             Poll::Pending
         })
-        .await;
     }
 }
 

@@ -3,7 +3,7 @@
 //! Not here: what to do next (`turn`), what the other contenders of the client know (`view`), the
 //! node itself (`node`).
 
-use std::{sync::Arc, time::Instant};
+use std::{pin::pin, sync::Arc, time::Instant};
 
 use lockkeeper_proto::{EventType, OpCode, Response, jute::Names};
 use lockkeeper_session::{
@@ -96,7 +96,9 @@ impl Waiter {
     /// come. What was heard is not lost with the future.
     pub(crate) async fn moved(&mut self, ahead: &mut Option<usize>) -> Result<bool, LockError> {
         loop {
-            match self.settle().await? {
+            // The future does not outlive this statement: that of a waiter is to be small.
+            let next = self.settle().await?;
+            match next {
                 Next::Grant => {
                     self.ahead = 0;
                     *ahead = Some(0);
@@ -187,7 +189,7 @@ impl Waiter {
     /// Watches these nodes, and no longer those that are of no use.
     fn watch(&mut self, missing: Vec<Arc<str>>) -> Result<(), LockError> {
         let own = self.own()?.clone();
-        if self.place.is_next(&self.turn, &own) {
+        if self.place.is_next() {
             self.node.keep_lease();
         }
         let turn = &self.turn;
@@ -206,8 +208,11 @@ impl Waiter {
     /// Waits for an event, or until there is another reason to look what to do.
     async fn news(&mut self) -> Result<(), LockError> {
         let heard = {
-            let pause = self.patience.pause(self.node.client());
-            select(self.node.event(), select(pause, self.place.wakes())).await
+            // Pinned one by one: an async function has two copies of what it is given.
+            let pause = pin!(self.patience.pause(self.node.client()));
+            let wakes = pin!(self.place.wakes());
+            let event = pin!(self.node.event());
+            select(event, pin!(select(pause, wakes))).await
         };
         match heard {
             Either::Left(event) => self.event(event),
@@ -299,7 +304,10 @@ impl Waiter {
     }
 
     /// Takes this reply to a listing, or that to a later one if it is none.
-    async fn listed(&mut self, reply: Result<Names, SessionError>) -> Result<(), LockError> {
+    pub(crate) async fn listed(
+        &mut self,
+        reply: Result<Names, SessionError>,
+    ) -> Result<(), LockError> {
         let children = match reply {
             Ok(children) => children,
             failed => self.list_again(failed).await?,

@@ -128,7 +128,8 @@ pub(crate) fn next(
     let is_ours =
         |node: &str| all_waiting(after, scenario, i).any(|(_, name)| name.as_ref() == node);
     let listing = listing(after, scenario, i);
-    turn.next(&facts, &own, &listing, connection, is_ours)
+    let ahead = listing.ahead(own.as_ref());
+    turn.next(&facts, &own, ahead, connection, is_ours)
 }
 
 /// Whether it asks the servers.

@@ -218,7 +218,7 @@ impl Queue {
         let facts = facts(is_lease_good);
         let next = world
             .turn
-            .next(&facts, own, &listing, present, |_| self.are_ours);
+            .next(&facts, own, listing.ahead(own), present, |_| self.are_ours);
         next.expect("the session lives")
     }
 

@@ -159,7 +159,7 @@ impl Case {
             };
             assert_eq!(ahead, count.max(waiting), "{own}: {}", what());
             let is_next = is_shown && count <= 1;
-            assert_eq!(place.is_next(&turn, &own), is_next, "{own}: {}", what());
+            assert_eq!(place.is_next(), is_next, "{own}: {}", what());
             let mut nearest = listed.rev();
             let expected = match nearest.next() {
                 _ if known.rests(number) => Next::Wait,
