@@ -105,10 +105,10 @@ fn beside_the_tasks(waiters: usize) -> usize {
 
 /// Half of it is the future of the lock, which is in a box.
 #[test]
-fn a_waiter_takes_at_most_1_700_bytes() {
+fn a_waiter_takes_at_most_1_300_bytes() {
     let [few, many] = [1_000, 10_000].map(beside_the_tasks);
-    assert!(many <= 10_000 * 1_700, "{many} bytes for 10,000 waiters");
-    assert!(many - few <= 9_000 * 1_700, "{few} and {many} bytes");
+    assert!(many <= 10_000 * 1_300, "{many} bytes for 10,000 waiters");
+    assert!(many - few <= 9_000 * 1_300, "{few} and {many} bytes");
 }
 
 /// How often the memory of sessions is looked at.

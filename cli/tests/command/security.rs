@@ -127,7 +127,8 @@ mod needs_java {
             }
             ended(run.args(["--", "true"]))
         };
-        run(Some("sasl:alice:hunter2")).ends(0).silently();
+        // On a busy machine it may say that it waits for the server.
+        run(Some("sasl:alice:hunter2")).ends(0);
         let wrong = run(Some("sasl:alice:hunter3")).ends(69);
         wrong.says("user alice was refused: wrong password, no such user");
         run(None).ends(69).says("authenticat");
