@@ -83,6 +83,11 @@ impl Node {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn keeps_lease(&self) -> bool {
+        self.keeper.is_some()
+    }
+
     /// For a contender whose turn has come while its lease is not good for a grant. Asks servers
     /// whether the node is there, until they answer. Then waits until the lease is good or the
     /// session is over. In a box, as it is rare.

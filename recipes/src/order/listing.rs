@@ -1,8 +1,9 @@
-//! What a client knows of a queue from a listing of it, as a pure value: who may be ahead of whom.
+//! What a client knows of a queue from a listing of it, as a pure value: the contenders that may be
+//! ahead of one.
 //!
 //! A listing that shows our node was made after our create, so it shows everybody who was ahead of
-//! us then. Later nodes have higher numbers. So only those may be ahead, and who of them is known to
-//! be gone stays gone, whoever has learned it, and on which connection.
+//! us then. Later nodes have higher numbers. So only those may be ahead. One of them that is gone
+//! stays gone: it does not matter which task has learned it, and on which connection.
 //!
 //! A writer may become a reader, which has the same number. So when a writer is gone, a listing
 //! proves nothing any more to contenders that wait for readers too.

@@ -1,9 +1,9 @@
 //! What the contenders of one client know together of one queue, so that a queue of many of them
 //! costs few requests.
 //!
-//! They share the newest listing, and whatever any of them learns of a node in it. Of those that
-//! wait only the first ones ask the servers for anything: the others are behind them anyway. The
-//! second one does, too, so that its watches are set when the first one is granted.
+//! They share the newest listing. When one of them learns that a node is gone, all know it. Of those
+//! that wait only the first two ask the servers for anything: the others are behind them anyway. The
+//! second one asks, too, so that its watches are set when the first one is granted.
 //!
 //! Not here: what a listing shows (`order::listing`), what a contender does (`turn`), sending
 //! requests (`waiter`).
@@ -82,7 +82,7 @@ impl State {
         self.woken(waiting.flatten())
     }
 
-    /// The wakers of those that have become the first ones, and of these, which wait no more.
+    /// The wakers of those that have become the first ones, and of these, which were removed.
     fn woken(&mut self, removed: impl IntoIterator<Item = Waiting>) -> Vec<Waker> {
         if self.waiting.is_empty() {
             self.listing = Listing::default();
@@ -121,8 +121,8 @@ impl View {
         (place, lists)
     }
 
-    /// Acts on what is known, and wakes whoever is to be woken for it: not under the lock, since a
-    /// waker may poll its contender, and drop others.
+    /// Acts on what is known, and wakes those that `act` returns. Not under the lock: a waker may poll
+    /// its contender, and drop others.
     fn wake(&self, act: impl FnOnce(&mut State) -> Vec<Waker>) {
         let woken = act(&mut lock(&self.state));
         woken.into_iter().for_each(Waker::wake);
@@ -137,6 +137,7 @@ pub struct Place {
     own: Option<Arc<str>>,
     /// Whether it asked for nothing when it last looked what to do.
     rests: bool,
+    /// Whether it was its turn then, or would be when one other contender leaves.
     is_next: bool,
 }
 

@@ -154,6 +154,10 @@ impl Waiter {
             let connection = self.connection();
             let next = self.next(connection)?;
             if next != Next::Grant {
+                if self.place.is_next() {
+                    // The grant shall not wait for it.
+                    self.node.keep_lease();
+                }
                 return Ok(next);
             }
             if let Some(event) = self.node.try_event() {
@@ -189,18 +193,17 @@ impl Waiter {
     /// Watches these nodes, and no longer those that are of no use.
     fn watch(&mut self, missing: Vec<Arc<str>>) -> Result<(), LockError> {
         let own = self.own()?.clone();
-        if self.place.is_next() {
-            self.node.keep_lease();
-        }
         let turn = &self.turn;
         self.node.watch(missing, |name| turn.watches(name, &own));
         Ok(())
     }
 
-    /// Watches our own node, unless it is watched.
+    /// For one whose turn has come, and who does not take the lock yet: watches our own node, unless
+    /// it is watched, and keeps the lease.
     pub(crate) fn watch_own(&mut self) -> Result<(), LockError> {
         if self.turn.watch_own() {
             self.watch(vec![self.own()?.clone()])?;
+            self.node.keep_lease();
         }
         Ok(())
     }
@@ -273,8 +276,8 @@ impl Waiter {
         Box::pin(rounds.pause(self.node.client()))
     }
 
-    /// Lists the queue. In a box: most waiters list no more than once, and the future of each would
-    /// be large.
+    /// Lists the queue. In a box: most waiters list once at most, and the future of each would be
+    /// large.
     fn look(&mut self) -> BoxFuture<'_, Result<(), LockError>> {
         Box::pin(async move {
             self.pause().await;
@@ -304,10 +307,7 @@ impl Waiter {
     }
 
     /// Takes this reply to a listing, or that to a later one if it is none.
-    pub(crate) async fn listed(
-        &mut self,
-        reply: Result<Names, SessionError>,
-    ) -> Result<(), LockError> {
+    async fn listed(&mut self, reply: Result<Names, SessionError>) -> Result<(), LockError> {
         let children = match reply {
             Ok(children) => children,
             failed => self.list_again(failed).await?,
@@ -475,6 +475,22 @@ mod tests {
         own.place.gone(first.node.name());
         let error = own.step().unwrap_err();
         assert_eq!(error.loss(), Some(Loss::Deleted), "{error}");
+    }
+
+    /// Whether it is the next one follows from a watch that was set before: no request tells it.
+    #[tokio::test]
+    async fn who_becomes_the_next_one_keeps_its_lease() {
+        let server = Server::start().await.unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let other = Client::connect(&server.connect_string()).await.unwrap();
+        let mut others = enter(&other, "/lock", 2).await;
+        let mut own = enter(&client, "/lock", 1).await.pop().unwrap();
+        assert_eq!((own.ahead, own.node.keeps_lease()), (2, false));
+        drop(others.remove(0));
+        let event = own.node.event().await;
+        own.event(event).unwrap();
+        assert_eq!(own.settle().await.unwrap(), Next::Wait);
+        assert_eq!((own.ahead, own.node.keeps_lease()), (1, true));
     }
 
     #[tokio::test]

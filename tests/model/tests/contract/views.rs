@@ -186,7 +186,7 @@ impl Case {
         }
     }
 
-    /// Something has happened, so that this is known now. Whoever rested and rests no more is woken,
+    /// Something has happened, so that this is known now. Who rested, and is to ask now, is woken
     /// once; nobody else is.
     fn now(&mut self, known: Known, what: impl Fn() -> String) {
         for (place, number) in self.places.iter_mut().zip(0..) {
