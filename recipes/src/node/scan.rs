@@ -16,11 +16,11 @@ use lockkeeper_proto::SessionId;
 use lockkeeper_session::{AsRaw, Client, Error as SessionError, ErrorKind, sync::Notify};
 
 use super::{identity::NodeIdentity, late::LateCreates};
-use crate::{common::Common, order::listing::Listed};
+use crate::{common::Common, order::listing::ListedName};
 
 /// The names in the directory, in order; or the error of the barrier or of the listing, if the
 /// reply was one.
-pub(super) type Found = Result<Arc<[(i64, Listed)]>, Option<SessionError>>;
+pub(super) type Found = Result<Arc<[(i64, ListedName)]>, Option<SessionError>>;
 
 /// The newest scan for nodes in a directory that the attempts of a client use.
 type Newest = Mutex<Weak<Scan>>;
@@ -91,7 +91,7 @@ impl Scan {
                 }
                 let names = list.names().await?;
                 LateCreates::listed(&directory, names.iter());
-                Ok(Listed::sorted(&names))
+                Ok(ListedName::sorted(&names))
             };
             let _ = maker.0.found.set(names.await);
         });

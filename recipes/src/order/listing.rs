@@ -192,13 +192,13 @@ fn by_place<N: AsRef<str>>(one: &(i64, N), other: &(i64, N)) -> Ordering {
 
 /// A name in a listing that is kept. All names of a listing are in one piece of memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Listed {
+pub(crate) struct ListedName {
     text: Arc<str>,
     start: u32,
     end: u32,
 }
 
-impl Listed {
+impl ListedName {
     /// The names of a listing. One that is in memory already, as `shared` tells, is not copied.
     pub(crate) fn all(
         names: &Names,
@@ -237,14 +237,14 @@ impl Listed {
     }
 }
 
-impl AsRef<str> for Listed {
+impl AsRef<str> for ListedName {
     fn as_ref(&self) -> &str {
         let [start, end] = [self.start, self.end].map(|at| at as usize);
         self.text.get(start..end).unwrap_or_default()
     }
 }
 
-impl From<&Arc<str>> for Listed {
+impl From<&Arc<str>> for ListedName {
     fn from(name: &Arc<str>) -> Self {
         Self {
             text: name.clone(),
@@ -254,8 +254,8 @@ impl From<&Arc<str>> for Listed {
     }
 }
 
-impl From<&Listed> for Arc<str> {
-    fn from(name: &Listed) -> Self {
+impl From<&ListedName> for Arc<str> {
+    fn from(name: &ListedName) -> Self {
         if name.start == 0 && name.end as usize == name.text.len() {
             return name.text.clone();
         }

@@ -87,7 +87,7 @@ pub struct Listed<N> {
 
 /// Where a waiter stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Place {
+enum Standing {
     /// The queue has to be listed, whatever is known of it.
     Unknown,
     /// Behind whom the newest listing tells.
@@ -100,11 +100,11 @@ enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Turn<N> {
     kind: Kind,
-    place: Place,
-    /// Whether the watch on our own node is set and has not fired.
+    standing: Standing,
+    /// Whether our own node is watched. When the watch fires, it is set again at once.
     is_own_watched: bool,
-    /// The connection on which that watch was first asked for, so before any other one; 0 if there
-    /// was none.
+    /// The connection on which that watch was first asked for, before any other one; 0 if it was not,
+    /// or without a connection.
     watched_on: u64,
     /// The node just ahead, while its watch is set and has not fired.
     nearest: Option<N>,
@@ -120,7 +120,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
     pub fn new(kind: Kind) -> Self {
         Self {
             kind,
-            place: Place::Waiting,
+            standing: Standing::Waiting,
             is_own_watched: false,
             watched_on: 0,
             nearest: None,
@@ -136,18 +136,18 @@ impl<N: Clone + AsRef<str>> Turn<N> {
 
     /// Whether the queue has to be listed, whatever is known of it.
     pub fn is_unknown(&self) -> bool {
-        self.place == Place::Unknown
+        self.standing == Standing::Unknown
     }
 
     /// Whether it is this contender's turn, or will be when one other contender leaves. Many
     /// readers are next at a time: they do not count.
     pub fn is_next<L>(&self, ahead: Option<Ahead<'_, L>>) -> bool {
-        match self.place {
-            Place::Unknown => false,
-            Place::Waiting => {
+        match self.standing {
+            Standing::Unknown => false,
+            Standing::Waiting => {
                 self.kind != Kind::Read && ahead.is_some_and(|ahead| ahead.count() <= 1)
             }
-            Place::First => true,
+            Standing::First => true,
         }
     }
 
@@ -183,7 +183,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         N: for<'a> From<&'a L>,
     {
         let may_hold = facts.may_hold()?;
-        if self.place == Place::Waiting {
+        if self.standing == Standing::Waiting {
             let Some(ahead) = ahead else {
                 return Ok(Next::List);
             };
@@ -192,13 +192,13 @@ impl<N: Clone + AsRef<str>> Turn<N> {
             }
             let is_present = connection.is_some_and(|now| now == self.watched_on);
             let is_told = self.nearest.is_none() && self.second.is_none();
-            if !(self.is_own_watched && is_present && is_told) {
+            if !(is_present && is_told) {
                 return Ok(Next::Renew);
             }
-            self.place = Place::First;
+            self.standing = Standing::First;
         }
-        Ok(match self.place {
-            Place::Unknown => Next::List,
+        Ok(match self.standing {
+            Standing::Unknown => Next::List,
             _ if may_hold => Next::Grant,
             _ => Next::Renew,
         })
@@ -277,7 +277,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         };
         let (ahead, near) = match rank_and_note(self.kind, children, own.as_ref(), note) {
             Rank::First => {
-                self.place = Place::First;
+                self.standing = Standing::First;
                 (0, Listing::default())
             }
             Rank::Waiting {
@@ -286,7 +286,7 @@ impl<N: Clone + AsRef<str>> Turn<N> {
                 second,
                 ..
             } => {
-                self.place = Place::Waiting;
+                self.standing = Standing::Waiting;
                 let names = [second, Some(nearest)].into_iter().flatten();
                 let left_out = ahead - names.clone().count();
                 let names = names.map(N::from).chain([own.clone()]);
@@ -312,12 +312,12 @@ impl<N: Clone + AsRef<str>> Turn<N> {
 
     /// Our node is there, as the servers have said after [`Next::Renew`].
     pub fn confirmed(&mut self) {
-        self.place = Place::First;
+        self.standing = Standing::First;
     }
 
     /// There is a reason to list the queue.
     pub fn forget(&mut self) {
-        self.place = Place::Unknown;
+        self.standing = Standing::Unknown;
     }
 
     /// Notes that our own node is to be watched, if it is not. Returns whether its watch must be
@@ -343,15 +343,14 @@ impl<N: Clone + AsRef<str>> Turn<N> {
     /// Our own node was deleted.
     pub fn event(&mut self, node: &str, is_deleted: bool, own: &str) -> Result<bool, Out> {
         if node == own {
-            self.is_own_watched = false;
             if is_deleted {
                 return Err(Out::Lost(Loss::Deleted));
             }
             // A change of the data means nothing here. But until our node is watched again, nobody
             // reports its deletion. So the watch comes first, and the listing behind it: if a node
             // is still ahead there, its deletion is reported after that of ours.
-            self.place = Place::Unknown;
-            return Ok(self.watch_own());
+            self.standing = Standing::Unknown;
+            return Ok(true);
         }
         for watched in [&mut self.nearest, &mut self.second] {
             if watched.take_if(|name| name.as_ref() == node).is_some() {

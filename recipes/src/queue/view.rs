@@ -27,7 +27,7 @@ use crate::{
     error::Loss,
     node::life::Facts,
     order::{
-        listing::{Listed, Listing},
+        listing::{ListedName, Listing},
         name::{self, Kind},
         rank::SEQUENCE_LIMIT,
     },
@@ -54,7 +54,7 @@ struct State {
     /// Those that wait, by their numbers. Who is granted at once is never noted: that would cost
     /// every lock some time.
     waiting: VecDeque<Waiting>,
-    listing: Listing<Listed>,
+    listing: Listing<ListedName>,
 }
 
 #[derive(Debug)]
@@ -184,7 +184,7 @@ impl Place {
                 let at = state.position(name)?;
                 Some(state.waiting.get(at)?.name.clone())
             };
-            let listing = Listing::all(kind, last, Listed::all(children, shared));
+            let listing = Listing::all(kind, last, ListedName::all(children, shared));
             // Those ahead had their nodes before the listing was asked for.
             let mut gone = Vec::new();
             for at in (0..position).rev() {
