@@ -4,7 +4,7 @@
 //! On one connection deletions are told in their order; those of an outage in any order, but before
 //! all later ones and all replies.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Mutex};
 
 use lockkeeper_recipes::{
     Loss,
@@ -16,7 +16,7 @@ use lockkeeper_recipes::{
 };
 
 use crate::{
-    nodes::{Node, Numbered, blocks, name, twins},
+    nodes::{self, Node, Numbered, blocks, twins},
     permits::facts,
 };
 
@@ -30,12 +30,40 @@ fn has(set: Set, at: usize) -> bool {
     set >> at & 1 == 1
 }
 
+/// A name that is copied for little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Name(&'static str);
+
+impl AsRef<str> for Name {
+    fn as_ref(&self) -> &str {
+        self.0
+    }
+}
+
+impl From<&Self> for Name {
+    fn from(name: &Self) -> Self {
+        *name
+    }
+}
+
+impl From<&str> for Name {
+    fn from(text: &str) -> Self {
+        static ALL: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+        let mut all = ALL.lock().expect("no panic under the lock");
+        let known = all.iter().find(|known| **known == text).copied();
+        Self(known.unwrap_or_else(|| {
+            all.push(text.to_owned().leak());
+            all[all.len() - 1]
+        }))
+    }
+}
+
 /// The waiter, which is the last node, and those ahead of it. Behind each writer is the reader that
 /// it may become.
 struct Queue {
     kind: Kind,
     nodes: Vec<Numbered>,
-    names: Vec<String>,
+    names: Vec<Name>,
     own: usize,
     /// Whether other tasks of the client use the same listing, and wait with the nodes ahead.
     is_shared: bool,
@@ -66,9 +94,9 @@ enum Watch {
     Changed,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct World {
-    turn: Turn<String>,
+    turn: Turn<Name>,
     doing: Doing,
     /// The listing that is kept.
     left_out: usize,
@@ -129,7 +157,7 @@ impl World {
     }
 
     fn is_first(&self) -> bool {
-        self.turn.is_next::<String>(None)
+        self.turn.is_next::<Name>(None)
     }
 }
 
@@ -145,7 +173,7 @@ impl Queue {
         nodes.push((own, 9));
         Self {
             kind: own.contender().expect("a contender of ours"),
-            names: nodes.iter().copied().map(name).collect(),
+            names: (nodes.iter().map(|node| Name::from(&*nodes::name(*node)))).collect(),
             own: nodes.len() - 1,
             nodes,
             is_shared,
@@ -169,15 +197,15 @@ impl Queue {
         set & self.set(|at| blocks(self.nodes[at], self.nodes[self.own]))
     }
 
-    fn set_of<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Set {
+    fn set_of<'a>(&self, names: impl IntoIterator<Item = &'a Name>) -> Set {
         let names: Vec<_> = names.into_iter().collect();
         self.set(|at| names.contains(&&self.names[at]))
     }
 
-    fn names_of(&self, set: Set) -> impl Iterator<Item = String> {
+    fn names_of(&self, set: Set) -> impl Iterator<Item = Name> {
         (0..=self.own)
             .filter(move |at| has(set, *at))
-            .map(|at| self.names[at].clone())
+            .map(|at| self.names[at])
     }
 
     fn start(&self) -> World {
@@ -197,34 +225,36 @@ impl Queue {
         }
     }
 
-    fn keep(&self, world: &mut World, listing: &Listing<String>) {
+    fn keep(&self, world: &mut World, listing: &Listing<Name>) {
         let (left_out, names) = listing.parts();
         (world.left_out, world.shown) = (left_out, self.set_of(names));
     }
 
-    fn listing(&self, world: &World) -> Listing<String> {
+    fn listing(&self, world: &World) -> Listing<Name> {
         Listing::near(self.kind, world.left_out, self.names_of(world.shown))
     }
 
     fn gone(&self, world: &mut World, at: usize) {
         let mut listing = self.listing(world);
-        listing.gone(&self.names[at]);
+        listing.gone(self.names[at].0);
         self.keep(world, &listing);
     }
 
-    fn next(&self, world: &mut World, is_lease_good: bool) -> Next<String> {
+    fn next(&self, world: &mut World, is_lease_good: bool) -> Next<Name> {
         let (listing, own) = (self.listing(world), &self.names[self.own]);
         let present = world.is_up.then_some(world.connection);
         let facts = facts(is_lease_good);
         let next = world
             .turn
-            .next(&facts, own, listing.ahead(own), present, |_| self.are_ours);
+            .next(&facts, own, listing.ahead(own.0), present, |_| {
+                self.are_ours
+            });
         next.expect("the session lives")
     }
 
-    fn watch(&self, world: &mut World, missing: &[String]) {
+    fn watch(&self, world: &mut World, missing: &[Name]) {
         let missing = self.set_of(missing);
-        let kept = self.set(|at| world.turn.watches(&self.names[at], &self.names[self.own]));
+        let kept = self.set(|at| world.turn.watches(self.names[at].0, self.names[self.own].0));
         assert!(has(kept, self.own) && missing & !kept == 0, "{world:?}");
         for (at, watch) in world.watches.iter_mut().enumerate() {
             if !has(kept, at) {
@@ -238,11 +268,7 @@ impl Queue {
 
     /// What the waiter does. Returns whether it goes on.
     fn decide(&self, world: &mut World) -> bool {
-        assert_ne!(
-            self.next(&mut world.clone(), false),
-            Next::Grant,
-            "{world:?}"
-        );
+        assert_ne!(self.next(&mut { *world }, false), Next::Grant, "{world:?}");
         world.doing = Doing::Decides;
         world.unseen &= world.shown | LEFT_OUT;
         match self.next(world, true) {
@@ -276,11 +302,12 @@ impl Queue {
         }
         world.doing = Doing::Decides;
         let own = &self.names[self.own];
-        if is_deleted && world.turn.watches(&self.names[at], own) {
-            world.unseen = self.set(|at| !world.turn.watches(&self.names[at], own)) & world.shown;
+        if is_deleted && world.turn.watches(self.names[at].0, own.0) {
+            world.unseen =
+                self.set(|at| !world.turn.watches(self.names[at].0, own.0)) & world.shown;
             world.unseen |= if world.left_out > 0 { LEFT_OUT } else { 0 };
         }
-        let result = world.turn.event(&self.names[at], is_deleted, own);
+        let result = world.turn.event(self.names[at].0, is_deleted, own.0);
         let is_over = at == self.own && is_deleted;
         let expected = if is_over {
             Err(Out::Lost(Loss::Deleted))
@@ -299,10 +326,10 @@ impl Queue {
         match std::mem::replace(&mut world.doing, Doing::Decides) {
             Doing::Lists => {
                 let children: Vec<_> = self.names_of(world.alive).collect();
-                let listed = world.turn.listed(children.iter().map(|name| &**name), own);
+                let listed = world.turn.listed(children.iter().map(|name| name.0), own);
                 assert_eq!(listed.is_ok(), has_own, "{world:?}");
                 if let Ok(listed) = listed {
-                    let all = || Listing::all(self.kind, own, children);
+                    let all = || Listing::all(self.kind, own.0, children);
                     let listing = if self.is_shared { all() } else { listed.near };
                     self.keep(world, &listing);
                 }
@@ -338,7 +365,7 @@ impl Queue {
 
     /// The world after a step; `None` if it is not possible, or ends the wait.
     fn after(&self, world: &World, step: Step) -> Option<World> {
-        let mut after = world.clone();
+        let mut after = *world;
         let it = &mut after;
         let is_free = matches!(it.doing, Doing::Decides | Doing::Waits);
         let is_possible = match step {
@@ -424,18 +451,21 @@ impl Queue {
         is_possible.then_some(after)
     }
 
-    fn check(&self, world: &World) {
-        // When nothing more happens, it waits for somebody, has its turn, or is out.
+    /// When nothing more happens, it waits for somebody, has its turn, or is out. `ends` are worlds
+    /// of which that is known.
+    fn check(&self, world: &World, ends: &mut HashSet<World>) {
         let each = |step: fn(usize) -> Step| (0..=self.own).map(step);
         let steps = [Step::Link, Step::Arm, Step::Reply, Step::Decide];
         let steps = each(Step::Tell).chain(each(Step::Read)).chain(steps);
-        let mut after = world.clone();
-        for _ in 0..40 {
+        let (mut after, mut on_the_way) = (*world, Vec::new());
+        while !ends.contains(&after) {
+            assert!(on_the_way.len() < 40, "goes in circles: {world:?}");
+            on_the_way.push(after);
             if after.doing == Doing::Waits && after.is_settled() && after.is_read() {
                 let watched = self.set(|at| after.watches[at] == Watch::Set);
                 let is_woken = self.blockers(after.alive & watched) != 0;
                 assert!(is_woken && has(watched, self.own), "waits: {world:?}");
-                return;
+                break;
             }
             let possible = |step: Step| match step {
                 Step::Arm => after.has(Watch::Asked),
@@ -444,19 +474,19 @@ impl Queue {
             let mut next = steps.clone().filter(|step| possible(*step));
             match next.find_map(|step| self.after(&after, step)) {
                 Some(then) => after = then,
-                None => return,
+                None => break,
             }
         }
-        panic!("goes in circles: {world:?}");
+        ends.extend(on_the_way);
     }
 
     /// An event of another node with the same number says nothing.
-    fn check_twins(&self, turn: &Turn<String>) {
-        let own = &self.names[self.own];
+    fn check_twins(&self, turn: &Turn<Name>) {
+        let own = self.names[self.own].0;
         let twins = self.nodes.iter().flat_map(|node| twins(*node));
-        for twin in twins.filter(|twin| !self.names.contains(twin)) {
+        for twin in twins.filter(|twin| self.names.iter().all(|name| name.0 != twin)) {
             for is_deleted in [true, false] {
-                let mut after = turn.clone();
+                let mut after = *turn;
                 assert_eq!(after.event(&twin, is_deleted, own), Ok(false));
                 assert!(after == *turn && !turn.watches(&twin, own), "{twin}");
             }
@@ -486,10 +516,10 @@ impl Queue {
             .chain(each(Step::Learn));
         let steps: Vec<_> = steps.chain((0..2 << self.own).map(Step::List)).collect();
         let mut reached = HashSet::from([self.start()]);
-        let mut frontier = vec![self.start()];
+        let (mut frontier, mut ends) = (vec![self.start()], HashSet::new());
         while let Some(world) = frontier.pop() {
-            self.check(&world);
-            let mut granted = world.clone();
+            self.check(&world, &mut ends);
+            let mut granted = world;
             if matches!(world.doing, Doing::Decides)
                 && world.is_read()
                 && !self.decide(&mut granted)
@@ -504,8 +534,7 @@ impl Queue {
                         "a question"
                     });
                 }
-                if after.connection <= connections && !reached.contains(&after) {
-                    reached.insert(after.clone());
+                if after.connection <= connections && reached.insert(after) {
                     frontier.push(after);
                 }
             }
