@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use lockkeeper::proto::{SessionId, Stat, Zxid, path};
 
+use super::words::{bare, unescape};
+
 /// The modes of creates, and the kinds of watches.
 const NUMBERS: [(&str, i64); 11] = [
     ("persistent", 0),
@@ -44,11 +46,8 @@ impl Names {
     pub(crate) fn new(root: String) -> Self {
         // The runner asks for it.
         let ip = "unknown".to_owned();
-        Self {
-            root,
-            ip,
-            ..Self::default()
-        }
+        let others = Self::default();
+        Self { root, ip, ..others }
     }
 
     pub(crate) fn expand(&self, text: &str) -> String {
@@ -58,18 +57,18 @@ impl Names {
     /// The bytes that a word stands for; `null` is `None`.
     pub(crate) fn bytes(&self, word: &str) -> Option<Vec<u8>> {
         let word = (word != "null").then(|| self.expand(word))?;
-        let inner = word
-            .strip_prefix('"')
-            .and_then(|word| word.strip_suffix('"'));
-        Some(inner.map_or_else(|| word.as_bytes().to_vec(), super::words::unescape))
+        Some(match word.strip_prefix('"') {
+            Some(text) => unescape(text.strip_suffix('"').expect("quotes on both sides")),
+            None => word.into_bytes(),
+        })
     }
 
     /// A path as a script shows it, with the root replaced.
     pub(crate) fn shorten(&self, path: &str) -> String {
         let inside = path::is_within(path, &self.root);
         match path.get(self.root.len()..) {
-            Some(rest) if inside => super::words::bare(&format!("${rest}")),
-            _ => super::words::bare(path),
+            Some(rest) if inside => bare(&format!("${rest}")),
+            _ => bare(path),
         }
     }
 

@@ -54,8 +54,8 @@ async fn answers_alike(other: Arm, seeds: Range<u64>, malformed: bool) {
             let rng = Rng::from_seed(seed);
             let drawn = Draw(rng, malformed).script();
             let who = ["the embedded server answered", "the other one"];
-            let expected = runner::happened(&embedded, &drawn).await;
-            let happened = runner::happened(other, &drawn).await;
+            let expected = runner::happened(&embedded, drawn.clone()).await;
+            let happened = runner::happened(other, drawn).await;
             let outcome = script::compare(who, &expected.join("\n"), &happened);
             outcome.unwrap_or_else(|difference| panic!("{difference}"));
             other.part_done();

@@ -22,21 +22,24 @@ use super::{
     words::Words,
 };
 
-/// Who answers what is expected, and what happens.
-const WHO: [&str; 2] = ["ZooKeeper answers", "this server answered"];
-
-/// Runs a script below `root`, a path of its own. Returns what differs from the script, with the
-/// whole transcript.
-pub(crate) async fn check(servers: String, root: String, script: String) -> Result<(), String> {
-    let runner = Runner::new(&servers, root).await;
-    script::compare(WHO, &script, &runner.run_all(&script).await)
-}
-
-/// Runs a script and returns the transcript: the script's own lines and what the server sent.
-pub(crate) async fn happened(ensemble: &Ensemble, script: &str) -> Vec<String> {
-    let root = ensemble.unique_path("conformance");
-    let runner = Runner::new(&ensemble.servers(), root).await;
-    runner.run_all(script).await
+/// Runs a script below a path of its own, and returns the transcript: the script's own lines and
+/// what the server sent.
+pub(crate) fn happened(
+    ensemble: &Ensemble,
+    script: String,
+) -> impl Future<Output = Vec<String>> + use<> {
+    let (servers, root) = (ensemble.servers(), ensemble.unique_path("conformance"));
+    async move {
+        let mut runner = Runner::new(&servers, root).await;
+        for step in script::steps(&script) {
+            runner
+                .lines
+                .extend(step.iter().map(|line| (*line).to_owned()));
+            runner.run(step[0], &step[1..]).await;
+        }
+        runner.end().await;
+        runner.lines
+    }
 }
 
 struct Runner {
@@ -73,16 +76,6 @@ impl Runner {
         // the transcript.
         runner.connection('-').is_in_session = false;
         runner
-    }
-
-    async fn run_all(mut self, script: &str) -> Vec<String> {
-        for step in script::steps(script) {
-            self.lines
-                .extend(step.iter().map(|line| (*line).to_owned()));
-            self.run(step[0], &step[1..]).await;
-        }
-        self.end().await;
-        self.lines
     }
 
     /// Runs a line, with the operations of its list.
