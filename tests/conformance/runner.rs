@@ -32,9 +32,8 @@ pub(crate) fn happened(
     async move {
         let mut runner = Runner::new(&servers, root).await;
         for step in script::steps(&script) {
-            runner
-                .lines
-                .extend(step.iter().map(|line| (*line).to_owned()));
+            let lines = step.iter().copied().map(str::to_owned);
+            runner.lines.extend(lines);
             runner.run(step[0], &step[1..]).await;
         }
         runner.end().await;
