@@ -5,7 +5,10 @@
 
 use std::{collections::BTreeSet, env, fs};
 
-use super::{FILES, runner, support::Ensemble};
+use super::{FILES, runner, script, support::Ensemble};
+
+/// Who answers what is expected, and what happens.
+const WHO: [&str; 2] = ["ZooKeeper answers", "this server answered"];
 
 /// A file of cases.
 #[derive(Default)]
@@ -50,14 +53,16 @@ pub(crate) async fn check(ensemble: &Ensemble, text: &str) {
     let file = File::parse(text);
     let (wanted, mut running) = (wanted(), Vec::new());
     for (name, script) in file.cases.iter().filter(|(name, _)| name.contains(&wanted)) {
-        let root = ensemble.unique_path("conformance");
-        let case = runner::check(ensemble.servers(), root, script.clone());
+        let case = runner::happened(ensemble, script.clone());
         running.push((name, script, tokio::spawn(case)));
     }
     let all = running.len();
     let mut differ = Vec::new();
     for (name, script, case) in running {
-        let outcome = case.await.unwrap_or_else(|panic| Err(panic.to_string()));
+        let outcome = match case.await {
+            Ok(happened) => script::compare(WHO, script, &happened),
+            Err(panic) => Err(panic.to_string()),
+        };
         ensemble.part_done();
         let Err(difference) = outcome else {
             println!("ok       {name}");

@@ -7,12 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use lockkeeper::proto::{
-    OpCode, SessionId, Xid, Zxid,
+    OpCode, Xid,
     connect::{ConnectRequest, ConnectResponse},
     frame,
-    header::{ReplyHeader, RequestHeader},
+    header::RequestHeader,
     jute::{Decode, Encode, Reader},
 };
 use tokio::{
@@ -21,6 +21,8 @@ use tokio::{
     time::timeout,
 };
 
+use super::request::Request;
+
 /// How long the runner waits for an expected message. The slowest is the reaper, which runs once a
 /// minute.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -28,14 +30,13 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// How long a session may wait before the runner sends a ping to keep it alive.
 const PING_INTERVAL: Duration = Duration::from_secs(8);
 
-#[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
     input: BytesMut,
     /// Bytes that the next [`Connection::flush`] sends, in one write.
     pub(crate) output: BytesMut,
-    /// Requests without a reply, oldest first.
-    pub(crate) pending: VecDeque<Pending>,
+    /// Requests without a reply, oldest first, and the xids of their replies.
+    pub(crate) pending: VecDeque<(Xid, Request)>,
     last_xid: i32,
     /// When the runner last sent something to the server.
     pub(crate) last_sent: Instant,
@@ -43,17 +44,6 @@ pub(crate) struct Connection {
     pub(crate) is_in_session: bool,
     /// Whether the server has said that it closes the connection.
     pub(crate) is_ending: bool,
-}
-
-/// A request without a reply.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pending {
-    pub(crate) reply_xid: Xid,
-    pub(crate) op: OpCode,
-    /// Whether the script chose the xid; then the transcript shows the xid of the reply.
-    pub(crate) is_numbered: bool,
-    /// Whether the transcript shows only success or failure.
-    pub(crate) is_brief: bool,
 }
 
 impl Connection {
@@ -139,27 +129,5 @@ impl Connection {
             }
         }
         panic!("nothing came in {PATIENCE:?}");
-    }
-}
-
-/// Splits a message into its header and its body.
-pub(crate) fn open(message: Bytes) -> (ReplyHeader, Bytes) {
-    let mut reader = Reader::new(message.clone());
-    let header = ReplyHeader::decode(&mut reader).expect("the header of a reply");
-    let mut body = message;
-    let header_length = body.len() - reader.left();
-    body.advance(header_length);
-    (header, body)
-}
-
-/// A request for a new session.
-pub(crate) fn new_session(timeout_ms: i32) -> ConnectRequest {
-    ConnectRequest {
-        protocol_version: 0,
-        last_zxid_seen: Zxid::ZERO,
-        timeout_ms,
-        session_id: SessionId::NONE,
-        password: Some(Bytes::from_static(&[0; 16])),
-        read_only: Some(false),
     }
 }

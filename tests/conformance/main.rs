@@ -10,7 +10,6 @@
 
 mod cases;
 mod connection;
-mod fields;
 mod names;
 mod random;
 mod reply;

@@ -10,6 +10,23 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use lockkeeper::proto::{SessionId, Stat, Zxid, path};
 
+use super::words::{bare, unescape};
+
+/// The modes of creates, and the kinds of watches.
+const NUMBERS: [(&str, i64); 11] = [
+    ("persistent", 0),
+    ("ephemeral", 1),
+    ("sequential", 2),
+    ("ephemeral-sequential", 3),
+    ("container", 4),
+    ("ttl", 5),
+    ("ttl-sequential", 6),
+    ("recursive", 1),
+    ("children", 1),
+    ("data", 2),
+    ("any", 3),
+];
+
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     /// The root of the case: `$`.
@@ -21,50 +38,58 @@ pub(crate) struct Names {
     /// The newest transaction that any reply has shown.
     newest: Zxid,
     times: BTreeMap<Zxid, i64>,
-    sessions: BTreeMap<char, (SessionId, Bytes)>,
+    /// The letter, id and password of each session.
+    pub(crate) sessions: BTreeMap<char, (SessionId, Bytes)>,
 }
 
 impl Names {
+    pub(crate) fn new(root: String) -> Self {
+        // The runner asks for it.
+        let ip = "unknown".to_owned();
+        let others = Self::default();
+        Self { root, ip, ..others }
+    }
+
     pub(crate) fn expand(&self, text: &str) -> String {
         text.replace("$ip", &self.ip).replace('$', &self.root)
     }
 
-    /// A text as a script shows it, with this machine's address replaced.
-    pub(crate) fn hide_address(&self, text: &str) -> String {
-        if self.ip.is_empty() {
-            text.to_owned()
-        } else {
-            text.replace(&self.ip, "$ip")
-        }
+    /// The bytes that a word stands for; `null` is `None`.
+    pub(crate) fn bytes(&self, word: &str) -> Option<Vec<u8>> {
+        let word = (word != "null").then(|| self.expand(word))?;
+        Some(match word.strip_prefix('"') {
+            Some(text) => unescape(text.strip_suffix('"').expect("quotes on both sides")),
+            None => word.into_bytes(),
+        })
     }
 
     /// A path as a script shows it, with the root replaced.
     pub(crate) fn shorten(&self, path: &str) -> String {
         let inside = path::is_within(path, &self.root);
         match path.get(self.root.len()..) {
-            Some(rest) if inside => super::words::bare(&format!("${rest}")),
-            _ => super::words::bare(path),
+            Some(rest) if inside => bare(&format!("${rest}")),
+            _ => bare(path),
         }
     }
 
     /// Names the transaction of a write, which must be newer than all that the case has seen.
     pub(crate) fn written(&mut self, zxid: Zxid) -> String {
+        let newest = self.newest;
         assert!(
-            zxid > self.newest,
-            "a write at {zxid}, after a reply that showed {}",
-            self.newest
+            zxid > newest,
+            "a write at {zxid}, after a reply that showed {newest}"
         );
-        self.read(zxid);
+        self.newest = zxid;
         self.zxid(zxid)
     }
 
     /// Checks the transaction that the reply to a read shows: it must not be older than any that
     /// the case has seen.
     pub(crate) fn read(&mut self, zxid: Zxid) {
+        let newest = self.newest;
         assert!(
-            zxid >= self.newest,
-            "a read at {zxid}, after a reply that showed {}",
-            self.newest
+            zxid >= newest,
+            "a read at {zxid}, after a reply that showed {newest}"
         );
         self.newest = zxid;
     }
@@ -81,7 +106,7 @@ impl Names {
         if self.zxids.first().is_some_and(|first| zxid < *first) {
             return "old".to_owned();
         }
-        let last = self.zxids.last().copied().unwrap_or(Zxid::ZERO);
+        let last = self.zxids.last().copied().unwrap_or_default();
         assert!(
             zxid > last,
             "{zxid} is new to the case, but older than {last}"
@@ -90,13 +115,16 @@ impl Names {
         format!("z{}", self.zxids.len() - 1)
     }
 
-    /// The transaction with the given name, or with the given number.
-    pub(crate) fn zxid_called(&self, name: &str) -> Zxid {
-        let parse = |digits: &str| digits.parse().expect("a number of a transaction");
-        match name.strip_prefix('z') {
-            Some(digits) => self.zxids[usize::try_from(parse(digits)).expect("small")],
-            None => Zxid(parse(name)),
-        }
+    /// The number that a word of a script stands for. `zN` is a transaction.
+    pub(crate) fn number<N: TryFrom<i64>>(&self, word: &str) -> N {
+        let zxid = word.strip_prefix('z').map(str::parse::<usize>);
+        let named = NUMBERS.iter().find(|(name, _)| *name == word);
+        let number = match (named, zxid) {
+            (Some((_, number)), _) => *number,
+            (_, Some(Ok(zxid))) => self.zxids[zxid].0,
+            _ => word.parse().unwrap_or_else(|_| panic!("no number: {word}")),
+        };
+        N::try_from(number).unwrap_or_else(|_| panic!("out of range: {word}"))
     }
 
     /// A `Stat`: the transaction that created the node, and each field that differs from that of a
@@ -131,15 +159,6 @@ impl Names {
     fn check_time(&mut self, zxid: Zxid, time: i64) {
         let known = *self.times.entry(zxid).or_insert(time);
         assert_eq!(known, time, "transaction {zxid} has two times");
-    }
-
-    pub(crate) fn add_session(&mut self, letter: char, id: SessionId, password: Bytes) {
-        self.sessions.insert(letter, (id, password));
-    }
-
-    pub(crate) fn session_called(&self, letter: char) -> (SessionId, Bytes) {
-        let session = self.sessions.get(&letter);
-        session.expect("a session that was made before").clone()
     }
 
     pub(crate) fn session(&self, id: SessionId) -> char {

@@ -10,7 +10,7 @@
 //!   mode for each path, and no request asks whether a node exists that the client may not read.
 //!   With a real server before 3.9, no transaction has a create with a bad flag or a null ACL.
 
-use std::{fmt::Write, ops::Range};
+use std::ops::Range;
 
 use lockkeeper_sim::Rng;
 
@@ -54,8 +54,8 @@ async fn answers_alike(other: Arm, seeds: Range<u64>, malformed: bool) {
             let rng = Rng::from_seed(seed);
             let drawn = Draw(rng, malformed).script();
             let who = ["the embedded server answered", "the other one"];
-            let expected = runner::happened(&embedded, &drawn).await;
-            let happened = runner::happened(other, &drawn).await;
+            let expected = runner::happened(&embedded, drawn.clone()).await;
+            let happened = runner::happened(other, drawn).await;
             let outcome = script::compare(who, &expected.join("\n"), &happened);
             outcome.unwrap_or_else(|difference| panic!("{difference}"));
             other.part_done();
@@ -64,13 +64,75 @@ async fn answers_alike(other: Arm, seeds: Range<u64>, malformed: bool) {
     .await;
 }
 
+/// The rules of the generator. `<NAME>` is one of the alternatives of that rule, and `N*` makes an
+/// alternative so many times as likely; `@` is `a` or `b`.
+///
+/// `a` and `b` do everything and leave one-time watches. `c`, `d` and `e` only listen, with
+/// persistent watches. Each session of `f` has at most one node, and then ends.
+///
+/// - The server may answer an `auth` before earlier requests, so none is pending. Each connection
+///   has one identity at most.
+/// - There are few paths, so that requests meet on the same nodes. Some are not valid. 3.8 fails on
+///   one without a slash when it looks for watches above it. A sequential create of `$` would make
+///   a sibling of the root, outside of the case.
+/// - Each ACL grants READ to everyone, except that of `$/secret`: the permission that `exists`
+///   needs differs between versions.
+const RULES: &str = "\
+step: 5* @& <request> | 28* @> <request> | 6* @> multi <parts> | @> multiRead <reads> | \
+    @> sync $; @! drop; @> connect resume=@ | <listen> | <login> | \
+    f> create <path> mode=ephemeral; f> closeSession
+parts: | ;+ <part> | ;+ <part>;+ <part> | ;+ <part>;+ <part>;+ <part> | \
+    ;+ <part>;+ <part>;+ <part>;+ <part>
+reads: | ;+ <read> | ;+ <read>;+ <read> | ;+ <read>;+ <read>;+ <read> | \
+    ;+ <read>;+ <read>;+ <read>;+ <read>
+listen: 2* c> addWatch <watched> kind=recursive | c> removeWatches <watched> kind=any | \
+    2* e> addWatch <watched> kind=persistent | e> removeWatches <watched> kind=any
+login: a> sync $; a> auth digest user:pass; a> whoAmI | \
+    b> sync $; b> auth digest other:word; b> whoAmI
+request: 7* <write> | setACL <path> <acl> <version> | <get> <path> | <secret> | \
+    checkWatches <watched> kind=<no kind> | getEphemerals <prefix> | \
+    removeWatches <watched> kind=<kind> | \
+    setWatches zxid=<zxid> data=<path> exist=<path> child=<path> | 4* <look> <path> <watch>
+get: getACL | getAllChildrenNumber | sync
+look: exists | getData | getChildren | getChildren2
+part: check <path> <version> | 5* <write in a list>
+write in a list: <write>
+read: <plain read> <path> <watch>
+plain read: getData | getChildren
+watch: | watch
+no kind: 0 | 9
+kind: data | children | any | 9
+prefix: / | $/a | null
+zxid: 0 | z0 | 9223372036854775807
+secret: create $/secret <secret acl> | setACL $/secret <secret acl> <version> | \
+    getACL $/secret | 2* <plain read> $/secret watch
+secret acl: acl=world:anyone:a,digest:user:smGaoVKd/cQkjm7b88GyorAUz20=:r | acl=world:anyone:ra
+write: 4* <create> <made> <acl> <mode> <data> | createTTL <made> <ttl> <data> | \
+    createContainer <empty> <acl> <data> | setData <path> <data> <version> | \
+    2* delete <path> <version>
+create: create | create2
+mode: 2* | 2* mode=ephemeral | 2* mode=sequential | 2* mode=ephemeral-sequential | mode=ttl | mode=9
+ttl: 2* ttl=3600000 | ttl=3600000 mode=ttl-sequential | ttl=3600000 mode=9 | ttl=0 | \
+    ttl=1099511627776
+empty: $/a/d | $/b/c/e/f | $/no/x
+path: 18* <below> | $ | no
+watched: 18* <below> | $ | $/a
+made: 18* <below> | $/ | no
+below: $/ | 2* $/a | 2* $/b | $/a/c | $/a/d | 2* $/b/c | $/b/c/e | $/b/c/e/f | $/n-0000000000 | \
+    $/n- | $/a/.. | $/b/ | $/a//c | $/a\u{1} | //x
+acl: 5* acl=world:anyone:rwcda | acl=<other acl>
+other acl: world:anyone:r,auth::rwcda | world:anyone:rwc | world:anyone:rda | none | \
+    auth::wcd,world:anyone:r | world:anyone:r,ip:127.0.0.0/8:rwcda | null | foo:bar:rwcda | \
+    world:anyone:r,digest:user:smGaoVKd/cQkjm7b88GyorAUz20=:rwcda,world:anyone:r | \
+    world:someone:rwcda | world:anyone:r,digest:a:b:c:rwcda | world:anyone:r,ip:10.0.0:rwcda
+data: | data=x | data=null | data=longer
+version: 3* | version=0 | version=1 | version=2";
+
 /// The generator, and whether transactions may have creates that servers before 3.9 answer
 /// otherwise.
 struct Draw(Rng, bool);
 
 impl Draw {
-    /// `a` and `b` do everything and leave one-time watches. `c`, `d` and `e` only listen, with
-    /// persistent watches. Each session of `f` has at most one node, and then ends.
     fn script(&mut self) -> String {
         let mut script = String::from(
             "a> auth digest user:pass
@@ -80,242 +142,36 @@ impl Draw {
              d> addWatch $/b/c kind=recursive\n",
         );
         for _ in 0..LENGTH {
-            let who = self.0.one_of(&['a', 'b']);
-            let _ = match self.0.draw() % 44 {
-                0..5 => writeln!(script, "{who}& {}", self.request()),
-                5 => writeln!(
-                    script,
-                    "{who}> sync $\n{who}! drop\n{who}> connect resume={who}"
-                ),
-                6..12 => writeln!(script, "{who}> multi{}", self.list(Self::operation)),
-                12 => writeln!(script, "{who}> multiRead{}", self.list(Self::plain_read)),
-                13 => {
-                    let (who, kind) = self.0.one_of(&[('c', "recursive"), ('e', "persistent")]);
-                    let op = self.0.one_of(&["addWatch", "addWatch", "removeWatches"]);
-                    let kind = if op == "addWatch" { kind } else { "any" };
-                    writeln!(script, "{who}> {op} {} kind={kind}", self.watched_path())
-                }
-                14 => {
-                    // The server may answer an `auth` before earlier requests, so none is pending.
-                    // Each connection has one identity at most.
-                    let secret = if who == 'a' {
-                        "user:pass"
-                    } else {
-                        "other:word"
-                    };
-                    writeln!(
-                        script,
-                        "{who}> sync $\n{who}> auth digest {secret}\n{who}> whoAmI"
-                    )
-                }
-                15 => {
-                    let path = self.path();
-                    writeln!(script, "f> create {path} mode=ephemeral\nf> closeSession")
-                }
-                _ => writeln!(script, "{who}> {}", self.request()),
-            };
+            let step = self.one_of("step").replace(';', "\n");
+            script += &step.replace('@', self.0.one_of(&["a", "b"]));
+            script += "\n";
         }
         script + "a> sync $\nb> sync $\na> getAllChildrenNumber $\n"
     }
 
-    fn list(&mut self, one: impl Fn(&mut Self) -> String) -> String {
-        let count = self.0.draw() % 5;
-        let mut lines = vec![String::new()];
-        lines.extend((0..count).map(|_| one(self)));
-        lines.join("\n+ ")
-    }
-
-    fn request(&mut self) -> String {
-        match self.0.draw() % 18 {
-            0..7 => self.write(),
-            7 => {
-                let acl = self.acl();
-                format!("setACL {} {acl}{}", self.path(), self.version())
-            }
-            8 => {
-                let op = self.0.one_of(&["getACL", "getAllChildrenNumber", "sync"]);
-                format!("{op} {}", self.path())
-            }
-            16 => self.secret_request(),
-            17 => {
-                let kind = self.0.one_of(&["0", "9"]);
-                format!("checkWatches {} kind={kind}", self.watched_path())
-            }
-            9 => format!("getEphemerals {}", self.0.one_of(&["/", "$/a", "null"])),
-            10 => {
-                let kind = self.0.one_of(&["data", "children", "any", "9"]);
-                format!("removeWatches {} kind={kind}", self.watched_path())
-            }
-            11 => {
-                let zxid = self.0.one_of(&["0", "z0", "9223372036854775807"]);
-                let (data, exist, child) = (self.path(), self.path(), self.path());
-                format!("setWatches zxid={zxid} data={data} exist={exist} child={child}")
-            }
-            _ => {
-                let op = self
-                    .0
-                    .one_of(&["exists", "getData", "getChildren", "getChildren2"]);
-                let watch = self.0.one_of(&["", " watch"]);
-                format!("{op} {}{watch}", self.path())
-            }
+    /// One of the alternatives of a rule.
+    fn one_of(&mut self, name: &str) -> String {
+        let mut rules = RULES.lines().filter_map(|rule| rule.split_once(':'));
+        let rule = rules.find(|(of, _)| *of == name);
+        let mut choices = Vec::new();
+        for choice in rule.expect("a rule").1.split('|') {
+            let (times, text) = choice.split_once('*').unwrap_or(("1", choice));
+            let times = times.trim().parse().expect("a number");
+            choices.extend(std::iter::repeat_n(text.trim(), times));
         }
-    }
-
-    /// A request for a node that not everyone may read.
-    fn secret_request(&mut self) -> String {
-        let acl = [
-            "acl=world:anyone:a,digest:user:smGaoVKd/cQkjm7b88GyorAUz20=:r",
-            "acl=world:anyone:ra",
-        ];
-        let acl = self.0.one_of(&acl);
-        match self.0.draw() % 5 {
-            0 => format!("create $/secret {acl}"),
-            1 => format!("setACL $/secret {acl}{}", self.version()),
-            2 => "getACL $/secret".to_owned(),
-            _ => format!("{} watch", self.plain_read_of("$/secret")),
-        }
-    }
-
-    /// An operation of a transaction.
-    fn operation(&mut self) -> String {
-        match self.0.draw() % 6 {
-            0 => format!("check {}{}", self.path(), self.version()),
-            _ if self.1 => self.write(),
+        loop {
+            let mut text = self.0.one_of(&choices).to_owned();
+            while let Some((before, rest)) = text.split_once('<') {
+                let (name, after) = rest.split_once('>').expect("the end of a name");
+                text = format!("{before}{}{after}", self.one_of(name));
+            }
             // Since 3.9, a bad flag or a null ACL fails the whole transaction, wherever it stands.
-            _ => loop {
-                let write = self.write();
-                let has_bad_flag = write.contains("mode=9")
-                    || write.contains("mode=ttl") && !write.starts_with("createTTL");
-                if !has_bad_flag && !write.contains("acl=null") {
-                    break write;
-                }
-            },
-        }
-    }
-
-    fn write(&mut self) -> String {
-        match self.0.draw() % 9 {
-            0..4 => {
-                let mode = [
-                    "",
-                    "",
-                    " mode=ephemeral",
-                    " mode=ephemeral",
-                    " mode=sequential",
-                    " mode=sequential",
-                    " mode=ephemeral-sequential",
-                    " mode=ephemeral-sequential",
-                    " mode=ttl",
-                    " mode=9",
-                ];
-                let op = self.0.one_of(&["create", "create2"]);
-                let (mode, acl) = (self.0.one_of(&mode), self.acl());
-                // A sequential create of `$` would make a sibling of the root, outside of the case.
-                let path = match self.path() {
-                    "$" => "$/",
-                    other => other,
-                };
-                format!("{op} {path} {acl}{mode}{}", self.data())
+            let has_bad_flag = text.contains("mode=9")
+                || text.contains("mode=ttl") && !text.starts_with("createTTL");
+            let is_malformed = has_bad_flag || text.contains("acl=null");
+            if name != "write in a list" || self.1 || !is_malformed {
+                break text;
             }
-            4 => {
-                let options = [
-                    "ttl=3600000",
-                    "ttl=3600000",
-                    "ttl=3600000 mode=ttl-sequential",
-                    "ttl=3600000 mode=9",
-                    "ttl=0",
-                    "ttl=1099511627776",
-                ];
-                let options = self.0.one_of(&options);
-                // As for other sequential creates.
-                let path = match self.path() {
-                    "$" => "$/",
-                    other => other,
-                };
-                format!("createTTL {path} {options}{}", self.data())
-            }
-            8 => {
-                let path = self.0.one_of(&["$/a/d", "$/b/c/e/f", "$/no/x"]);
-                format!("createContainer {path} {}{}", self.acl(), self.data())
-            }
-            5 => format!("setData {}{}{}", self.path(), self.data(), self.version()),
-            _ => format!("delete {}{}", self.path(), self.version()),
         }
-    }
-
-    fn plain_read(&mut self) -> String {
-        let path = self.path();
-        self.plain_read_of(path) + self.0.one_of(&["", " watch"])
-    }
-
-    fn plain_read_of(&mut self, path: &str) -> String {
-        format!("{} {path}", self.0.one_of(&["getData", "getChildren"]))
-    }
-
-    /// A path with a slash. 3.8 fails on others when it looks for watches above them.
-    fn watched_path(&mut self) -> &'static str {
-        match self.path() {
-            "no" => "$/a",
-            other => other,
-        }
-    }
-
-    /// One of few paths, so that requests meet on the same nodes. Some are not valid paths.
-    fn path(&mut self) -> &'static str {
-        self.0.one_of(&[
-            "$/",
-            "$/a",
-            "$/a",
-            "$/b",
-            "$/b",
-            "$/a/c",
-            "$/a/d",
-            "$/b/c",
-            "$/b/c",
-            "$/b/c/e",
-            "$/b/c/e/f",
-            "$/n-0000000000",
-            "$/n-",
-            "$",
-            "$/a/..",
-            "$/b/",
-            "$/a//c",
-            "$/a\u{1}",
-            "//x",
-            "no",
-        ])
-    }
-
-    fn acl(&mut self) -> &'static str {
-        // Each list grants READ to everyone: the permission that `exists` needs differs between
-        // versions.
-        let choices = [
-            "acl=world:anyone:r,auth::rwcda",
-            "acl=world:anyone:rwc",
-            "acl=world:anyone:rda",
-            "acl=none",
-            "acl=auth::wcd,world:anyone:r",
-            "acl=world:anyone:r,ip:127.0.0.0/8:rwcda",
-            "acl=world:anyone:r,digest:user:smGaoVKd/cQkjm7b88GyorAUz20=:rwcda,world:anyone:r",
-            "acl=null",
-            "acl=foo:bar:rwcda",
-            "acl=world:someone:rwcda",
-            "acl=world:anyone:r,digest:a:b:c:rwcda",
-            "acl=world:anyone:r,ip:10.0.0:rwcda",
-        ];
-        match self.0.draw() % 6 {
-            0 => self.0.one_of(&choices),
-            _ => "acl=world:anyone:rwcda",
-        }
-    }
-
-    fn data(&mut self) -> &'static str {
-        self.0
-            .one_of(&["", " data=x", " data=null", " data=longer"])
-    }
-
-    fn version(&mut self) -> &'static str {
-        self.0
-            .one_of(&["", "", "", " version=0", " version=1", " version=2"])
     }
 }

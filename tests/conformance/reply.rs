@@ -1,33 +1,30 @@
 //! Messages of a server, as the lines of a script.
 //!
-//! Not here: the names of paths, transactions and sessions (`names`).
+//! Not here: the names of paths, transactions and sessions (`names`), which fields a reply has
+//! (`request`).
 
 use bytes::Bytes;
 use lockkeeper::proto::{
-    Acl, ErrorCode, EventType, KeeperState, OpCode, Response, WatcherEvent, Zxid,
+    Acl, ErrorCode, EventType, KeeperState, OpCode, Stat, WatcherEvent, Zxid,
     header::ReplyHeader,
-    jute::{Decode, Reader},
-    records::{Create2Response, CreateResponse, GetChildrenResponse, GetDataResponse},
+    jute::{self, Decode, Reader},
+    records::ClientInfo,
 };
 
 use super::{
-    fields::PERMS,
     names::Names,
+    request::{PERMS, fields_of},
     words::{bare, quoted},
 };
 
 /// The line of a watch event.
-pub(crate) fn event(header: ReplyHeader, body: Bytes, names: &Names) -> String {
+pub(crate) fn event(header: ReplyHeader, reader: &mut Reader, names: &Names) -> String {
     // Since 3.9 the header shows the transaction behind the event, before that -1. Catch-up events
     // always show -1.
-    assert!(
-        header.zxid == Zxid(-1) || header.zxid > Zxid::ZERO,
-        "an event shows {}",
-        header.zxid
-    );
+    let zxid = header.zxid;
+    assert!(zxid == Zxid(-1) || zxid > Zxid::ZERO, "an event at {zxid}");
     assert_eq!(header.err, ErrorCode::OK, "an event with an error");
-    let mut reader = Reader::new(body);
-    let event = WatcherEvent::decode(&mut reader).expect("a watch event");
+    let event: WatcherEvent = get(reader);
     assert_eq!(reader.left(), 0, "more than an event: {event:?}");
     assert_eq!(event.state, KeeperState::SYNC_CONNECTED);
     let what = match event.event_type {
@@ -44,30 +41,21 @@ pub(crate) fn event(header: ReplyHeader, body: Bytes, names: &Names) -> String {
 pub(crate) fn reply(
     op: OpCode,
     header: ReplyHeader,
-    body: Bytes,
+    reader: &mut Reader,
     names: &mut Names,
 ) -> Vec<String> {
-    let mut line = zxid(op, header, names);
+    let zxid = zxid(op, header, names);
     if !header.err.is_ok() {
         // The bytes behind the header of an error mean nothing.
-        line += header.err.name().unwrap_or("?");
-        return vec![line];
+        return vec![zxid + error(header.err)];
     }
-    line += "ok";
-    let mut more = Vec::new();
-    let mut reader = Reader::new(body);
-    match Response::decode(op, &mut reader) {
-        Ok(response) => {
-            let text = response_text(&response, names, &mut more);
-            if !text.is_empty() {
-                line = format!("{line} {text}");
-            }
-        }
-        Err(error) => panic!("{op} cannot be decoded: {error}"),
+    let mut lines = vec![zxid + "ok"];
+    if fields_of(op)[1] == "results" {
+        lines.extend(std::iter::from_fn(|| result(reader, names)));
+    } else {
+        lines[0] += &content(op, reader, names);
     }
     assert_eq!(reader.left(), 0, "more than a reply to {op}");
-    let mut lines = vec![line];
-    lines.extend(more);
     lines
 }
 
@@ -88,92 +76,70 @@ fn zxid(op: OpCode, header: ReplyHeader, names: &mut Names) -> String {
     String::new()
 }
 
-fn response_text(response: &Response, names: &mut Names, more: &mut Vec<String>) -> String {
-    match response {
-        Response::Create(created) => names.shorten(&created.path),
-        Response::Create2(created)
-        | Response::CreateContainer(created)
-        | Response::CreateTtl(created) => {
-            format!(
-                "{} {}",
-                names.shorten(&created.path),
-                names.stat(&created.stat)
-            )
-        }
-        Response::Exists(found) => names.stat(&found.stat),
-        Response::SetData(set) | Response::SetAcl(set) => names.stat(&set.stat),
-        Response::GetData(read) | Response::Reconfig(read) => node(read, names),
-        Response::GetAcl(read) => format!("{} {}", acl(&read.acl), names.stat(&read.stat)),
-        Response::GetChildren(list) => children(list),
-        Response::GetChildren2(list) => {
-            format!(
-                "{} {}",
-                sorted(list.children.iter()),
-                names.stat(&list.stat)
-            )
-        }
-        Response::GetAllChildrenNumber(count) => count.total_number.to_string(),
-        Response::GetEphemerals(list) => {
-            let paths: Vec<_> = list
-                .ephemerals
-                .iter()
-                .map(|path| names.shorten(path))
-                .collect();
-            sorted(&paths)
-        }
-        Response::Sync(echo) => names.shorten(&echo.path),
-        Response::AddWatch(answer) => {
-            assert!(answer.err.is_ok(), "addWatch answers {}", answer.err);
-            String::new()
-        }
-        Response::Sasl(answer) => answer.token.as_deref().map_or("null".to_owned(), quoted),
-        Response::WhoAmI(answer) => {
-            let ids = answer.client_info.iter();
-            let ids: Vec<_> = ids
-                .map(|id| format!("{}:{}", id.auth_scheme, id.user))
-                .collect();
-            names.hide_address(&sorted(&ids))
-        }
-        Response::Multi(answer) | Response::MultiRead(answer) => {
-            more.extend(
-                answer
-                    .results
-                    .iter()
-                    .map(|result| one_result(result, names)),
-            );
-            String::new()
-        }
-        _ => String::new(),
-    }
+fn error(code: ErrorCode) -> &'static str {
+    code.name().unwrap_or("?")
 }
 
-fn one_result(result: &Result<Response, ErrorCode>, names: &mut Names) -> String {
-    let text = match result {
+/// The next result of a list; `None` at its end.
+fn result(reader: &mut Reader, names: &mut Names) -> Option<String> {
+    let (op, is_end, _): (OpCode, bool, ErrorCode) = (get(reader), get(reader), get(reader));
+    let text = match op {
+        _ if is_end => return None,
+        OpCode::ERROR => format!(" {}", error(get(reader))),
+        OpCode::CREATE => " created".to_owned() + &content(op, reader, names),
         // Before 3.7.2, 3.8.2 and 3.9 the server answers a `create2` without its Stat.
-        Ok(
-            Response::Create(CreateResponse { path })
-            | Response::Create2(Create2Response { path, .. }),
-        ) => {
-            format!("created {}", names.shorten(path))
+        OpCode::CREATE2 => {
+            let path = content(OpCode::CREATE, reader, names);
+            get::<Stat>(reader);
+            format!(" created{path}")
         }
-        Ok(Response::Delete(_)) => "deleted".to_owned(),
-        Ok(Response::Check(_)) => "checked".to_owned(),
-        Ok(Response::SetData(set)) => format!("set {}", names.stat(&set.stat)),
-        Ok(Response::GetData(read)) => node(read, names),
-        Ok(Response::GetChildren(list)) => children(list),
-        Err(code) => code.name().unwrap_or("?").to_owned(),
-        other => panic!("no text for this result: {other:?}"),
+        OpCode::DELETE => " deleted".to_owned(),
+        OpCode::CHECK => " checked".to_owned(),
+        OpCode::SET_DATA => " set".to_owned() + &content(op, reader, names),
+        OpCode::GET_DATA | OpCode::GET_CHILDREN => content(op, reader, names),
+        other => panic!("no text for a result of {other}"),
     };
-    format!("+ {text}")
+    Some(format!("+{text}"))
 }
 
-fn node(read: &GetDataResponse, names: &mut Names) -> String {
-    let data = read.data.as_deref().map_or("null".to_owned(), quoted);
-    format!("{data} {}", names.stat(&read.stat))
+/// The fields of a successful reply, with a blank before each.
+fn content(op: OpCode, reader: &mut Reader, names: &mut Names) -> String {
+    let mut text = String::new();
+    for field in fields_of(op)[1].split_whitespace() {
+        let field = match field {
+            "path" => names.shorten(&get::<String>(reader)),
+            "stat" => names.stat(&get(reader)),
+            "data" | "token" => {
+                let data: Option<Bytes> = get(reader);
+                data.map_or("null".to_owned(), |data| quoted(&data))
+            }
+            "acl" => acl(&get::<Vec<_>>(reader)),
+            "names" => sorted(get::<jute::Names>(reader).iter()),
+            "paths" => {
+                let paths: Vec<String> = get(reader);
+                sorted(paths.iter().map(|path| names.shorten(path)))
+            }
+            "count" => get::<i32>(reader).to_string(),
+            "identities" => {
+                let ids: Vec<ClientInfo> = get(reader);
+                let ids = ids
+                    .iter()
+                    .map(|id| format!("{}:{}", id.auth_scheme, id.user));
+                sorted(ids).replace(&names.ip, "$ip")
+            }
+            "err" => {
+                assert_eq!(get::<ErrorCode>(reader), ErrorCode::OK, "{op}");
+                continue;
+            }
+            _ => panic!("no field of a reply: {field}"),
+        };
+        text = text + " " + &field;
+    }
+    text
 }
 
-fn children(list: &GetChildrenResponse) -> String {
-    sorted(list.children.iter())
+fn get<T: Decode>(reader: &mut Reader) -> T {
+    T::decode(reader).unwrap_or_else(|error| panic!("a message cannot be decoded: {error}"))
 }
 
 /// A list without a defined order, sorted.
@@ -185,22 +151,15 @@ fn sorted<N: AsRef<str>>(list: impl IntoIterator<Item = N>) -> String {
 
 fn acl(list: &[Acl]) -> String {
     let entry = |acl: &Acl| {
-        let perms = match acl.perms.0 {
-            bits @ 0..32 => letters(bits),
+        let bits = acl.perms.0;
+        let letters = (0..)
+            .zip(PERMS.chars())
+            .filter(|(bit, _)| bits >> bit & 1 == 1);
+        let perms = match bits {
+            1..32 => letters.map(|(_, letter)| letter).collect(),
             other => other.to_string(),
         };
         format!("{}:{}:{perms}", acl.id.scheme, acl.id.id)
     };
-    let list: Vec<_> = list.iter().map(entry).collect();
-    list.join(",")
-}
-
-fn letters(bits: i32) -> String {
-    let of_bit = |(bit, letter): (usize, char)| (bits >> bit & 1 == 1).then_some(letter);
-    let letters: String = PERMS.chars().enumerate().filter_map(of_bit).collect();
-    if letters.is_empty() {
-        "0".to_owned()
-    } else {
-        letters
-    }
+    list.iter().map(entry).collect::<Vec<_>>().join(",")
 }

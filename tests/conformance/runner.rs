@@ -1,8 +1,8 @@
 //! Runs a script against a server and records what the server sends, in the language of the
 //! scripts.
 //!
-//! Not here: parsing of scripts and the comparison (`script`), the text of a reply (`reply`), the
-//! socket (`connection`).
+//! Not here: splitting and comparing scripts (`script`), the text of a reply (`reply`), the socket
+//! (`connection`).
 
 use std::{
     collections::BTreeMap,
@@ -13,33 +13,32 @@ use bytes::{Bytes, BytesMut};
 use lockkeeper::proto::{
     ErrorCode, OpCode, SessionId, Xid, Zxid,
     connect::{ConnectRequest, PASSWORD_LEN},
+    header::ReplyHeader,
+    jute::{Decode, Reader},
 };
 
 use super::{
-    connection::{Connection, Pending, new_session, open},
-    names::Names,
-    reply,
-    request::Outgoing,
-    script::{self, Step, What},
-    support::Ensemble,
+    connection::Connection, names::Names, reply, request::Request, script, support::Ensemble,
     words::Words,
 };
 
-/// Who answers what is expected, and what happens.
-const WHO: [&str; 2] = ["ZooKeeper answers", "this server answered"];
-
-/// Runs a script below `root`, a path of its own. Returns what differs from the script, with the
-/// whole transcript.
-pub(crate) async fn check(servers: String, root: String, script: String) -> Result<(), String> {
-    let runner = Runner::new(&servers, root).await;
-    script::compare(WHO, &script, &runner.run_all(&script).await)
-}
-
-/// Runs a script and returns the transcript: the script's own lines and what the server sent.
-pub(crate) async fn happened(ensemble: &Ensemble, script: &str) -> Vec<String> {
-    let root = ensemble.unique_path("conformance");
-    let runner = Runner::new(&ensemble.servers(), root).await;
-    runner.run_all(script).await
+/// Runs a script below a path of its own, and returns the transcript: the script's own lines and
+/// what the server sent.
+pub(crate) fn happened(
+    ensemble: &Ensemble,
+    script: String,
+) -> impl Future<Output = Vec<String>> + use<> {
+    let (servers, root) = (ensemble.servers(), ensemble.unique_path("conformance"));
+    async move {
+        let mut runner = Runner::new(&servers, root).await;
+        for step in script::steps(&script) {
+            let lines = step.iter().copied().map(str::to_owned);
+            runner.lines.extend(lines);
+            runner.run(step[0], &step[1..]).await;
+        }
+        runner.end().await;
+        runner.lines
+    }
 }
 
 struct Runner {
@@ -57,12 +56,11 @@ impl Runner {
     async fn new(servers: &str, root: String) -> Self {
         let mut runner = Self {
             servers: servers.split(',').map(str::to_owned).collect(),
-            names: Names::default(),
+            names: Names::new(root),
             connections: BTreeMap::new(),
             last_word: Instant::now(),
             lines: Vec::new(),
         };
-        runner.names.root = root;
         for request in ["create $", "whoAmI"] {
             runner.send('-', request, &[]).await;
             runner.flush('-').await;
@@ -79,36 +77,27 @@ impl Runner {
         runner
     }
 
-    async fn run_all(mut self, script: &str) -> Vec<String> {
-        for step in &script::parse(script) {
-            self.run(step).await;
-        }
-        self.end().await;
-        self.lines
-    }
-
-    async fn run(&mut self, step: &Step) {
-        self.lines.extend(step.source.iter().cloned());
-        let Step {
-            who,
-            what,
-            text,
-            more,
-            ..
-        } = step;
-        let who = *who;
-        match what {
-            What::Request => {
-                self.request(who, text, more).await;
+    /// Runs a line, with the operations of its list.
+    async fn run(&mut self, line: &str, list: &[&str]) {
+        let list: Vec<_> = list.iter().map(|line| &line[2..]).collect();
+        let mut chars = line.chars();
+        let who = chars.next().expect("a letter");
+        let sign = chars.next();
+        let text = chars.as_str().trim();
+        match (sign, text.split_once(' ').unwrap_or((text, ""))) {
+            (Some('>'), (word, options)) => {
+                match word {
+                    "connect" => self.connect(who, options).await,
+                    "word" => self.word(who, options).await,
+                    _ => self.send(who, text, &list).await,
+                }
                 self.flush(who).await;
                 self.listen(who).await;
             }
-            What::Queue => self.send(who, text, more).await,
-            What::Await => {
+            (Some('&'), _) => self.send(who, text, &list).await,
+            (Some('?'), _) => {
                 let mut words = Words::new(text, &self.names);
-                let after = words
-                    .number("after")
-                    .map_or(Duration::ZERO, Duration::from_millis);
+                let after = Duration::from_millis(words.number("after", 0));
                 words.end();
                 while !self.receive(who).await && self.connections.contains_key(&who) {}
                 let waited = self.last_word.elapsed();
@@ -117,15 +106,28 @@ impl Runner {
                     "{waited:?} after the last `drop` or `hush`: {text}"
                 );
             }
-            What::Order => self.order(who, text).await,
-        }
-    }
-
-    async fn request(&mut self, who: char, text: &str, more: &[String]) {
-        match text.split_once(' ').unwrap_or((text, "")) {
-            ("connect", options) => self.connect(who, options).await,
-            ("word", word) => self.word(who, word).await,
-            _ => self.send(who, text, more).await,
+            (Some('!'), ("drop", "")) => {
+                let dropped = self.connections.remove(&who).expect("a connection");
+                self.last_word = dropped.last_sent;
+            }
+            // From now on the runner sends only what the script says: no pings of its own.
+            (Some('!'), ("hush", "")) => {
+                let connection = self.connection(who);
+                connection.is_in_session = false;
+                self.last_word = connection.last_sent;
+            }
+            (Some('!'), ("bytes", bytes)) => {
+                if !self.connections.contains_key(&who) {
+                    let connection = Connection::open(self.server_of(who)).await;
+                    self.connections.insert(who, connection);
+                }
+                let bytes = self.names.bytes(bytes).expect("bytes");
+                let connection = self.connection(who);
+                connection.output.extend(bytes);
+                connection.is_in_session = false;
+                connection.flush().await;
+            }
+            _ => panic!("not a line of a script: {line}"),
         }
     }
 
@@ -135,41 +137,28 @@ impl Runner {
         &self.servers[number % self.servers.len()]
     }
 
-    /// Opens a connection with a new session if `who` has none.
-    async fn open(&mut self, who: char) {
-        if !self.connections.contains_key(&who) {
-            let mut connection = Connection::open(self.server_of(who)).await;
-            let response = connection.handshake(&new_session(30_000)).await;
-            let response = response.expect("a session");
-            let password = response.password.expect("a password");
-            self.names.add_session(who, response.session_id, password);
-            self.connections.insert(who, connection);
-        }
-    }
-
     /// Queues a request. Opens a connection with a new session first if `who` has none.
-    async fn send(&mut self, who: char, text: &str, more: &[String]) {
-        self.open(who).await;
-        let request = Outgoing::parse(text, more, &self.names);
+    async fn send(&mut self, who: char, text: &str, list: &[&str]) {
+        if !self.connections.contains_key(&who) {
+            self.connect(who, "").await;
+            self.lines.pop();
+        }
+        let request = Request::parse(text, list, &self.names);
         let connection = self.connection(who);
         let xid = match request.op {
-            _ if request.xid.is_some() => request.xid.unwrap_or_default(),
             OpCode::PING => Xid::PING,
             OpCode::AUTH => Xid::AUTH,
             _ => connection.next_xid(),
         };
-        request.frame(xid, &mut connection.output);
-        connection.pending.push_back(Pending {
-            // The server answers a ping with the xid -2, even if the request had another xid.
-            reply_xid: if request.op == OpCode::PING {
-                Xid::PING
-            } else {
-                xid
-            },
-            op: request.op,
-            is_numbered: request.xid.is_some(),
-            is_brief: request.is_brief,
-        });
+        let sent = request.xid.unwrap_or(xid);
+        request.frame(sent, &mut connection.output);
+        // The server answers a ping with the xid -2, even if the request had another xid.
+        let reply_xid = if request.op == OpCode::PING {
+            xid
+        } else {
+            sent
+        };
+        connection.pending.push_back((reply_xid, request));
     }
 
     /// Sends what is queued and waits for all replies.
@@ -177,15 +166,9 @@ impl Runner {
         if let Some(connection) = self.connections.get_mut(&who) {
             connection.flush().await;
         }
-        while self
-            .connections
-            .get(&who)
-            .is_some_and(|connection| !connection.pending.is_empty())
-        {
+        let waits = |it: &Connection| it.is_ending || !it.pending.is_empty();
+        while self.connections.get(&who).is_some_and(waits) {
             self.receive(who).await;
-        }
-        if self.connections.get(&who).is_some_and(|it| it.is_ending) {
-            while self.receive(who).await {}
         }
     }
 
@@ -211,89 +194,53 @@ impl Runner {
             self.say(who, "closed");
             return false;
         };
-        let (header, body) = open(message);
+        let mut reader = Reader::new(message);
+        let header = ReplyHeader::decode(&mut reader).expect("the header of a reply");
         if header.xid == Xid::NOTIFICATION {
-            let event = reply::event(header, body, &self.names);
+            let event = reply::event(header, &mut reader, &self.names);
             self.say(who, &event);
             return true;
         }
-        let mut pending = connection.pending.iter();
-        let at = pending.position(|pending| pending.reply_xid == header.xid);
-        let Some(at) = at else {
-            assert_eq!(
-                header.xid,
-                Xid::PING,
-                "a reply without a request: {header:?}"
-            );
+        let pending = &mut connection.pending;
+        let next = pending.front().filter(|(xid, _)| *xid == header.xid);
+        if next.is_none() {
+            assert_eq!(header.xid, Xid::PING, "not the next reply: {header:?}");
             self.names.read(header.zxid);
             return false;
-        };
-        let pending = connection.pending.remove(at).expect("just found");
+        }
+        let (_, request) = pending.pop_front().expect("just found");
         // Servers close the connection behind this reply. A real one may answer a ping meanwhile.
         if header.err == ErrorCode::UNIMPLEMENTED {
             connection.is_ending = true;
             connection.is_in_session = false;
         }
-        let mut lines = reply::reply(pending.op, header, body, &mut self.names).into_iter();
-        let mut first = lines.next().expect("a line");
-        if let Some((outcome, _)) = first.split_once("ok ").filter(|_| pending.is_brief) {
-            first = format!("{outcome}ok");
+        let mut lines = reply::reply(request.op, header, &mut reader, &mut self.names);
+        if let Some((outcome, _)) = lines[0].split_once("ok ").filter(|_| request.is_brief) {
+            lines[0] = format!("{outcome}ok");
         }
-        if pending.is_numbered {
-            first = format!("xid={} {first}", header.xid);
-        }
-        if at > 0 {
-            first = format!("early {first}");
-        }
-        self.say(who, &first);
-        self.lines.extend(lines);
+        let xid = request.xid.map(|_| format!("xid={} ", header.xid));
+        self.say(who, &(xid.unwrap_or_default() + &lines[0]));
+        self.lines.extend(lines.drain(1..));
         true
-    }
-
-    async fn order(&mut self, who: char, text: &str) {
-        match text.split_once(' ').unwrap_or((text, "")) {
-            ("drop", "") => {
-                let dropped = self.connections.remove(&who).expect("a connection");
-                self.last_word = dropped.last_sent;
-            }
-            // From now on the runner sends only what the script says: no pings of its own.
-            ("hush", "") => {
-                let connection = self.connection(who);
-                connection.is_in_session = false;
-                self.last_word = connection.last_sent;
-            }
-            ("bytes", bytes) => {
-                if !self.connections.contains_key(&who) {
-                    let connection = Connection::open(self.server_of(who)).await;
-                    self.connections.insert(who, connection);
-                }
-                let bytes = Words::new(bytes, &self.names).bytes().expect("bytes");
-                let connection = self.connection(who);
-                connection.output.extend_from_slice(&bytes);
-                connection.is_in_session = false;
-                connection.flush().await;
-            }
-            _ => panic!("no such order: {text}"),
-        }
     }
 
     async fn connect(&mut self, who: char, options: &str) {
         let mut words = Words::new(options, &self.names);
-        let resumed = words
-            .option("resume")
-            .map(|letter| letter.parse().expect("a letter"));
-        let known = resumed.map(|letter| self.names.session_called(letter));
-        let (session_id, password) = known
-            .clone()
-            .unwrap_or((SessionId::NONE, Bytes::from_static(&[0; PASSWORD_LEN])));
+        let resumed = words.option("resume").map(|letter| {
+            let session = self.names.sessions.get(&letter.parse().expect("a letter"));
+            session.expect("a session that was made before").clone()
+        });
+        let new = || (SessionId::NONE, Bytes::from_static(&[0; PASSWORD_LEN]));
+        let (session_id, password) = resumed.clone().unwrap_or_else(new);
         let request = ConnectRequest {
-            protocol_version: words.number("version").unwrap_or(0),
-            last_zxid_seen: words
-                .option("zxid")
-                .map_or(Zxid::ZERO, |zxid| self.names.zxid_called(&zxid)),
-            timeout_ms: words.number("timeout").unwrap_or(30_000),
-            session_id: words.number("session").map_or(session_id, SessionId),
-            password: words.option_bytes("password", Some(password.to_vec())),
+            protocol_version: words.number("version", 0),
+            last_zxid_seen: Zxid(words.number("zxid", 0)),
+            timeout_ms: words.number("timeout", 30_000),
+            session_id: SessionId(words.number("session", session_id.0)),
+            password: match words.option("password") {
+                Some(password) => self.names.bytes(&password).map(Bytes::from),
+                None => Some(password),
+            },
             read_only: match words.option("readonly").as_deref() {
                 None => Some(false),
                 Some("absent") => None,
@@ -302,14 +249,11 @@ impl Runner {
         };
         words.end();
         let mut connection = Connection::open(self.server_of(who)).await;
-        let response = connection.handshake(&request).await;
-        if response.is_some() {
-            self.connections.insert(who, connection);
-        }
-        let Some(response) = response else {
+        let Some(response) = connection.handshake(&request).await else {
             self.say(who, "closed");
             return;
         };
+        self.connections.insert(who, connection);
         assert_eq!(response.protocol_version, 0);
         let password = response.password.expect("a password");
         assert_eq!(password.len(), PASSWORD_LEN);
@@ -318,27 +262,22 @@ impl Runner {
             Some(false) => "",
             Some(true) => " readonly=true",
         };
+        let session = (response.session_id, password);
         if response.timeout_ms == 0 {
-            assert_eq!(response.session_id, SessionId::NONE);
-            assert!(
-                password.iter().all(|byte| *byte == 0),
-                "a password without a session"
-            );
+            assert_eq!(session, new(), "a session although it is refused");
             self.say(who, &format!("refused{read_only}"));
             self.receive(who).await;
             return;
         }
-        match known {
-            Some(known) => assert_eq!(known, (response.session_id, password)),
-            None => self.names.add_session(who, response.session_id, password),
+        match resumed {
+            Some(resumed) => assert_eq!(resumed, session),
+            None => drop(self.names.sessions.insert(who, session)),
         }
         let letter = self.names.session(response.session_id);
+        let timeout = response.timeout_ms;
         self.say(
             who,
-            &format!(
-                "session {letter} timeout={}{read_only}",
-                response.timeout_ms
-            ),
+            &format!("session {letter} timeout={timeout}{read_only}"),
         );
     }
 
@@ -351,8 +290,7 @@ impl Runner {
         let answer = String::from_utf8(answer.to_vec()).expect("text");
         for line in answer.lines() {
             // The values differ from run to run, the names do not.
-            let name = line.split_once(": ").map_or(line, |(name, _)| name);
-            self.say(who, name);
+            self.say(who, line.split(": ").next().unwrap_or_default());
         }
         self.say(who, "closed");
     }
@@ -361,17 +299,13 @@ impl Runner {
     async fn end(&mut self) {
         let happened = self.lines.len();
         while let Some(who) = self.connections.keys().next().copied() {
-            self.close(who).await;
+            if self.connection(who).is_in_session {
+                self.send(who, "closeSession", &[]).await;
+                self.flush(who).await;
+            }
+            self.connections.remove(&who);
         }
         self.lines.truncate(happened);
-    }
-
-    async fn close(&mut self, who: char) {
-        if self.connection(who).is_in_session {
-            self.send(who, "closeSession", &[]).await;
-            self.flush(who).await;
-        }
-        self.connections.remove(&who);
     }
 
     fn connection(&mut self, who: char) -> &mut Connection {

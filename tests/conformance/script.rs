@@ -1,64 +1,20 @@
-//! Parses the lines of a script and compares a script with what happened.
+//! Splits a script into steps, and compares a script with what happened.
 //!
 //! Not here: the description of the language (`cases/README.md`).
 
-/// One line of a script that does something, and its list of operations.
-pub(crate) struct Step {
-    /// The letter of the connection.
-    pub(crate) who: char,
-    pub(crate) what: What,
-    pub(crate) text: String,
-    /// The operations of a list.
-    pub(crate) more: Vec<String>,
-    /// The lines as written in the script, for the transcript.
-    pub(crate) source: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
-    /// `a> REQUEST`
-    Request,
-    /// `a& REQUEST`
-    Queue,
-    /// `a?`
-    Await,
-    /// `a! ORDER`
-    Order,
-}
-
-pub(crate) fn parse(script: &str) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
-    let mut in_step = false;
+/// The lines that do something, each with the operations of its list.
+pub(crate) fn steps(script: &str) -> Vec<Vec<&str>> {
+    let mut steps: Vec<Vec<_>> = Vec::new();
+    let mut is_answer = false;
     for line in lines(script) {
-        if let Some(operation) = line.strip_prefix("+ ") {
-            // After an `a<` line it is a result, not an operation.
-            if let Some(step) = steps.last_mut().filter(|_| in_step) {
-                step.more.push(operation.to_owned());
-                step.source.push(line.to_owned());
-            }
-            continue;
+        // After an `a<` line, it is a result, not an operation.
+        let is_list = line.starts_with("+ ");
+        is_answer = line.chars().nth(1) == Some('<') || is_answer && is_list;
+        match steps.last_mut() {
+            _ if is_answer => {}
+            Some(step) if is_list => step.push(line),
+            _ => steps.push(vec![line]),
         }
-        let mut chars = line.chars();
-        let (who, sign) = (chars.next(), chars.next());
-        let what = match sign {
-            Some('>') => What::Request,
-            Some('&') => What::Queue,
-            Some('?') => What::Await,
-            Some('!') => What::Order,
-            Some('<') => {
-                in_step = false;
-                continue;
-            }
-            _ => panic!("not a line of a script: {line}"),
-        };
-        in_step = true;
-        steps.push(Step {
-            who: who.expect("a letter"),
-            what,
-            text: chars.as_str().trim().to_owned(),
-            more: Vec::new(),
-            source: vec![line.to_owned()],
-        });
     }
     steps
 }
@@ -69,19 +25,14 @@ pub(crate) fn compare(who: [&str; 2], script: &str, happened: &[String]) -> Resu
     if expected == happened {
         return Ok(());
     }
-    let same = expected
-        .iter()
-        .zip(happened)
-        .take_while(|(one, other)| one == other)
-        .count();
-    let show = |line: Option<&str>| line.unwrap_or("(the end)").to_owned();
+    let pairs = expected.iter().zip(happened);
+    let same = pairs.take_while(|(one, other)| one == other).count();
+    let [one, other] = who;
     Err(format!(
-        "line {}: {}\n    {}\n{}\n    {}\n\nAll that happened:\n    {}\n",
+        "line {}: {one}\n    {}\n{other}\n    {}\n\nAll that happened:\n    {}\n",
         same + 1,
-        who[0],
-        show(expected.get(same).copied()),
-        who[1],
-        show(happened.get(same).map(String::as_str)),
+        expected.get(same).unwrap_or(&"(the end)"),
+        happened.get(same).map_or("(the end)", |line| line),
         happened.join("\n    "),
     ))
 }
