@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use lockkeeper_recipes::{
     Loss,
     decisions::{
+        life::Facts,
         listing::Listing,
         turn::{Next, Out, Turn},
     },
@@ -216,6 +217,13 @@ impl Queue {
         let (listing, own) = (self.listing(world), &self.names[self.own]);
         let present = world.is_up.then_some(world.connection);
         let facts = facts(is_lease_good);
+        let over = Facts {
+            session_loss: Some(Loss::Expired),
+            ..facts
+        };
+        let mut late = world.turn.clone();
+        let late = late.next(&over, own, listing.ahead(own), present, |_| self.are_ours);
+        assert_eq!(late, Err(Loss::Expired), "{world:?}");
         let next = world
             .turn
             .next(&facts, own, listing.ahead(own), present, |_| self.are_ours);
