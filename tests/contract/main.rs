@@ -25,7 +25,7 @@
 //!
 //! All of them use `kinds`, the common interface, and `rig`, which looks at the lock from outside.
 //!
-//! Not here: the bugs of other implementations (`known_bugs`), and what only one kind promises:
+//! Not here: the bugs of other implementations (`known_bugs.rs`), and what only one kind promises:
 //! sharing, counting, re-entry (`recipes/tests/locks/kinds.rs`). Nor the futures on threads without a runtime
 //! (`recipes/tests/locks/blocking.rs`): they are the same futures.
 

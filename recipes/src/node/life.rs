@@ -529,6 +529,20 @@ mod tests {
         }
     }
 
+    /// CURATOR-180, kazoo #563: the servers may reap an empty directory between two requests.
+    #[test]
+    fn a_directory_that_vanishes_is_made_again_and_not_for_ever() {
+        let vanished = || Answer::Created(Err(Failure::NoNode));
+        let (renamed, directory) = (false, true);
+        let mut life = creating(false);
+        for _ in 0..5 {
+            life.answered(vanished()).unwrap();
+            let again = Ask::Create { renamed, directory };
+            assert_eq!(life.next(), Next::Send(again));
+        }
+        assert!((0..100).any(|_| life.answered(vanished()) == Err(Failure::NoNode)));
+    }
+
     /// There is no next session. Each further create would fail at once.
     #[test]
     fn an_attempt_of_a_closed_client_ends() {

@@ -46,3 +46,27 @@ pub(crate) async fn timeout<T>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_server::Server;
+    use lockkeeper_test_support::waiting::soon;
+
+    use super::*;
+
+    /// kazoo waits for the whole timeout again after each wake-up, so a wait has no end while
+    /// others leave the queue.
+    #[tokio::test]
+    async fn wake_ups_do_not_prolong_a_wait() {
+        let server = Server::start().await.unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let wait = Duration::from_millis(100);
+        let busy = async {
+            loop {
+                tokio::time::sleep(wait / 10).await;
+            }
+        };
+        let late: Result<(), _> = soon(timeout(&client, "/m", wait, Box::pin(busy))).await;
+        assert!(matches!(late, Err(LockError::TimedOut { waited, .. }) if waited == wait));
+    }
+}

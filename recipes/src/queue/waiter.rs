@@ -457,6 +457,30 @@ mod tests {
         assert_eq!(error.loss(), Some(Loss::Deleted), "{error}");
     }
 
+    /// go-zk never looks for its own node. Here a request to leave (`revoke`) changed the node, which
+    /// spent its watch. The node was deleted before the next listing, and the lock was granted
+    /// without it.
+    #[tokio::test]
+    async fn a_changed_node_is_watched_again_before_the_queue_is_listed() {
+        let server = Server::start().await.unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let other = Client::connect(&server.connect_string()).await.unwrap();
+        let first = enter(&other, "/lock", 1).await;
+        let mut own = enter(&client, "/lock", 1).await.pop().unwrap();
+        let path = own.node.path();
+        other.set_data(&path, "", Version::ANY).await.unwrap();
+        // Else the new watch would tell of the change once more.
+        client.sync("/").await.unwrap();
+        let changed = own.node.event().await;
+        own.event(changed).unwrap();
+        client.sync("/").await.unwrap();
+        other.delete(&path, Version::ANY).await.unwrap();
+        drop(first);
+        let deleted = own.node.event().await;
+        let error = own.event(deleted).unwrap_err();
+        assert_eq!(error.loss(), Some(Loss::Deleted), "{error}");
+    }
+
     /// Another task has heard that the node ahead is gone. Our own one was deleted before: this was
     /// reported first, and comes to the waiter later.
     #[tokio::test]

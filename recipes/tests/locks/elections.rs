@@ -1,20 +1,19 @@
-//! Leading with a guard, and leading in a program that shuts down.
+//! Leading with a guard, leading in a program that shuts down, and latches that lose the lead.
 //!
-//! Not here: the contract that all kinds of lock keep (`tests/contract`), more about latches
-//! (`tests/known_bugs`).
+//! Not here: the contract that all kinds of lock keep (`tests/contract`).
 
 use std::{pin::pin, sync::atomic::Ordering, time::Duration};
 
 use futures::future::FutureExt;
-use lockkeeper_proto::{ErrorCode, OpCode};
-use lockkeeper_recipes::{Election, FencingToken, Loss};
+use lockkeeper_proto::{ErrorCode, OpCode, Version};
+use lockkeeper_recipes::{Election, FencingToken, Latch, Loss};
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Effect};
 use tokio::sync::oneshot;
 
 use crate::support::{
-    below, client, server,
-    waiting::{LONG, clock_ahead, soon, until},
+    below, client, server, server_and_two,
+    waiting::{LONG, clock_ahead, idle, soon, until, until_another_session},
 };
 
 const PATH: &str = "/leader";
@@ -192,4 +191,80 @@ async fn a_latch_leads_again_when_its_lease_is_proved_again() {
     server.faults().clear();
     becomes(Some(token)).await;
     assert_eq!(client.snapshot().connections, 1);
+}
+
+/// Waits until one candidate leads, and never more than one.
+async fn leader(candidates: &[(Client, Latch)]) -> &(Client, Latch) {
+    let leads = || candidates.iter().filter(|(_, latch)| latch.is_leader());
+    until("one leads", async || {
+        assert!(leads().count() <= 1, "two lead");
+        leads().count() == 1
+    })
+    .await;
+    leads().next().unwrap()
+}
+
+/// CURATOR-644, -645, -504: a candidate whose predecessor was missing replaced its own node. Then
+/// the next one did, and so on, millions of times. CURATOR-652, -653: candidates that reconnected
+/// together ended with different leaders.
+#[tokio::test]
+async fn only_a_candidate_that_lost_its_node_creates_a_new_one() {
+    const ROUNDS: u64 = 4;
+    let server = server().await;
+    let mut candidates = Vec::new();
+    for _ in 0..3 {
+        let client = client(&server).await;
+        let latch = election(&client).latch();
+        candidates.push((client, latch));
+    }
+    until_contenders(&server, 3).await;
+    let creates = || server.counters().requests_of(OpCode::CREATE2);
+    let before = creates();
+    for _ in 0..ROUNDS {
+        let (leader, latch) = leader(&candidates).await;
+        let nodes = server.paths();
+        let connected = candidates.iter().map(|it| it.0.snapshot().connections);
+        let connected: Vec<_> = connected.collect();
+        server.faults().cut_all();
+        for ((client, _), before) in candidates.iter().zip(connected) {
+            until!(client.snapshot().connections > before);
+            idle(client).await;
+        }
+        assert_eq!(server.paths(), nodes);
+        assert!(latch.is_leader());
+        assert!(server.faults().expire_early(leader.snapshot().session_id));
+        until!(!latch.is_leader());
+        until_contenders(&server, 3).await;
+    }
+    leader(&candidates).await;
+    assert_eq!(creates() - before, ROUNDS);
+}
+
+/// Other latches never stood again after a create that was refused, after two expiries in a row
+/// (CURATOR-16, -73, -104, -518, -671), or when their directory was deleted in an outage
+/// (CURATOR-724).
+#[tokio::test]
+async fn a_latch_stands_again_after_a_refusal_and_after_each_loss() {
+    let (server, client, other) = server_and_two().await;
+    let create = When::op(OpCode::CREATE2);
+    server.faults().refuse(create, ErrorCode::NO_AUTH);
+    let latch = election(&client).latch();
+    let mut token = Some(soon(latch.elected()).await.unwrap());
+    assert_eq!(server.faults().pending(), 0);
+    for _ in 0..2 {
+        let session = client.snapshot().session_id;
+        assert!(server.faults().expire_early(session));
+        until_another_session(&client, session).await;
+    }
+    until!(latch.token() > token);
+    token = latch.token();
+    server.faults().refuse_handshakes(true);
+    server.faults().cut(client.snapshot().session_id);
+    until!(!client.snapshot().state.is_connected());
+    let paths = server.paths();
+    for path in paths.iter().rev().filter(|path| path.starts_with(PATH)) {
+        other.delete(path, Version::ANY).await.unwrap();
+    }
+    server.faults().refuse_handshakes(false);
+    until!(latch.token() > token);
 }

@@ -331,11 +331,20 @@ async fn permits_and_readers_are_handed_over_below_a_chroot() {
 #[tokio::test]
 async fn who_took_a_lock_over_hears_of_requests_to_release_it() {
     let server = server().await;
-    let ticket = locked(&server).await.hand_over().await.unwrap();
-    let guard = ticket.take_over(settings(&server)).await.unwrap();
     let other = client(&server).await;
-    assert!(revoke(&other, &guard.path()).await.is_ok());
-    soon(guard.revoked()).await;
+    for is_handed_over in [false, true] {
+        let mut guard = locked(&server).await;
+        if is_handed_over {
+            let ticket = guard.hand_over().await.unwrap();
+            guard = ticket.take_over(settings(&server)).await.unwrap();
+        }
+        let asked = tokio::spawn(guard.revoked());
+        until!(server.report().watches > 0);
+        revoke(&other, &guard.path()).await.unwrap();
+        soon(asked).await.unwrap();
+        assert!(guard.is_valid(), "the holder decides when it releases");
+        guard.release().await.unwrap();
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{ErrorCode, OpCode, Version, WatcherType};
+use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version, WatcherType};
 use lockkeeper_recipes::{
     Guard, LockError, LockMeter, LockState, Loss, Mutex, PlainMutex, RwLock, Semaphore,
     rank::SEQUENCE_LIMIT,
@@ -183,6 +183,24 @@ async fn a_holder_whose_computer_has_slept_is_told_of_the_end_of_its_lease() {
     );
 }
 
+/// The lock is only less sure while there is no connection.
+#[tokio::test]
+async fn a_short_outage_suspends_the_holder_and_loses_nothing() {
+    let (server, client) = server_and_client().await;
+    let guard = Mutex::new(&client, "/m").unwrap().lock().await.unwrap();
+    server.faults().refuse_handshakes(true);
+    server.faults().cut(client.snapshot().session_id);
+    until!(!client.snapshot().state.is_connected());
+    let LockState::Suspended { until: end, .. } = guard.state() else {
+        panic!("{:?}", guard.state());
+    };
+    assert!(guard.is_valid() && end > Instant::now());
+    assert_eq!(guard.valid_until(), Some(end));
+    server.faults().refuse_handshakes(false);
+    until!(guard.state() == LockState::Held && guard.valid_until() > Some(end));
+    guard.release().await.unwrap();
+}
+
 /// The watch of `lost` ends with the first event, whatever it is.
 #[tokio::test]
 async fn a_holder_is_told_of_the_deletion_of_its_node_after_a_change_of_its_data() {
@@ -262,6 +280,39 @@ async fn a_guard_knows_how_many_sequence_numbers_are_left() {
     guard.release().await.unwrap();
     assert!(server.faults().set_sequence("/m", SEQUENCE_LIMIT - 3));
     assert_eq!(mutex.lock().await.unwrap().headroom(), 3);
+}
+
+/// kazoo #606, #730: negative numbers were compared as text, so each new candidate was elected at
+/// once. go-zk, PR 65, took the minus sign for the dash before the number, returned an error, and
+/// left its node behind.
+#[tokio::test]
+async fn contenders_without_a_number_are_refused_and_leave_nothing() {
+    let (server, client) = server_and_client().await;
+    let (mutex, lock) = (Mutex::new(&client, "/m"), RwLock::new(&client, "/m"));
+    let (mutex, lock) = (mutex.unwrap(), lock.unwrap());
+    for (path, mode) in [
+        ("/m", CreateMode::Persistent),
+        ("/m/x-lock--2147483648", CreateMode::Ephemeral),
+    ] {
+        client.create(path, "", mode).await.unwrap();
+    }
+    for next in [7, i32::MAX, i32::MIN + 2] {
+        assert!(server.faults().set_sequence("/m", next));
+        for refused in [
+            soon(mutex.lock()).await.map(drop),
+            soon(lock.read()).await.map(drop),
+            soon(lock.write()).await.map(drop),
+        ] {
+            let error = refused.unwrap_err();
+            assert!(
+                matches!(&error, LockError::SequenceExhausted { path, .. } if path == "/m"),
+                "{error}"
+            );
+        }
+        // The other node is that of a contender.
+        assert!(mutex.try_lock().await.unwrap().is_none());
+        until!(below(&server, "/m") == 1);
+    }
 }
 
 /// A delete that the server has throttled was not applied. If the node is missing when the delete

@@ -1,10 +1,11 @@
 //! `inspect`: holders and waiters as another client sees them, for every recipe and every
 //! implementation.
 
-use lockkeeper_proto::CreateMode;
+use lockkeeper_proto::{CreateMode, ErrorCode, OpCode};
 use lockkeeper_recipes::{
     Election, Kind, Mutex, PlainMutex, QueueEntry, RwLock, Semaphore, inspect,
 };
+use lockkeeper_server::When;
 use lockkeeper_session::Client;
 
 use crate::support::{below, server_and_two, waiting::until};
@@ -175,4 +176,19 @@ async fn contenders_of_other_implementations_are_listed_and_foreign_nodes_are_no
         (Kind::Semaphore, false),
     ];
     assert_eq!(recipes, expected);
+}
+
+/// CURATOR-337, -358: the leader left between the listing and the read of its data, and the caller
+/// got an error.
+#[tokio::test]
+async fn a_contender_that_leaves_meanwhile_is_left_out() {
+    let (server, client, _) = server_and_two().await;
+    let mutex = Mutex::new(&client, PATH).unwrap();
+    let _left = mutex.lock().await.unwrap();
+    let waiter = mutex.enqueue().await.unwrap();
+    let read = When::op(OpCode::GET_DATA);
+    server.faults().refuse(read, ErrorCode::NO_NODE);
+    let seen = inspect(&client, PATH).await.unwrap();
+    let paths: Vec<_> = seen.into_iter().map(|it| it.path).collect();
+    assert_eq!(paths, [waiter.path()]);
 }

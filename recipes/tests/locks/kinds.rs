@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::support::{
     below, client, server,
-    waiting::{LONG, soon, until},
+    waiting::{LONG, soon, until, until_another_session},
 };
 
 /// Once it printed three kilobytes of counters.
@@ -116,6 +116,42 @@ async fn many_tasks_of_one_owner_share_its_hold() {
     assert!(mutex.try_lock("another").await.unwrap().is_none());
     last.release().await.unwrap();
     assert_eq!(below(&server, "/re"), 0);
+}
+
+/// Curator counts a re-entry, and does not look whether the session still lives.
+#[tokio::test]
+async fn a_lost_lock_is_not_taken_again_by_its_owner() {
+    let server = server().await;
+    let client = client(&server).await;
+    let mutex = ReentrantMutex::new(&client, "/re").unwrap();
+    let held = mutex.lock("job").await.unwrap();
+    let session = client.snapshot().session_id;
+    server.faults().expire_early(session);
+    until_another_session(&client, session).await;
+    let again = mutex.lock("job").await.unwrap_err();
+    assert_eq!(again.loss(), Some(Loss::Expired));
+    assert!(mutex.try_lock("job").await.unwrap().is_none());
+    drop(held);
+    let held = soon(mutex.lock("job")).await.unwrap();
+    held.release().await.unwrap();
+}
+
+/// Curator tries the other locks first, each with the whole timeout, and only then gives up.
+#[tokio::test]
+async fn a_lock_that_fails_stops_the_rest_of_a_multi_lock() {
+    let server = server().await;
+    let client = client(&server).await;
+    let locks = ["/a", "/b", "/c"].map(|path| Mutex::new(&client, path).unwrap());
+    let all = MultiLock::new(locks.each_ref().map(Member::from)).unwrap();
+    all.lock().await.unwrap().release().await.unwrap();
+    let refused = When::op(OpCode::CREATE2).within("/b");
+    server.faults().refuse(refused, ErrorCode::NO_AUTH);
+    let creates = || server.counters().requests_of(OpCode::CREATE2);
+    let before = creates();
+    let error = soon(all.lock()).await.unwrap_err().to_string();
+    assert!(error.starts_with("create2 /b refused"), "{error}");
+    assert_eq!(creates() - before, 2, "the third lock is not tried");
+    assert_eq!(below(&server, "/a"), 0);
 }
 
 #[tokio::test]

@@ -112,6 +112,9 @@ async fn the_first_limit_makes_the_nodes_above_it() {
     let semaphore = Semaphore::with_shared_limit(&client, "/a/s", "/b/c/limit").unwrap();
     semaphore.set_limit(2).await.unwrap();
     assert_eq!(semaphore.available().await.unwrap(), 2);
+    // As Curator's `SharedCount` writes it.
+    let limit = client.get_data("/b/c/limit").await.unwrap().data;
+    assert_eq!(limit.as_deref(), Some(&[0, 0, 0, 2][..]));
 }
 
 /// A clean-up used to be refused when there was no capacity for its request, and then forgotten.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper_proto::OpCode;
 use lockkeeper_recipes::{LockError, Mutex, Ticket};
-use lockkeeper_server::Server;
+use lockkeeper_server::{Server, When};
 use lockkeeper_session::Client;
 use tokio::task::JoinHandle;
 
@@ -60,4 +60,33 @@ async fn attempts_whose_creates_were_lost_together_look_for_their_nodes_together
         assert!((1..=3).contains(&barriers), "{barriers} barriers");
         assert!(listings <= 12, "{listings} listings");
     }
+}
+
+/// CURATOR-559: retry loops ran inside other retry loops, so the attempts multiplied.
+#[tokio::test]
+async fn each_lost_create_is_repeated_once() {
+    const CUTS: u32 = 5;
+    let server = server().await;
+    // Without a pause between connections.
+    let servers = [&*server.connect_string(); 8].join(",");
+    let client = Client::connect(&servers).await.unwrap();
+    let mutex = Mutex::new(&client, PATH).unwrap();
+    soon(mutex.lock()).await.unwrap().release().await.unwrap();
+    for number in 1..=CUTS {
+        let create = When::op(OpCode::CREATE2).nth(number);
+        server.faults().cut_before(create);
+    }
+    let counters = || {
+        let counters = server.counters();
+        let creates = counters.requests_of(OpCode::CREATE2);
+        (creates, counters.all_requests())
+    };
+    let before = counters();
+    let _guard = soon(mutex.lock()).await.unwrap();
+    let after = counters();
+    assert_eq!(after.0 - before.0, u64::from(CUTS) + 1);
+    // A cut also costs a barrier and a listing, and the listing behind the create if that was sent
+    // separately.
+    let requests = after.1 - before.1;
+    assert!(requests <= 4 * u64::from(CUTS) + 2, "{requests} requests");
 }

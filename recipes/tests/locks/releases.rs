@@ -13,7 +13,7 @@ use lockkeeper_session::{Client, Effect, ErrorKind};
 
 use crate::support::{
     below, server_and_two,
-    waiting::{soon, until},
+    waiting::{poll_once, soon, until},
 };
 
 /// The delete of this client.
@@ -58,14 +58,28 @@ async fn a_release_is_unknown_when_another_client_may_have_deleted_the_node() {
     }
 }
 
-/// The second delete finds the node: it was there until then.
+/// The third delete finds the node: it was there until then.
+///
+/// CURATOR-205, -468, -678: an outage, or a second interrupt, ended the clean-up for good.
 #[tokio::test]
 async fn a_release_is_confirmed_when_the_repeated_delete_finds_the_node() {
     let (server, one, _) = server_and_two().await;
-    for is_plain in [false, true] {
-        let guard = lock(&one, is_plain).await;
-        server.faults().cut_before(delete(&one));
-        soon(guard.release()).await.unwrap();
+    for (is_plain, directory) in [(false, "/m"), (true, "/plain")] {
+        for is_dropped in [false, true] {
+            let guard = lock(&one, is_plain).await;
+            for number in 1..=2 {
+                server.faults().cut_before(delete(&one).nth(number));
+            }
+            let mut releasing = Box::pin(guard.release());
+            assert!(poll_once(releasing.as_mut()).is_none());
+            if is_dropped {
+                drop(releasing);
+            } else {
+                soon(releasing).await.unwrap();
+            }
+            until_gone(&server, directory).await;
+            assert_eq!(server.faults().pending(), 0);
+        }
     }
 }
 

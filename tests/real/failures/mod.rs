@@ -11,7 +11,7 @@
 //! Each test prints its row of the table in docs/failures.md.
 //!
 //! Not here: failures that a test cannot cause on a real server at an exact moment (`tests/sim/`,
-//! `tests/known_bugs/`).
+//! `recipes/tests/locks/`).
 
 mod following;
 

@@ -9,6 +9,7 @@ use std::{collections::HashSet, sync::Mutex};
 use lockkeeper_recipes::{
     Loss,
     decisions::{
+        life::Facts,
         listing::Listing,
         turn::{Next, Out, Turn},
     },
@@ -244,6 +245,13 @@ impl Queue {
         let (listing, own) = (self.listing(world), &self.names[self.own]);
         let present = world.is_up.then_some(world.connection);
         let facts = facts(is_lease_good);
+        let over = Facts {
+            session_loss: Some(Loss::Expired),
+            ..facts
+        };
+        let mut late = world.turn.clone();
+        let late = late.next(&over, own, listing.ahead(own), present, |_| self.are_ours);
+        assert_eq!(late, Err(Loss::Expired), "{world:?}");
         let next = world
             .turn
             .next(&facts, own, listing.ahead(own.0), present, |_| {
