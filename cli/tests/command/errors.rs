@@ -1,6 +1,6 @@
 //! Error messages about servers and nodes: in words for people, and with the details for `-v`.
 //!
-//! Not here: bad usage (`usage`), encryption and identities (`security`).
+//! Not here: refusals (`transcripts/errors.txt`), bad usage (`transcripts/alone.txt`), encryption and identities (`security`).
 
 use std::{
     io::{Read as _, Write as _},
