@@ -2,16 +2,14 @@
 //!
 //! Not here: TLS on real servers (`tests/real/secure/` of the workspace), `--acl` and files of identities (`transcripts/identities.txt`).
 
-use crate::support::{Arm, Files, ended, lockkeeper};
+use crate::support::{Arm, Files, authority, ended, lockkeeper};
 use lockkeeper::{
     CreateMode,
     client::tls::TlsConfig,
     node::{Acl, Perms},
 };
-use lockkeeper_server::Server;
 use lockkeeper_test_support::{
-    certificates::Authority,
-    gate::{Gate, server_tls},
+    gate::server_tls,
     secure_server::{self, Demands},
 };
 use tokio::runtime::Runtime;
@@ -76,13 +74,12 @@ mod needs_java {
     #[test]
     #[ignore = "needs Java and a ZooKeeper with netty: tests/run.sh"]
     fn a_lock_for_the_subject_of_a_certificate_refuses_other_subjects() {
-        let (authority, runtime) = (Authority::new("ours"), Runtime::new().unwrap());
-        let (server_side, files) = (authority.issue(&["localhost"]), Files::new("subjects"));
+        let ((authority, files, ca), runtime) = (authority(), Runtime::new().unwrap());
+        let server_side = authority.issue(&["localhost"]);
         let server = runtime.block_on(secure_server::Server::start(&Demands {
             tls: Some((&server_side, &authority)),
             ..Demands::default()
         }));
-        let ca = files.write("ca.pem", &authority.certificate);
         let run = |subject: &str, path: &str, options: &[&str]| {
             let client_side = authority.issue(&[subject]);
             let certificate = files.write("me.pem", &client_side.certificate);
@@ -114,8 +111,7 @@ mod needs_java {
 
 #[test]
 fn a_server_without_tls_is_named() {
-    let (arm, files) = (Arm::embedded(), Files::new("plain"));
-    let ca = files.write("ca.pem", &Authority::new("ours").certificate);
+    let (arm, (_, _files, ca)) = (Arm::embedded(), authority());
     let options = ["--tls-ca", &*ca, "--wait", "3s"];
     let plain = arm.ran(&options, "/a", &["true"]).ends(75);
     plain.says("the port may expect plain connections");
@@ -123,18 +119,11 @@ fn a_server_without_tls_is_named() {
 
 #[test]
 fn a_command_runs_under_a_lock_over_tls() {
-    let files = Files::new("secure");
-    let authority = Authority::new("ours");
+    let (arm, (authority, files, ca)) = (Arm::embedded(), authority());
     let (server_side, client_side) = (authority.issue(&["zk.example"]), authority.issue(&["me"]));
-    let tls = server_tls(&server_side, Some(&authority));
-    let runtime = Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start()).unwrap();
-    let gate = runtime.block_on(Gate::new(&server, tls));
-
-    let ca = files.write("ca.pem", &authority.certificate);
+    let (_gate, servers) = arm.behind_tls(server_tls(&server_side, Some(&authority)));
     let certificate = files.write("me.pem", &client_side.certificate);
     let key = files.write("me.key", &client_side.key);
-    let servers = gate.address.to_string();
     let on = |command: &[&str], name: &str| {
         let mut command = lockkeeper(command);
         command.args(["--connect", &servers, "--tls-ca", &ca]);
