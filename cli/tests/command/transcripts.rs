@@ -6,6 +6,7 @@
 //! | line | meaning |
 //! |---|---|
 //! | `$ SCRIPT` | runs this in a shell, where `lk` is the command; the following lines are about it |
+//! | `= A \| B` | runs it once with each of these texts in place of `$EACH`, in the script and in the lines about it |
 //! | `\| TEXT` | the next line of stdout |
 //! | `> TEXT` | the next line of stderr |
 //! | `+ TEXT` | a part of stdout, in place of all of its lines |
@@ -81,14 +82,20 @@ fn play_one(title: &str, lines: &str, arm: Option<&Arm>) {
                 runs.push(run);
             }
             ("$", script) => {
-                let mut shell = Command::new("sh");
-                shell.args(["-c", &format!("{user}; {script}")]);
-                without_variables(&mut shell).envs([("TOP", &*top), ("DIR", dir)]);
-                shell.envs([("PATH", &*path), ("NEWLINE", "\n")]);
-                shell.envs(arm.map(|arm| ("LOCKKEEPER_CONNECT", &arm.connect)));
-                let said = ended(shell.env("ROOT", root()));
                 let about = iter::from_fn(|| lines.next_if(|it| !it.starts_with(['$', '&'])));
-                check(&format!("{title}: {script}"), &said, all, about);
+                let (texts, about): (Vec<_>, Vec<_>) = about.partition(|it| it.starts_with("= "));
+                let texts = texts.first().map_or("", |texts| &texts[2..]);
+                for text in texts.split('|').map(str::trim) {
+                    let script = script.replace("$EACH", text);
+                    let mut shell = Command::new("sh");
+                    shell.args(["-c", &format!("{user}; {script}")]);
+                    without_variables(&mut shell).envs([("TOP", &*top), ("DIR", dir)]);
+                    shell.envs([("PATH", &*path), ("NEWLINE", "\n")]);
+                    shell.envs(arm.map(|arm| ("LOCKKEEPER_CONNECT", &arm.connect)));
+                    let said = ended(shell.env("ROOT", root()));
+                    let about = about.iter().map(|it| it.replace("$EACH", text));
+                    check(&format!("{title}: {script}"), &said, all, about);
+                }
             }
             _ => panic!("{title}: not a line of a transcript: {line}"),
         }
