@@ -252,7 +252,7 @@ fn a_server_that_begins_to_serve_meanwhile_is_asked_again() {
         let taps = Arc::new(move |_| Box::new(Early(early, Arc::clone(&said), false)) as _);
         let address = server.connect_string().parse().unwrap();
         let proxy = runtime.block_on(Proxy::tapped(&[address], taps));
-        doctor(&format!("127.0.0.1:{}", proxy.ports()[0]))
+        doctor(&proxy.connect_string())
             .ends(1)
             .shows("standalone")
             .shows("it grants sessions of 1.40 s, with a tick of 1.00 s: ");

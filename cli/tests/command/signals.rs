@@ -22,19 +22,17 @@ on_both_arms!(
     a_signal_to_end_ends_a_command_that_is_stopped,
 );
 
+const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+
 fn signals_are_passed_on(arm: &Arm) {
     let path = arm.path();
-    for (name, signal) in [
-        ("INT", Signal::INT),
-        ("TERM", Signal::TERM),
-        ("HUP", Signal::HUP),
-        ("QUIT", Signal::QUIT),
-        ("USR1", Signal::USR1),
-        ("USR2", Signal::USR2),
-    ] {
-        if is_ignored(signal) {
-            continue;
-        }
+    let names = ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2"];
+    let signals = ENDING.into_iter().chain([Signal::USR1, Signal::USR2]);
+    for (name, signal) in names
+        .into_iter()
+        .zip(signals)
+        .filter(|it| !is_ignored(it.1))
+    {
         let script = format!(
             "trap 'echo got {name}; exit 9' {name}; echo ready; while :; do sleep 0.05; done"
         );
@@ -137,10 +135,7 @@ fn signals_that_the_parent_has_blocked_are_received(arm: &Arm) {
 /// `docker stop` sends TERM, and after its time KILL. The command stayed stopped, and the lock held.
 fn a_signal_to_end_ends_a_command_that_is_stopped(arm: &Arm) {
     let path = arm.path();
-    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
-        if is_ignored(signal) {
-            continue;
-        }
+    for signal in ENDING.into_iter().filter(|it| !is_ignored(*it)) {
         let mut run = arm.start(&[], &path, "echo $$; exec sleep 600");
         let pid = run.pid_in_line();
         wait_for("the command", || comm_of(pid) == "sleep\n");
