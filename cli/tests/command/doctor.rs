@@ -13,22 +13,19 @@ use std::{
 };
 
 use crate::support::{
-    Arm, Ended, Files, LIMIT, Running, ended, lockkeeper, namespace, objects, wait_for,
-    without_variables,
+    Arm, Ended, LIMIT, Running, authority, ended, free_address, lockkeeper, namespace, objects,
+    wait_for, without_variables,
 };
 use lockkeeper::{
     Client, CreateMode,
-    client::tls::rustls::{
-        ServerConfig,
-        version::{TLS12, TLS13},
-    },
+    client::tls::rustls::version::{TLS12, TLS13},
     error::ErrorCode,
     proto::OpCode,
 };
 use lockkeeper_server::{Cluster, Server, When};
 use lockkeeper_test_support::{
     certificates::Authority,
-    gate::{Gate, server_tls, server_tls_of},
+    gate::{server_tls, server_tls_of},
     proxy::{Direction, Proxy, Tap},
     servers::{Members, ensemble},
 };
@@ -71,9 +68,7 @@ fn doctor(servers: &str) -> Ended {
 #[test]
 fn the_doctor_says_what_is_wrong_and_what_to_do() {
     let arm = Arm::embedded();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let closed = free.local_addr().unwrap().to_string();
-    drop(free);
+    let closed = free_address();
     let sick = doctor(&format!("{},{closed}", arm.connect)).ends(1);
     let problem = format!("(os error 111)\n\nproblems: 1\n- {closed}: ");
     let cure = "\n  start the server, or correct the port\n";
@@ -93,14 +88,10 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
 /// Only the log of the client said it.
 #[test]
 fn the_version_of_tls_is_told() {
-    let (authority, files) = (Authority::new("ours"), Files::new("tls"));
-    let ca = files.write("ca.pem", &authority.certificate);
-    let runtime = Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start()).unwrap();
+    let (arm, (authority, _files, ca)) = (Arm::embedded(), authority());
     for (version, name) in [(&TLS12, "TLSv1_2"), (&TLS13, "TLSv1_3")] {
         let tls = server_tls_of(&authority.issue(&["127.0.0.1"]), None, &[version]);
-        let gate = runtime.block_on(Gate::new(&server, tls));
-        let servers = gate.address.to_string();
+        let (_gate, servers) = arm.behind_tls(tls);
         let mut doctor = lockkeeper(&["doctor", "--connect", &servers, "--tls-ca", &ca]);
         let report = ended(&mut doctor).ends(0).stdout;
         let told = |line: &str| line.split_whitespace().eq(["encryption", name]);
@@ -108,19 +99,9 @@ fn the_version_of_tls_is_told() {
     }
 }
 
-/// A server on the loopback behind TLS that has this certificate.
-fn behind_tls(runtime: &Runtime, server: &Server, tls: ServerConfig) -> (Gate, String) {
-    let gate = runtime.block_on(Gate::new(server, tls));
-    let address = gate.address.to_string();
-    (gate, address)
-}
-
 #[test]
 fn a_certificate_that_ends_soon_or_has_ended_is_told() {
-    let (authority, files) = (Authority::new("ours"), Files::new("tls"));
-    let ca = files.write("ca.pem", &authority.certificate);
-    let runtime = Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start()).unwrap();
+    let (arm, (authority, _files, ca)) = (Arm::embedded(), authority());
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
     for (hours, status, told) in [
         (31 * 24, 0, "\nno problem found"),
@@ -130,7 +111,7 @@ fn a_certificate_that_ends_soon_or_has_ended_is_told() {
     ] {
         let end = Duration::from_secs(now.checked_add_signed(hours * 3600 + 60).unwrap());
         let identity = authority.issue_until(&["127.0.0.1"], end);
-        let (_gate, address) = behind_tls(&runtime, &server, server_tls(&identity, None));
+        let (_gate, address) = arm.behind_tls(server_tls(&identity, None));
         let arguments = ["doctor", "--connect", &address, "--tls-ca", &ca];
         let text = ended(&mut lockkeeper(&arguments)).ends(status).shows(told);
         let is_note = text.stdout.contains("its certificate ends in ");
@@ -144,12 +125,9 @@ fn a_certificate_that_ends_soon_or_has_ended_is_told() {
 
 #[test]
 fn the_doctor_says_which_certificate_a_client_lacks() {
-    let (authority, files) = (Authority::new("ours"), Files::new("tls"));
-    let ca = files.write("ca.pem", &authority.certificate);
-    let runtime = Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start()).unwrap();
+    let (arm, (authority, files, ca)) = (Arm::embedded(), authority());
     let tls = server_tls(&authority.issue(&["127.0.0.1"]), Some(&authority));
-    let (_gate, address) = behind_tls(&runtime, &server, tls);
+    let (_gate, address) = arm.behind_tls(tls);
     let other = Authority::new("theirs").issue(&["client"]);
     for (identity, cure) in [
         (None, "give --tls-cert and --tls-key\n"),
@@ -179,17 +157,11 @@ fn each_address_of_a_name_is_asked() {
     if !namespace(&["true"]).status().is_ok_and(|it| it.success()) {
         return;
     }
-    let (authority, files) = (Authority::new("ours"), Files::new("hosts"));
-    let ca = files.write("ca.pem", &authority.certificate);
+    let (arm, (authority, files, ca)) = (Arm::embedded(), authority());
     let hosts = files.write("hosts", "127.0.0.1 every-zk\n127.0.0.2 every-zk\n");
-    let runtime = Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start()).unwrap();
     let tls = server_tls(&authority.issue(&["every-zk"]), None);
-    let (_gate, secure) = behind_tls(&runtime, &server, tls);
-    for (address, options) in [
-        (&server.connect_string(), &[][..]),
-        (&secure, &["--tls-ca", &ca]),
-    ] {
+    let (_gate, secure) = arm.behind_tls(tls);
+    for (address, options) in [(&arm.connect, &[][..]), (&secure, &["--tls-ca", &ca])] {
         let (_, port) = address.rsplit_once(':').unwrap();
         let mut doctor = namespace(&["sh", "-c", "mount --bind \"$0\" /etc/hosts && exec \"$@\""]);
         doctor.args([&hosts, env!("CARGO_BIN_EXE_lockkeeper"), "doctor"]);
@@ -205,17 +177,14 @@ fn each_address_of_a_name_is_asked() {
 
 #[test]
 fn slow_answers_are_told_and_are_no_fault_of_a_clock() {
-    let runtime = Runtime::new().unwrap();
     for (op, told) in [
         (OpCode::MULTI, Some(": a write takes ")),
         (OpCode::SYNC, Some(": a sync takes ")),
         (OpCode::CREATE2, None),
     ] {
-        let server = runtime.block_on(Server::start()).unwrap();
-        let slow = Duration::from_secs_f64(2.5);
-        server.faults().delay_reply(When::op(op), slow);
-        let mut doctor = lockkeeper(&["doctor", "--connect", &server.connect_string()]);
-        let report = ended(&mut doctor);
+        let (arm, slow) = (Arm::embedded(), Duration::from_secs_f64(2.5));
+        arm.server().faults().delay_reply(When::op(op), slow);
+        let report = ended(&mut arm.on(&["doctor"]));
         match told {
             None => report.ends(0).shows("\nno problem found\n"),
             Some(told) => report
@@ -230,11 +199,11 @@ fn slow_answers_are_told_and_are_no_fault_of_a_clock() {
 /// It is no fault of the port, or of the network.
 #[test]
 fn a_server_that_is_slower_than_the_timeout_is_told() {
-    let runtime = Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start()).unwrap();
-    let slow = Duration::from_secs_f64(2.5);
-    server.faults().delay_reply(When::op(OpCode::SYNC), slow);
-    doctor(&server.connect_string())
+    let (arm, slow) = (Arm::embedded(), Duration::from_secs_f64(2.5));
+    arm.server()
+        .faults()
+        .delay_reply(When::op(OpCode::SYNC), slow);
+    doctor(&arm.connect)
         .ends(69)
         .shows(": sync not answered within ")
         .shows("\n  it is slow: give a longer --timeout");
@@ -283,7 +252,7 @@ fn a_server_that_begins_to_serve_meanwhile_is_asked_again() {
         let taps = Arc::new(move |_| Box::new(Early(early, Arc::clone(&said), false)) as _);
         let address = server.connect_string().parse().unwrap();
         let proxy = runtime.block_on(Proxy::tapped(&[address], taps));
-        doctor(&format!("127.0.0.1:{}", proxy.ports()[0]))
+        doctor(&proxy.connect_string())
             .ends(1)
             .shows("standalone")
             .shows("it grants sessions of 1.40 s, with a tick of 1.00 s: ");
@@ -328,14 +297,6 @@ fn answers(one: &'static str, answer: &'static str, others: &'static str) -> Str
     })
 }
 
-/// The server answers as a ZooKeeper that has no quorum.
-#[test]
-fn a_server_without_a_quorum_is_told() {
-    doctor(&speaker(|_| NOT_SERVING))
-        .ends(69)
-        .shows("it has no quorum\n  start a majority of the ensemble's servers");
-}
-
 /// A server whose disk is full stays out: the others are a majority.
 #[test]
 fn a_server_that_is_not_with_the_majority_is_told() {
@@ -369,40 +330,55 @@ fn a_leader_that_hangs_is_told_from_its_followers() {
         .shows(" ms: it answers words, so its leader does not answer it\n  stop the server that");
 }
 
+/// Each row: an answer to one word, the answer to all others, and parts of what is told.
 #[test]
-fn a_server_whose_data_differ_and_a_version_with_a_flaw_are_told() {
-    let says = answers(
-        "mntr",
-        "zk_version\t3.8.0-5a02\nzk_digest_mismatches_count\t2\n",
-        "Zookeeper version: 3.8.0-5a02, built on 2022-02-25 08:49 UTC\nMode: follower\n",
-    );
-    let told = doctor(&says).ends(69);
-    told.shows("ZOOKEEPER-4785").shows("(digest mismatches: 2)");
-}
-
-#[test]
-fn a_small_limit_of_connections_is_told() {
-    let small = answers("conf", "clientPort=2181\nmaxClientCnxns=10\n", "");
-    doctor(&small)
-        .ends(69)
-        .shows("max client connections  10\n")
-        .shows("it accepts 10 connections from one address\n  raise maxClientCnxns");
-    for (roomy, limit) in [
-        ("maxClientCnxns=60\n", "60"),
-        ("maxClientCnxns=0\n", "unlimited"),
+fn what_a_server_says_of_itself_is_told() {
+    for (word, answer, others, parts) in [
+        (
+            "",
+            "",
+            NOT_SERVING,
+            &["it has no quorum\n  start a majority of the ensemble's servers"][..],
+        ),
+        (
+            "mntr",
+            "zk_version\t3.8.0-5a02\nzk_digest_mismatches_count\t2\n",
+            "Zookeeper version: 3.8.0-5a02, built on 2022-02-25 08:49 UTC\nMode: follower\n",
+            &["ZOOKEEPER-4785", "(digest mismatches: 2)"],
+        ),
+        (
+            "mntr",
+            "zk_global_sessions\t1\nzk_local_sessions\t2\n",
+            "",
+            &["it has local sessions (2), in which no lock can live\n  look that localSessions"],
+        ),
+        (
+            "conf",
+            "clientPort=2181\nmaxClientCnxns=10\n",
+            "",
+            &[
+                "max client connections  10\n",
+                "it accepts 10 connections from one address\n  raise maxClientCnxns",
+            ],
+        ),
+        (
+            "conf",
+            "maxClientCnxns=60\n",
+            "",
+            &["max client connections  60\n"],
+        ),
+        (
+            "conf",
+            "maxClientCnxns=0\n",
+            "",
+            &["max client connections  unlimited\n"],
+        ),
     ] {
-        let told = doctor(&answers("conf", roomy, "")).ends(69);
-        let told = told.shows(&format!("max client connections  {limit}\n"));
-        assert!(!told.stdout.contains("from one address"), "{told:?}");
+        let told = doctor(&answers(word, answer, others)).ends(69);
+        let told = parts.iter().fold(told, |told, part| told.shows(part));
+        let is_small = told.stdout.contains("from one address");
+        assert_eq!(is_small, parts.len() > 1 && word == "conf", "{told:?}");
     }
-}
-
-#[test]
-fn local_sessions_are_told() {
-    let says = answers("mntr", "zk_global_sessions\t1\nzk_local_sessions\t2\n", "");
-    doctor(&says)
-        .ends(69)
-        .shows("it has local sessions (2), in which no lock can live\n  look that localSessions");
 }
 
 /// Each of the leader, of a follower that has other data, and of one that lagged at the first question.
@@ -437,11 +413,9 @@ fn a_server_that_has_more_or_fewer_nodes_or_sessions_than_its_leader_is_told() {
 
 #[test]
 fn a_server_that_enforces_an_identity_is_told() {
-    let runtime = Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start()).unwrap();
-    let demand = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
-    server.faults().refuse(When::any(), demand);
-    doctor(&server.connect_string())
+    let (arm, demand) = (Arm::embedded(), ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH);
+    arm.server().faults().refuse(When::any(), demand);
+    doctor(&arm.connect)
         .ends(69)
         .shows("the server answers only authenticated clients\n  give an identity that it demands");
 }
@@ -499,9 +473,7 @@ fn servers_that_are_not_one_ensemble_are_told() {
 
 #[test]
 fn the_doctor_waits_until_nothing_is_wrong() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap().to_string();
-    drop(free);
+    let address = free_address();
     let arguments = ["doctor", "--timeout", "1s", "--connect", &address];
     let wait = |time| Running::start(lockkeeper(&arguments).args(["--wait", time]));
     wait("700ms").end().ends(69).shows("problems: 1\n");

@@ -1,6 +1,6 @@
 //! Error messages about servers and nodes: in words for people, and with the details for `-v`.
 //!
-//! Not here: bad usage (`usage`), encryption and identities (`security`).
+//! Not here: refusals (`transcripts/errors.txt`), bad usage (`transcripts/alone.txt`), encryption and identities (`security`).
 
 use std::{
     io::{Read as _, Write as _},
@@ -12,6 +12,7 @@ use std::{
 use crate::support::{Arm, ended, lockkeeper};
 use lockkeeper::proto::{ErrorCode, OpCode};
 use lockkeeper_server::When;
+use lockkeeper_test_support::real_server::free_ports;
 
 /// A port that answers each connection with this text.
 fn other_service(text: &'static [u8]) -> String {
@@ -54,13 +55,8 @@ fn a_port_of_another_service_is_named_at_once() {
 /// Each command tried again and again for its whole time.
 #[test]
 fn a_command_fails_at_once_when_no_server_listens() {
-    // Ports that are free now. No other process takes them during the moment that this test lasts.
-    let listeners: Vec<_> = (0..8)
-        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
-        .collect();
-    let addresses = listeners.iter().map(|it| it.local_addr().unwrap());
-    let addresses: Vec<_> = addresses.map(|it| it.to_string()).collect();
-    drop(listeners);
+    let ports = free_ports(8).into_iter();
+    let addresses: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
     for servers in [1, 8] {
         let servers = addresses[..servers].join(",");
         for command in ["ls", "get", "queue"] {

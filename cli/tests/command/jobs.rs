@@ -4,12 +4,12 @@
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, ChildStdin},
     sync::mpsc::{Receiver, channel},
     thread,
 };
 
-use crate::support::{Arm, LIMIT, contained, is_alive, pid_of, state_of, wait_for};
+use crate::support::{Arm, LIMIT, contained, is_alive, pid_of, state_of, terminal, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Waits for a line. A Ctrl-C ends it in its own way.
@@ -114,18 +114,10 @@ struct Shell {
 
 impl Shell {
     fn start(arm: &Arm, options: &str, script: &str) -> Self {
-        let (path, binary) = (arm.path(), env!("CARGO_BIN_EXE_lockkeeper"));
-        // env(1) lets Ctrl-C through if the caller of the test ignores it, and script(1) makes the terminal.
-        let mut terminal = Command::new("env")
-            .args(["--default-signal=INT,QUIT,TSTP,TTIN", "script", "--quiet"])
-            .args(["--flush", "--echo", "never", "--command", "exec sh -i"])
-            .arg("/dev/null")
-            .env("RUN", format!("{binary} run {options} {path} -- sh -c"))
-            .env("LOCKKEEPER_CONNECT", &arm.connect)
-            .env("SCRIPT", script)
+        let path = arm.path();
+        let run = format!("{options} {path}");
+        let mut terminal = terminal(arm, &run, "exec sh -i", script)
             .envs([("PS1", ""), ("TERM", "dumb"), ("SHELL", "/bin/sh")])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
             .spawn()
             .expect("env(1) is needed, and script(1), of util-linux");
         let (keyboard, stdout) = (terminal.stdin.take(), terminal.stdout.take());

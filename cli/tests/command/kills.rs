@@ -13,8 +13,8 @@ use std::{
 };
 
 use crate::support::{
-    Arm, Files, Manager, Running, contained, ended, is_alive, marked, namespace, pid_of, root,
-    until_dead, wait_for, watchdog_of,
+    Arm, Files, Manager, Running, children, contained, ended, is_alive, marked, namespace, pid_of,
+    root, until_dead, wait_for, watchdog_of,
 };
 use proptest::{
     prelude::*,
@@ -193,12 +193,6 @@ fn named(mark: &str) -> Vec<Pid> {
     let mut found = marked(mark);
     found.retain(|(_, name)| name.contains("lockkeeper"));
     found.into_iter().map(|(pid, _)| pid).collect()
-}
-
-fn children(pid: Pid) -> Vec<Pid> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let children = children.unwrap_or_default();
-    children.split_whitespace().map(pid_of).collect()
 }
 
 /// The watchdog had the name of the program. Its command went on, and the next holder entered.

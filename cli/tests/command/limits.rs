@@ -4,17 +4,22 @@
 //! Not here: servers that are silent (`errors`, `run`).
 
 use std::{
+    borrow::Cow,
     fs,
-    io::{self, Read as _, Write as _},
-    net::{Shutdown, TcpListener, TcpStream},
+    net::TcpListener,
     process::Command,
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use crate::support::{Arm, Files, Running, ended, is_ignored, is_in, lockkeeper, wait_for};
-use lockkeeper_test_support::certificates::Authority;
+use lockkeeper_test_support::{
+    certificates::Authority,
+    proxy::{Direction, Proxy, Tap},
+};
 use rustix::process::Signal;
+use tokio::runtime::Runtime;
 
 /// All commands of a test, on a busy machine. A look-up whose end is waited for takes longer, and that of a test has none.
 const SOON: Duration = Duration::from_secs(20);
@@ -83,38 +88,16 @@ fn commands_end_in_time_while_a_file_with_certificates_hangs() {
     assert!(took < SOON, "{took:?}");
 }
 
-/// A way to a server that takes no request of more than 2,000 bytes, as with `jute.maxbuffer=2000`. Returns its address.
-fn narrow(server: &str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let server = server.to_owned();
-    thread::spawn(move || {
-        for client in listener.incoming() {
-            let (client, server) = (client.unwrap(), TcpStream::connect(&server).unwrap());
-            let back = (server.try_clone().unwrap(), client.try_clone().unwrap());
-            thread::spawn(move || io::copy(&mut &back.0, &mut &back.1));
-            thread::spawn(move || {
-                let _ = pass_on(&client, &server);
-                let _ = (
-                    client.shutdown(Shutdown::Both),
-                    server.shutdown(Shutdown::Both),
-                );
-            });
-        }
-    });
-    address
-}
+/// A server that takes no request of more than 2,000 bytes, as with `jute.maxbuffer=2000`: it ends the connection.
+struct Narrow;
 
-fn pass_on(mut client: &TcpStream, mut server: &TcpStream) -> io::Result<()> {
-    loop {
-        let mut length = [0; 4];
-        client.read_exact(&mut length)?;
-        let mut frame = vec![0; u32::from_be_bytes(length).try_into().unwrap()];
-        if frame.len() > 2000 {
-            return Ok(());
+impl Tap for Narrow {
+    fn pass<'a>(&mut self, direction: Direction, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if direction == Direction::ToServer && bytes.len() > 2000 {
+            // No length of a frame.
+            return [0xff; 4].to_vec().into();
         }
-        client.read_exact(&mut frame)?;
-        server.write_all(&[&length[..], &frame].concat())?;
+        bytes.into()
     }
 }
 
@@ -122,9 +105,19 @@ fn pass_on(mut client: &TcpStream, mut server: &TcpStream) -> io::Result<()> {
 #[test]
 fn a_run_says_that_servers_take_no_request_that_is_so_long() {
     let arm = Arm::embedded();
-    let address = narrow(&arm.connect);
+    let server = [arm.connect.parse().unwrap()];
+    let proxy = Proxy::tapped(&server, Arc::new(|_| Box::new(Narrow)));
+    let runtime = Runtime::new().unwrap();
+    let proxy = runtime.block_on(proxy);
     let path = format!("/{}", "x".repeat(2500));
-    let run = ["run", "--connect", &address, &path, "--", "true"];
+    let run = [
+        "run",
+        "--connect",
+        &proxy.connect_string(),
+        &path,
+        "--",
+        "true",
+    ];
     let refused = ended(&mut lockkeeper(&run));
     refused.is(69, "").says("is its jute.maxbuffer smaller?");
 }

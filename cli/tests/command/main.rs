@@ -1,10 +1,13 @@
 //! The command, started as its users start it.
 //!
+//! A new case: what can be typed in a shell, and is over when the command has ended, is a few lines in a file of `transcripts/`. The
+//! other files have what waits, gets signals, or needs a server with a fault.
+//!
 //! | file | what |
 //! |---|---|
-//! | `run` | exit statuses, the environment of the command, exclusion, time limits, lost locks |
-//! | `run_options` | for cron and deploys: statuses of one's own, messages, periods, access, notices |
-//! | `sharing` | `run --shared` and `--holders` |
+//! | `transcripts` | plays the cases in `transcripts/`: arguments, stdin, variables; stdout, stderr and status |
+//! | `run` | exclusion, time limits, lost locks |
+//! | `run_options` | for cron and deploys: messages, periods and notices |
 //! | `signals` | `run` and signals |
 //! | `jobs` | `run` as a job of an interactive shell |
 //! | `trees` | what a command leaves behind, in each way in which a run can end |
@@ -12,7 +15,7 @@
 //! | `outages` | commands that wait while the servers are away |
 //! | `limits` | commands that end although something hangs |
 //! | `queue` | `queue` |
-//! | `nodes` | `ls`, `get`, `stat`, `set`, `create`, `rm` |
+//! | `nodes` | a large tree |
 //! | `doctor` | `doctor` |
 //! | `serve` | `serve` |
 //! | `demo` | `demo` |
@@ -20,9 +23,8 @@
 //! | `security` | encryption and identities |
 //! | `kerberos` | logins with a ticket, on a ZooKeeper that demands them |
 //! | `errors` | messages about servers and nodes |
-//! | `usage` | messages about bad usage, and help |
+//! | `usage` | help |
 //! | `packaging` | `completions`, `man`, `--version` |
-//! | `transcripts` | plays the cases in `cli/tests/command/transcripts` |
 //! | `support` | servers, processes and files of these tests |
 //!
 //! Not here: what needs a program of its own (`children`).
@@ -46,7 +48,6 @@ mod run;
 mod run_options;
 mod security;
 mod serve;
-mod sharing;
 mod signals;
 mod transcripts;
 mod trees;

@@ -1,12 +1,8 @@
 //! `lockkeeper queue`: shows who holds a lock, and who waits for it.
+//!
+//! Not here: free, missing and closed locks (`transcripts/queue.txt`).
 
-use crate::support::{
-    Arm, Running, ended, in_a_terminal, is_ignored, lockkeeper, objects, state_of, wait_for,
-};
-use lockkeeper::{
-    CreateMode,
-    node::{Acl, Perms},
-};
+use crate::support::{Arm, Running, in_a_terminal, is_ignored, objects, state_of, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -14,8 +10,6 @@ on_both_arms!(
     holders_and_waiters_are_shown_in_queue_order,
     json_shows_holders_and_waiters,
     follow_prints_each_change_of_the_queue,
-    a_missing_path_is_told_from_a_free_lock_and_from_a_missing_chroot,
-    a_queue_that_may_not_be_read_is_refused,
     nodes_of_other_clients_and_those_without_a_session_are_marked,
 );
 
@@ -72,38 +66,6 @@ fn json_shows_holders_and_waiters(arm: &Arm) {
     assert!(waiter["data"].as_str().unwrap().contains("command=sleep"));
     assert_eq!(waiter["data_hex"], Value::Null);
     arm.release(guard);
-}
-
-/// Below a chroot that does not exist, each path is missing, and the lock that was meant may be held.
-fn a_missing_path_is_told_from_a_free_lock_and_from_a_missing_chroot(arm: &Arm) {
-    let path = arm.path();
-    let exists = || objects(&arm.said(&["queue", "--json", &path]))[0]["exists"].clone();
-    assert_eq!(exists(), false);
-    let free = "free, and nobody waits";
-    let missing = format!("{path}: {free}; there is no such node\n");
-    assert_eq!(arm.said(&["queue", &path]), missing);
-    arm.create(&path);
-    assert_eq!(exists(), true);
-    assert_eq!(arm.said(&["queue", &path]), format!("{path}: {free}\n"));
-    let servers = format!("{}/tpyo", arm.connect);
-    for option in ["--long", "--json", "--follow"] {
-        let mut queue = lockkeeper(&["queue", "--connect", &servers, option, &path]);
-        ended(&mut queue)
-            .is(1, "")
-            .says("the chroot /tpyo does not exist");
-    }
-}
-
-fn a_queue_that_may_not_be_read_is_refused(arm: &Arm) {
-    let path = arm.path();
-    arm.create(&path);
-    let path = format!("{path}/queue");
-    let acl = vec![Acl::new(Perms::DELETE, "world", "anyone")];
-    arm.create_with_acl(&path, CreateMode::Persistent, acl);
-    assert!(
-        arm.refused(&["queue", &path])
-            .contains("no permission by the ACL")
-    );
 }
 
 fn follow_prints_each_change_of_the_queue(arm: &Arm) {

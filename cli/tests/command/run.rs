@@ -1,15 +1,13 @@
-//! `lockkeeper run`: exit statuses, the environment of the command, exclusion, time limits, lost locks.
+//! `lockkeeper run`: exclusion, time limits, lost locks.
 //!
-//! Not here: signals (`signals`), what a command has started (`trees`), `--shared` and `--holders` (`sharing`).
+//! Not here: signals (`signals`), what a command has started (`trees`), statuses, variables and messages
+//! (`transcripts/run.txt`), `--shared` and `--holders` (`transcripts/sharing.txt`).
 
 use std::{
-    fs::{self, Permissions},
+    fs,
     io::{Read as _, Write as _},
     net::TcpListener,
-    os::{
-        fd::OwnedFd,
-        unix::{fs::PermissionsExt as _, net::UnixDatagram},
-    },
+    os::{fd::OwnedFd, unix::net::UnixDatagram},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -24,7 +22,6 @@ use rustix::process::{Signal, kill_process};
 
 on_both_arms!(
     contained:
-    the_command_gets_the_token_the_path_and_the_node,
     forty_runs_on_one_path_exclude_each_other,
     a_try_takes_a_free_lock_and_writes_nothing_at_one_that_is_taken,
     a_wait_ends_at_its_limit_and_leaves_no_node,
@@ -33,25 +30,6 @@ on_both_arms!(
     a_command_that_ignores_term_is_killed,
     a_command_that_ends_without_the_lock_gives_status_74,
 );
-
-fn the_command_gets_the_token_the_path_and_the_node(arm: &Arm) {
-    let path = arm.path();
-    let script = "echo $LOCKKEEPER_TOKEN $LOCKKEEPER_PATH $LOCKKEEPER_NODE; exec sleep 60";
-    let mut tokens = Vec::new();
-    for _ in 0..2 {
-        let mut run = arm.run(&[], &path, &["sh", "-c", script, "secret argument"]);
-        let mut run = Running::start(&mut run);
-        let [token, of, node] = run.words();
-        tokens.push(token.parse::<u64>().unwrap());
-        assert_eq!(of, path);
-        let (data, pid) = (arm.data(&node), run.pid());
-        assert!(data.starts_with("host="), "{data}");
-        assert!(data.ends_with(&format!(" pid={pid} command=sh")), "{data}");
-        run.signal(Signal::TERM);
-        run.end().is(143, "");
-    }
-    assert!(tokens[0] < tokens[1], "{tokens:?}");
-}
 
 /// So many may start in the same second, from cron.
 fn forty_runs_on_one_path_exclude_each_other(arm: &Arm) {
@@ -225,24 +203,6 @@ fn a_run_whose_program_is_replaced_while_it_waits_starts_its_command() {
     let ended = run.end();
     fs::remove_file(&program).unwrap();
     ended.is(0, "ran\n").silently();
-}
-
-/// The script has line ends of Windows. The system's error is that of a missing program, and the run said "command not found".
-#[test]
-fn a_missing_interpreter_is_named() {
-    let (arm, files) = (Arm::embedded(), Files::new("interpreter"));
-    let script = files.write("script", "#! /no/such/sh\r -e\necho ran\r\n");
-    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
-    for command in ["script", &script] {
-        let mut run = arm.run(&[], &arm.path(), &[command]);
-        ended(run.env("PATH", format!("/no/such:{}", files.path(""))))
-            .is(126, "")
-            .says(&format!(
-                "{command}: cannot be executed: its interpreter /no/such/sh\\r is missing\n"
-            ));
-        let mut run = arm.run(&[], &arm.path(), &["no-such-script"]);
-        ended(run.env("PATH", files.path(""))).is(127, "");
-    }
 }
 
 /// Forty runs with one log had torn lines. A socket of this kind keeps the writes apart.

@@ -1,42 +1,21 @@
 //! Encryption and identities of the command: where they come from, and the error messages, which must not contain secrets.
 //!
-//! Not here: TLS on real servers (`tests/real/secure/` of the workspace).
+//! Not here: TLS on real servers (`tests/real/secure/` of the workspace), `--acl` and files of identities (`transcripts/identities.txt`).
 
-use std::{
-    fs::{self, Permissions},
-    os::unix::fs::PermissionsExt as _,
-    time::Instant,
-};
-
-use crate::support::{Arm, Files, LIMIT, ended, lockkeeper};
+use crate::support::{Arm, Files, authority, ended, lockkeeper};
 use lockkeeper::{
     CreateMode,
     client::tls::TlsConfig,
     node::{Acl, Perms},
 };
-use lockkeeper_server::Server;
 use lockkeeper_test_support::{
-    certificates::Authority,
-    gate::{Gate, server_tls},
+    gate::server_tls,
     secure_server::{self, Demands},
 };
 use tokio::runtime::Runtime;
 
 const SECRET: &str = "hunter2";
 const ALICE: &str = "digest:alice:hunter2\n";
-
-/// Every user of the machine could read the passwords. Their group is the choice of the owner.
-#[test]
-fn a_file_of_identities_that_every_user_may_read_is_refused() {
-    let (arm, files) = (Arm::embedded(), Files::new("open"));
-    let auth = files.write("auth", ALICE);
-    for mode in [0o644, 0o604, 0o602] {
-        fs::set_permissions(&auth, Permissions::from_mode(mode)).unwrap();
-        let text = format!("{auth}: every user may read or change it; run chmod o= {auth}");
-        let options = ["--auth-file", &*auth];
-        ended(arm.on(&["ls"]).args(options)).ends(64).says(&text);
-    }
-}
 
 /// Only the user `super` has permissions on the lock's directory.
 #[test]
@@ -57,55 +36,12 @@ fn identities_come_from_a_file_or_from_the_environment() {
     opened.ends(0).silently();
 }
 
-#[test]
-fn an_identity_that_is_refused_ends_the_run_immediately() {
-    let (arm, files) = (Arm::embedded(), Files::new("untrusted"));
-    let auth = files.write("auth", "sesame:hunter2");
-    let begin = Instant::now();
-    // With retries, the attempt would take the whole session timeout.
-    let options = ["--auth-file", &*auth, "--session-timeout", "60s"];
-    let refused = arm.ran(&options, "/a", &["true"]).ends(69);
-    assert!(begin.elapsed() < LIMIT);
-    assert!(!refused.stderr.contains(SECRET), "{}", refused.stderr);
-    refused.says("the identity of scheme sesame was refused");
-}
-
-#[test]
-fn a_server_without_sasl_is_not_trusted() {
-    let (arm, files) = (Arm::embedded(), Files::new("no-sasl"));
-    let auth = files.write("auth", "sasl:alice:hunter2");
-    let refused = arm.ran(&["--auth-file", &*auth], "/a", &["true"]).ends(69);
-    assert!(!refused.stderr.contains(SECRET), "{}", refused.stderr);
-    refused.says("the server does not support SASL");
-}
-
 #[cfg(not(feature = "kerberos"))]
 #[test]
 fn a_build_without_kerberos_says_how_to_get_it() {
     let mut run = lockkeeper(&["run", "/a", "--connect", "zk:1", "--kerberos", "--", "true"]);
     let refused = ended(&mut run).ends(64);
     refused.says("cargo install lockkeeper-cli --features kerberos");
-}
-
-#[test]
-fn the_principal_of_the_servers_is_named_without_its_realm_and_for_a_login() {
-    let run = |options: &[&str]| {
-        let mut run = lockkeeper(&["run", "/a", "--connect", "zk:1"]);
-        ended(run.args(options).args(["--", "true"])).ends(64)
-    };
-    for bad in [
-        "",
-        "/zk",
-        "zookeeper/",
-        "zookeeper/zk@A",
-        "zookeeper@A",
-        "a/b/c",
-    ] {
-        let refused = run(&["--kerberos-service", bad, "--kerberos"]);
-        refused.says("it looks like zookeeper or zookeeper/HOST, without a realm");
-    }
-    let alone = run(&["--kerberos-service", "zookeeper/zk"]);
-    alone.says("not provided:\n  --kerberos");
 }
 
 mod needs_java {
@@ -138,13 +74,12 @@ mod needs_java {
     #[test]
     #[ignore = "needs Java and a ZooKeeper with netty: tests/run.sh"]
     fn a_lock_for_the_subject_of_a_certificate_refuses_other_subjects() {
-        let (authority, runtime) = (Authority::new("ours"), Runtime::new().unwrap());
-        let (server_side, files) = (authority.issue(&["localhost"]), Files::new("subjects"));
+        let ((authority, files, ca), runtime) = (authority(), Runtime::new().unwrap());
+        let server_side = authority.issue(&["localhost"]);
         let server = runtime.block_on(secure_server::Server::start(&Demands {
             tls: Some((&server_side, &authority)),
             ..Demands::default()
         }));
-        let ca = files.write("ca.pem", &authority.certificate);
         let run = |subject: &str, path: &str, options: &[&str]| {
             let client_side = authority.issue(&[subject]);
             let certificate = files.write("me.pem", &client_side.certificate);
@@ -176,8 +111,7 @@ mod needs_java {
 
 #[test]
 fn a_server_without_tls_is_named() {
-    let (arm, files) = (Arm::embedded(), Files::new("plain"));
-    let ca = files.write("ca.pem", &Authority::new("ours").certificate);
+    let (arm, (_, _files, ca)) = (Arm::embedded(), authority());
     let options = ["--tls-ca", &*ca, "--wait", "3s"];
     let plain = arm.ran(&options, "/a", &["true"]).ends(75);
     plain.says("the port may expect plain connections");
@@ -185,18 +119,11 @@ fn a_server_without_tls_is_named() {
 
 #[test]
 fn a_command_runs_under_a_lock_over_tls() {
-    let files = Files::new("secure");
-    let authority = Authority::new("ours");
+    let (arm, (authority, files, ca)) = (Arm::embedded(), authority());
     let (server_side, client_side) = (authority.issue(&["zk.example"]), authority.issue(&["me"]));
-    let tls = server_tls(&server_side, Some(&authority));
-    let runtime = Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start()).unwrap();
-    let gate = runtime.block_on(Gate::new(&server, tls));
-
-    let ca = files.write("ca.pem", &authority.certificate);
+    let (_gate, servers) = arm.behind_tls(server_tls(&server_side, Some(&authority)));
     let certificate = files.write("me.pem", &client_side.certificate);
     let key = files.write("me.key", &client_side.key);
-    let servers = gate.address.to_string();
     let on = |command: &[&str], name: &str| {
         let mut command = lockkeeper(command);
         command.args(["--connect", &servers, "--tls-ca", &ca]);

@@ -165,20 +165,3 @@ fn the_log_is_json_on_request_to_the_last_line() {
     assert!(session["session"].as_str().unwrap().starts_with("0x"));
     assert!(session["timestamp"].as_str().unwrap().ends_with('Z'));
 }
-
-#[test]
-fn the_error_names_an_address_in_use() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    let message = format!("cannot listen on {address}: Address already in use");
-    let text = ended(&mut lockkeeper(&["serve", "--listen", &address])).is(71, "");
-    text.says(&format!("lockkeeper: {message}"));
-    let options = ["serve", "--log-format", "json", "--listen", &address];
-    let json = ended(&mut lockkeeper(&options)).is(71, "").stderr;
-    let last = objects(&json).pop().unwrap();
-    assert!(
-        last["message"].as_str().unwrap().starts_with(&message),
-        "{last}"
-    );
-    assert_eq!(last["level"], "ERROR");
-}

@@ -2,12 +2,12 @@
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    process::{Child, Command, Stdio},
+    process::Command,
 };
 
 use crate::support::{
     Arm, Files, Running, comm_of, contained, ended, is_alive, is_ignored, lockkeeper, pid_of,
-    state_of, until_dead, wait_for,
+    state_of, terminal, until_dead, wait_for,
 };
 use rustix::process::{Signal, kill_process};
 
@@ -22,19 +22,17 @@ on_both_arms!(
     a_signal_to_end_ends_a_command_that_is_stopped,
 );
 
+const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+
 fn signals_are_passed_on(arm: &Arm) {
     let path = arm.path();
-    for (name, signal) in [
-        ("INT", Signal::INT),
-        ("TERM", Signal::TERM),
-        ("HUP", Signal::HUP),
-        ("QUIT", Signal::QUIT),
-        ("USR1", Signal::USR1),
-        ("USR2", Signal::USR2),
-    ] {
-        if is_ignored(signal) {
-            continue;
-        }
+    let names = ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2"];
+    let signals = ENDING.into_iter().chain([Signal::USR1, Signal::USR2]);
+    for (name, signal) in names
+        .into_iter()
+        .zip(signals)
+        .filter(|it| !is_ignored(it.1))
+    {
         let script = format!(
             "trap 'echo got {name}; exit 9' {name}; echo ready; while :; do sleep 0.05; done"
         );
@@ -137,10 +135,7 @@ fn signals_that_the_parent_has_blocked_are_received(arm: &Arm) {
 /// `docker stop` sends TERM, and after its time KILL. The command stayed stopped, and the lock held.
 fn a_signal_to_end_ends_a_command_that_is_stopped(arm: &Arm) {
     let path = arm.path();
-    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
-        if is_ignored(signal) {
-            continue;
-        }
+    for signal in ENDING.into_iter().filter(|it| !is_ignored(*it)) {
         let mut run = arm.start(&[], &path, "echo $$; exec sleep 600");
         let pid = run.pid_in_line();
         wait_for("the command", || comm_of(pid) == "sleep\n");
@@ -159,7 +154,9 @@ fn in_a_terminal_the_command_gets_ctrl_c_once() {
         let script = r#"i=0; trap 'i=$((i+1))' INT; read x; echo "read $x"; echo ready
             while [ $i = 0 ]; do sleep 0.05; done; sleep 0.3; echo "interrupts: $i"; exit 3"#;
         // The shell replaces itself with `exec`: some shells would end on a Ctrl-C that their child has survived.
-        let mut terminal = terminal(&arm, r#"exec $RUN "$SCRIPT""#, script);
+        let command = r#"exec $RUN "$SCRIPT""#;
+        let mut terminal = terminal(&arm, &arm.path(), command, script);
+        let mut terminal = terminal.spawn().unwrap();
         let mut keyboard = terminal.stdin.take().unwrap();
         let mut screen = BufReader::new(terminal.stdout.take().unwrap());
         let mut next = |keys: &[u8]| {
@@ -190,7 +187,9 @@ fn in_a_terminal_a_script_and_its_children_end_with_the_lock() {
         for lose in losses {
             let arm = Arm::embedded();
             // A shell that stays keeps the terminal.
-            let mut terminal = terminal(&arm, r#"$RUN "$SCRIPT"; true"#, script);
+            let command = r#"$RUN "$SCRIPT"; true"#;
+            let mut terminal = terminal(&arm, &arm.path(), command, script);
+            let mut terminal = terminal.spawn().unwrap();
             let mut line = String::new();
             let mut screen = BufReader::new(terminal.stdout.take().unwrap());
             screen.read_line(&mut line).unwrap();
@@ -206,30 +205,6 @@ fn in_a_terminal_a_script_and_its_children_end_with_the_lock() {
             terminal.wait().unwrap();
         }
     });
-}
-
-/// A shell in a new terminal. `$RUN` is `lockkeeper run PATH -- sh -c`.
-fn terminal(arm: &Arm, command: &str, script: &str) -> Child {
-    let binary = env!("CARGO_BIN_EXE_lockkeeper");
-    let path = arm.path();
-    // script(1), of util-linux, runs the shell, and types the text that it reads from stdin.
-    // env(1), of GNU coreutils, lets Ctrl-C through if the caller of the test ignores it: a shell cannot undo that.
-    Command::new("env")
-        .args([
-            "--default-signal=INT",
-            "script",
-            "--quiet",
-            "--return",
-            "--flush",
-        ])
-        .args(["--echo", "never", "--command", command, "/dev/null"])
-        .env("RUN", format!("{binary} run {path} -- sh -c"))
-        .env("LOCKKEEPER_CONNECT", &arm.connect)
-        .env("SCRIPT", script)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("env(1) is needed, and script(1), of util-linux")
 }
 
 /// A run inside the command of a run. All were stopped together, and went on together, while another one had the inner lock.

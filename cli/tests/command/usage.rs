@@ -1,4 +1,6 @@
-//! Error messages for bad usage, and help texts. No test here needs a server.
+//! Help texts. No test here needs a server.
+//!
+//! Not here: messages about bad usage (`transcripts/alone.txt`).
 
 use std::fs;
 

@@ -5,14 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::support::{Arm, Ended, Files, Running, ended, is_ignored, lockkeeper, objects, root};
-use lockkeeper_test_support::{
-    certificates::Authority,
-    gate::{Gate, server_tls},
+use crate::support::{
+    Arm, Ended, Files, Running, authority, ended, is_ignored, lockkeeper, objects, root,
 };
+use lockkeeper_test_support::gate::server_tls;
 use rustix::process::Signal;
 use serde_json::Value;
-use tokio::runtime::Runtime;
 
 /// The files in a folder of the workspace, in the order of their names.
 fn files(folder: &str) -> Vec<PathBuf> {
@@ -150,13 +148,9 @@ fn a_spy_prints_what_client_and_server_say() {
 /// The first bytes were taken for the length of a frame: "frame of 369295616 bytes".
 #[test]
 fn a_connection_with_tls_is_relayed_and_named() {
-    let (arm, files) = (Arm::embedded(), Files::new("spied"));
-    let ca = Authority::new("ours");
-    let tls = server_tls(&ca.issue(&["127.0.0.1"]), None);
-    let runtime = Runtime::new().unwrap();
-    let gate = runtime.block_on(Gate::new(arm.server(), tls));
-    let (mut spy, address) = spy_on(&gate.address.to_string(), &[]);
-    let ca = files.write("ca.pem", &ca.certificate);
+    let (arm, (authority, _files, ca)) = (Arm::embedded(), authority());
+    let (_gate, server) = arm.behind_tls(server_tls(&authority.issue(&["127.0.0.1"]), None));
+    let (mut spy, address) = spy_on(&server, &[]);
     let mut ls = lockkeeper(&["ls", "--connect", &address, "--tls-ca", &ca]);
     ended(&mut ls).is(0, "zookeeper\n");
     let first = spy.line();

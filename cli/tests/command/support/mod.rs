@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "each test file uses only a part")]
 
 mod contained;
+mod processes;
 
 use std::{
     ffi::OsStr,
@@ -19,14 +20,24 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use lockkeeper::{Client, CreateMode, Guard, Version, client::SessionId, node::Acl};
+use lockkeeper::{
+    Client, CreateMode, Guard, Version,
+    client::{SessionId, tls::rustls::ServerConfig},
+    node::Acl,
+};
 use lockkeeper_server::Server;
+use lockkeeper_test_support::{certificates::Authority, gate::Gate, real_server::free_ports};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
 #[allow(unused_imports, reason = "each test file uses only a part")]
 pub(crate) use contained::{contained, freely, namespace};
+#[allow(unused_imports, reason = "each test file uses only a part")]
+pub(crate) use processes::{
+    children, comm_of, is_alive, is_ignored, is_in, marked, pid_of, state_of, until_dead,
+    watchdog_of,
+};
 
 /// The limit of each wait: far longer than any step takes, even on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
@@ -108,6 +119,13 @@ impl Arm {
             "/lockkeeper-cli-test/{arm}-{}-{next}-{now}",
             std::process::id()
         )
+    }
+
+    /// A way to the embedded server by TLS, and its address.
+    pub(crate) fn behind_tls(&self, tls: ServerConfig) -> (Gate, String) {
+        let gate = self.runtime.block_on(Gate::new(self.server(), tls));
+        let address = gate.address.to_string();
+        (gate, address)
     }
 
     /// The names of the children of a path; none if the path does not exist.
@@ -249,6 +267,18 @@ impl Drop for Files {
     }
 }
 
+/// An authority for certificates, and a file with its own one.
+pub(crate) fn authority() -> (Authority, Files, String) {
+    let (authority, files) = (Authority::new("ours"), Files::new("authority"));
+    let ca = files.write("ca.pem", &authority.certificate);
+    (authority, files, ca)
+}
+
+/// An address on which nobody listens.
+pub(crate) fn free_address() -> String {
+    format!("127.0.0.1:{}", free_ports(1)[0])
+}
+
 /// A service manager, to which a `run` with `--notify` tells how far it is.
 pub(crate) struct Manager(UnixDatagram, Files);
 
@@ -381,6 +411,22 @@ pub(crate) fn in_a_terminal(command: &str) -> Ended {
     ended.ends(0)
 }
 
+/// A shell in a new terminal, which types what the test writes to stdin. `$RUN` is `lockkeeper run OPTIONS -- sh -c`, where these
+/// options end with the path.
+pub(crate) fn terminal(arm: &Arm, options: &str, command: &str, script: &str) -> Command {
+    let binary = env!("CARGO_BIN_EXE_lockkeeper");
+    // env(1), of GNU coreutils, lets Ctrl-C through if the caller of the test ignores it: a shell cannot undo that.
+    let mut env = Command::new("env");
+    env.args(["--default-signal=INT,QUIT,TSTP,TTIN", "script", "--quiet"])
+        .args(["--return", "--flush", "--echo", "never"])
+        .args(["--command", command, "/dev/null"])
+        .env("RUN", format!("{binary} run {options} -- sh -c"))
+        .envs([("LOCKKEEPER_CONNECT", &*arm.connect), ("SCRIPT", script)])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    env
+}
+
 /// A JSON object in each line.
 pub(crate) fn objects(lines: &str) -> Vec<Value> {
     let object = |line| serde_json::from_str(line).expect(line);
@@ -504,25 +550,6 @@ impl Drop for Running {
     }
 }
 
-pub(crate) fn pid_of(text: &str) -> Pid {
-    Pid::from_raw(text.parse().expect(text)).unwrap()
-}
-
-/// The line of a process in `/proc`, from its state on.
-pub(crate) fn state_of(pid: Pid) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit(") ").next()?.chars().next()
-}
-
-/// Whether a process with this pid exists and is not a zombie.
-pub(crate) fn is_alive(pid: Pid) -> bool {
-    state_of(pid).is_some_and(|state| state != 'Z')
-}
-
-pub(crate) fn until_dead(pid: Pid) {
-    wait_for("the end of a process", || !is_alive(pid));
-}
-
 /// Waits for a condition.
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -534,60 +561,12 @@ pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The watchdog that a `run` has started. For a moment, a new process has no arguments.
-pub(crate) fn watchdog_of(run: Pid) -> Pid {
-    let is_watchdog = |pid: &&str| {
-        let command = fs::read_to_string(format!("/proc/{pid}/cmdline"));
-        command.is_ok_and(|command| command.contains("--watchdog"))
-    };
-    let mut watchdog = None;
-    wait_for("the watchdog", || {
-        let children = fs::read_to_string(format!("/proc/{run}/task/{run}/children")).unwrap();
-        watchdog = children.split_whitespace().find(is_watchdog).map(pid_of);
-        watchdog.is_some()
-    });
-    watchdog.unwrap()
-}
-
-/// The living processes with this in their environment, and the name of each. What a marked process starts is marked, too.
-pub(crate) fn marked(mark: &str) -> Vec<(Pid, String)> {
-    let entries = fs::read_dir("/proc").unwrap();
-    let pids = entries.filter_map(|it| it.unwrap().file_name().to_str()?.parse().ok());
-    let is_marked = |pid: &Pid| {
-        let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let mut variables = variables.split(|byte| *byte == 0);
-        variables.any(|it| it == mark.as_bytes()) && is_alive(*pid)
-    };
-    let marked = pids.filter_map(Pid::from_raw).filter(is_marked);
-    marked.map(|pid| (pid, comm_of(pid))).collect()
-}
-
-/// The name of the program of a process, with a newline. Empty if there is no such process.
-pub(crate) fn comm_of(pid: Pid) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default()
-}
-
 /// The session that holds the lock.
 pub(crate) fn session_of(server: &Server, path: &str) -> Option<SessionId> {
     let holds = |node: &String| node.starts_with(path);
     let mut sessions = server.report().sessions.into_iter();
     let holder = sessions.find(|(_, session)| session.ephemerals.iter().any(holds));
     holder.map(|(id, _)| id)
-}
-
-/// Whether this process ignores the signal, as background jobs of scripts do. The commands that it starts inherit that.
-pub(crate) fn is_ignored(signal: Signal) -> bool {
-    is_in("self", "SigIgn:", signal)
-}
-
-/// Whether the signal is in a set of this process.
-pub(crate) fn is_in(pid: &str, set: &str, signal: Signal) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let set = status
-        .lines()
-        .find_map(|line| line.strip_prefix(set))
-        .map_or(0, |set| u64::from_str_radix(set.trim(), 16).unwrap());
-    set >> (signal.as_raw() - 1) & 1 == 1
 }
 
 /// The workspace.
