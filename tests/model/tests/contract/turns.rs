@@ -249,8 +249,8 @@ impl Queue {
             session_loss: Some(Loss::Expired),
             ..facts
         };
-        let mut late = world.turn.clone();
-        let late = late.next(&over, own, listing.ahead(own), present, |_| self.are_ours);
+        let mut late = world.turn;
+        let late = late.next(&over, own, listing.ahead(own.0), present, |_| self.are_ours);
         assert_eq!(late, Err(Loss::Expired), "{world:?}");
         let next = world
             .turn
