@@ -14,7 +14,7 @@ use lockkeeper_proto::{
 use super::{
     Change, Link, Stage, State,
     attempt::{Attempt, Progress, Trouble},
-    session::Connection,
+    connection::Connection,
 };
 use crate::{AuthFailure, Cause, machine::config::SHORTEST_TIMEOUT};
 

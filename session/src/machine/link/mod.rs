@@ -17,13 +17,15 @@
 //! | `beginning` | from a pause to a server that accepts requests |
 //! | `ending` | how a connection, the session and the link end; leaving a server |
 //! | `attempt` | the data of a connection until the server accepts requests |
-//! | `session` | what is known of the session and of a connection that accepts requests |
+//! | `connection` | a connection that accepts requests |
+//! | `session` | what is known of the session |
 //! | `silent` | a server that owes an answer is left for another one |
 //! | `servers` | which server to try next, after which pause, and why the last ones failed |
 //! | `sasl` | the interface of a SASL mechanism |
 
 mod attempt;
 mod beginning;
+mod connection;
 mod ending;
 pub mod sasl;
 pub(super) mod servers;
@@ -52,8 +54,9 @@ use super::{
 };
 use crate::{Cause, Effect, Endpoint, Error, ErrorKind, Lost, Peer};
 use attempt::Attempt;
+use connection::Connection;
 use servers::Servers;
-use session::{Connection, Session};
+use session::Session;
 
 /// What has happened to the link.
 #[derive(Debug)]

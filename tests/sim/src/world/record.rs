@@ -16,6 +16,57 @@ use lockkeeper_proto::{
 use super::{World, net::Link};
 use crate::history::{End, Event, What};
 
+/// How often each thing happens in 300 seeds: no less than about half of what is usual.
+const USUAL: [(&str, u64); 47] = [
+    ("attempts cancelled", 150),
+    ("clients closed by a task", 3),
+    ("elections at the end", 6),
+    ("ended: hold limit reached", 8),
+    ("ended: node deleted", 30),
+    ("ended: not in time", 30),
+    ("ended: session over", 50),
+    ("ended: the lock was taken", 60),
+    ("fault: all servers restarted", 8),
+    ("fault: client crashed", 6),
+    ("fault: client killed", 6),
+    ("fault: client paused", 40),
+    ("fault: client vanished", 6),
+    ("fault: connection cut", 50),
+    ("fault: event lost", 3),
+    ("fault: leader cut off from all servers", 3),
+    ("fault: leader deposed", 10),
+    ("fault: no majority", 5),
+    ("fault: node deleted by hand", 30),
+    ("fault: reply cut", 25),
+    ("fault: reply lost", 45),
+    ("fault: server cut off from the others", 15),
+    ("fault: server failed", 25),
+    ("fault: server lags", 70),
+    ("fault: server without a majority", 3),
+    ("fault: session ended by force", 25),
+    ("fault: silence", 25),
+    ("fault: slow", 25),
+    ("fault: write cut", 15),
+    ("grants that waited for a lease", 60),
+    ("hidden lock nodes", 40),
+    ("holders asked to release", 6),
+    ("holders told of their loss", 100),
+    ("latches that became leader", 15),
+    ("leaders deposed that went on", 2),
+    ("elections that lost transactions", 4),
+    ("locks granted", 1500),
+    ("partitions: leases that ended before the next grant", 3),
+    ("requests throttled", 11),
+    ("servers that gave up", 12),
+    ("watches at the end", 7),
+    ("watches set", 45),
+    ("writers downgraded", 30),
+    ("writes accepted only in part", 4000),
+    ("writes answered: unknown", 30),
+    ("writes while callers waited for capacity", 100),
+    ("writes with a token refused", 90),
+];
+
 /// How often each thing happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures(pub BTreeMap<&'static str, u64>);
@@ -36,6 +87,18 @@ impl Figures {
         for (what, count) in &other.0 {
             self.add_count(what, *count);
         }
+    }
+
+    /// What has happened less often than half of what is usual in so many seeds: each kind of fault
+    /// shall happen, and have an effect.
+    #[must_use]
+    pub fn scarce(&self, seeds: u64) -> Vec<String> {
+        let scarce = USUAL.iter().filter_map(|(what, usual)| {
+            let (count, least) = (self.0.get(what).copied(), usual * seeds / 300);
+            let count = count.unwrap_or(0);
+            (count < least).then(|| format!("{what}: {count}, fewer than {least}"))
+        });
+        scarce.collect()
     }
 }
 
