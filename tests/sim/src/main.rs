@@ -112,7 +112,9 @@ fn main() -> ExitCode {
         } else {
             Vec::new()
         };
-        scarce.iter().for_each(|it| println!("{it}"));
+        for it in &scarce {
+            println!("{it}");
+        }
         return ExitCode::from(u8::from(!scarce.is_empty()));
     };
     report(*first, &options);

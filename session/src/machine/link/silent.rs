@@ -11,7 +11,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use super::{Change, Link, Stage, earlier, connection::Connection};
+use super::{Change, Link, Stage, connection::Connection, earlier};
 use crate::{Cause, Endpoint};
 
 /// How long the server may owe the answer to a ping before the client reaches for another server: this
