@@ -48,7 +48,7 @@ const USUAL: [(&str, u64); 47] = [
     ("fault: slow", 25),
     ("fault: write cut", 15),
     ("grants that waited for a lease", 60),
-    ("hidden lock nodes", 40),
+    ("hidden lock nodes", 16),
     ("holders asked to release", 6),
     ("holders told of their loss", 100),
     ("latches that became leader", 15),
