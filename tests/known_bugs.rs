@@ -24,7 +24,7 @@
 //! | 16 | etcd #11456, #10811 | a waiter was granted the lock after its lease had run out | `model/tests/contract/turns.rs::a_waiter_takes_its_turn_only_by_what_it_was_told_and_never_waits_without_a_watch`, `model/tests/contract/permits.rs::permits_are_granted_only_behind_a_listing_with_room_at_a_later_limit`, `contract/grants.rs::a_new_holder_has_a_quarter_of_its_lease`, `recipes/tests/locks/losses.rs::a_multi_lock_is_not_granted_without_its_first_lock` |
 //! | 17 | etcd #11457 | a paused holder wrote while another held the lock | `contract/mutex.rs::every_method_of_a_guard_reports_that_its_node_was_deleted`, `contract/plain.rs::a_guard_of_an_expired_session_deletes_nothing` |
 //! | 18 | Curator GH-1290 | any wake-up was taken for a grant | `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time`; barriers are not offered |
-//! | 19 | Curator, kazoo, kezhuw, go-zk | a node was looked for without a barrier after a lost reply, and a second one was created | `recipes/src/node/requests.rs::a_barrier_that_was_refused_is_repeated`, `model/tests/contract/lives.rs::an_attempt_leaves_nothing_behind_and_touches_nothing_of_others`; the simulation has lagging servers, too |
+//! | 19 | Curator, kazoo, kezhuw, go-zk | a node was looked for without a barrier after a lost reply, and a second one was created | `recipes/tests/locks/lagging.rs::a_create_with_a_lost_reply_is_found_on_a_lagging_server`, `recipes/src/node/requests.rs::a_barrier_that_was_refused_is_repeated` |
 //! | 20 | CURATOR-45 | a create was given up although the server had applied it | `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
 //! | 21 | CURATOR-79, -62 | an interrupt during the create left the node | `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
 //! | 22 | CURATOR-205, -468 | an interrupt during the clean-up left the node | `recipes/tests/locks/releases.rs::a_release_is_confirmed_when_the_repeated_delete_finds_the_node` |
@@ -33,8 +33,8 @@
 //! | 25 | CURATOR-315, -335, -462 | an attempt created a permit, failed, and did not return it | `contract/outage.rs::an_attempt_refused_at_any_request_leaves_nothing`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
 //! | 26 | CURATOR-48, -190, -489 | names grew with each retry, or were the same for all clients | `recipes/src/node/late.rs::a_create_that_a_look_has_not_found_is_deleted_when_it_comes`, `recipes/src/order/name.rs::a_protected_name_has_the_format_of_curator_and_is_unique` |
 //! | 27 | CURATOR-3 | a node was created after the close | `recipes/src/node/life.rs::an_attempt_of_a_closed_client_ends`, `contract/loss.rs::a_closed_client_ends_holds_and_waits` |
-//! | 28 | kazoo #732 | a refused try lost its connection in the clean-up and left its node | `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing`, `recipes/tests/locks/restart.rs::a_try_whose_listings_are_throttled_ends_and_leaves_no_node`, `contract/stress.rs::nothing_is_left_after_many_random_acquisitions` |
-//! | 29 | kazoo #429 | the same at a semaphore | `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing`, `recipes/tests/locks/losses.rs::a_try_never_waits_for_a_permit`, `contract/stress.rs::nothing_is_left_after_many_random_acquisitions` |
+//! | 28 | kazoo #732 | a refused try lost its connection in the clean-up and left its node | `recipes/tests/locks/lagging.rs::a_try_whose_clean_up_is_cut_off_leaves_nothing` |
+//! | 29 | kazoo #429 | the same at a semaphore | `recipes/tests/locks/lagging.rs::a_try_whose_clean_up_is_cut_off_leaves_nothing` |
 //! | 30 | go-zookeeper #229 | the listing after the create failed and the node was forgotten | `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time`, `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing` |
 //! | 31 | go-zk | a foreign node with another kind of name made every attempt fail | `contract/directory.rs::foreign_nodes_in_the_directory_are_ignored` |
 //! | 32 | kezhuw | the clean-up deleted a wrong path | `contract/outage.rs::an_attempt_dropped_at_any_request_leaves_nothing`, `contract/giving_up.rs::an_attempt_dropped_at_any_poll_leaves_nothing` |
@@ -51,8 +51,8 @@
 //! | 43 | ZooKeeper's `WriteLock` | a watch was left after the predecessor had gone | `operations/one_shot.rs::known_nodes_are_watched_with_one_request` |
 //! | 44 | Curator's first semaphore | a waiter watched only one of several holders | `contract/exclusion.rs::it_never_has_more_holders_than_allowed` |
 //! | 45 | CURATOR-75 | a raised limit woke nobody | `recipes/tests/locks/losses.rs::asking_for_more_than_a_shared_limit_is_an_error_and_blocks_nobody` |
-//! | 46 | CURATOR-495 | a callback blocked the session | `recipes/src/queue/waiter.rs::what_another_task_knows_is_no_grant_before_all_events_were_looked_at`; no user code runs in the session's task: watchers are futures |
-//! | 47 | CURATOR-527 | an event came before the waiter slept | `recipes/src/queue/waiter.rs::what_another_task_knows_is_no_grant_before_all_events_were_looked_at` |
+//! | 46 | CURATOR-495 | a callback blocked the session | `recipes/tests/locks/crowd.rs::a_waiter_that_is_not_polled_blocks_nobody_and_misses_no_event`; no user code runs in the session's task: watchers are futures |
+//! | 47 | CURATOR-527 | an event came before the waiter slept | `recipes/tests/locks/crowd.rs::a_waiter_that_is_not_polled_blocks_nobody_and_misses_no_event` |
 //! | 48 | CURATOR-644, -645, -504 | candidates replaced their nodes again and again | `recipes/tests/locks/elections.rs::only_a_candidate_that_lost_its_node_creates_a_new_one` |
 //! | 49 | CURATOR-724 | the directory was deleted in an outage and not created again | `recipes/tests/locks/elections.rs::a_latch_stands_again_after_a_refusal_and_after_each_loss` |
 //! | 50 | Curator | a refused candidate never tried again | `recipes/tests/locks/elections.rs::a_latch_stands_again_after_a_refusal_and_after_each_loss` |

@@ -12,7 +12,10 @@ use lockkeeper::{
 use crate::{
     kinds::Kind,
     rig::{register, soon, until_free},
-    support::{Ensemble, on_both_arms, waiting::driven},
+    support::{
+        Ensemble, on_both_arms,
+        waiting::{driven, until},
+    },
 };
 
 on_both_arms! {
@@ -39,7 +42,7 @@ on_both_arms! {
         let mut ahead = late(wait).await;
         while ahead.is_none() {
             // The attempt before was given up, and its node may still be there.
-            while inspect(&client, &path).await.unwrap().len() > 4 {}
+            until("it is gone", async || inspect(&client, &path).await.unwrap().len() == 4).await;
             wait *= 2;
             ahead = late(wait).await;
         }

@@ -165,9 +165,9 @@ impl<N: Clone + AsRef<str>> Turn<N> {
         self.watched_on = change(self.watched_on);
     }
 
-    /// What to do next. Every event that has arrived must have been handed over. `ahead` is what the
-    /// newest listing of this client shows; `connection` is the present one. Each of the two may be
-    /// missing. `is_ours` tells of a node whether another contender of this client waits with it.
+    /// What to do next. Every event that has arrived must have been handed over. `ahead` comes from
+    /// the newest listing of this client, `connection` is the present one, and each may be missing.
+    /// `is_ours` tells of a node whether another contender of this client waits with it.
     ///
     /// # Errors
     /// The session is over.

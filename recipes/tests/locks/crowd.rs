@@ -401,3 +401,30 @@ async fn a_member_of_a_crowd_is_refused_beside_another_kind_of_lock() {
     let error = soon(last.wait()).await.unwrap_err();
     assert!(matches!(error, LockError::OtherKind { .. }), "{error}");
 }
+
+/// CURATOR-495: a callback blocked the event thread, so the client could not reconnect.
+/// CURATOR-527: according to the report, a waiter missed an event that arrived before it slept.
+/// Here nobody polls the waiter until the event has arrived.
+#[tokio::test]
+async fn a_waiter_that_is_not_polled_blocks_nobody_and_misses_no_event() {
+    let server = server().await;
+    // So long that a slow test writes no proof of its lease.
+    let client = Client::builder(&server.connect_string()).unwrap();
+    let client = client.session_timeout(Duration::from_secs(60));
+    let client = client.connect().await.unwrap();
+    let mutex = Mutex::new(&client, PATH).unwrap();
+    let guard = soon(mutex.lock()).await.unwrap();
+    let ticket = mutex.enqueue().await.unwrap();
+    idle(&client).await;
+    let (node, watches) = (ticket.path(), client.metrics().watches);
+    guard.release().await.unwrap();
+    until!(client.metrics().watches < watches);
+    // The session serves other callers meanwhile.
+    assert!(client.exists(&node).await.unwrap().is_some());
+    let behind = mutex.enqueue().await.unwrap();
+    let before = server.counters().all_requests();
+    let guard = soon(ticket.wait()).await.unwrap();
+    assert_eq!(server.counters().all_requests(), before);
+    guard.release().await.unwrap();
+    soon(behind.wait()).await.unwrap().release().await.unwrap();
+}

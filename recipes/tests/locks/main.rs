@@ -14,6 +14,7 @@
 //! | `data` | the data of a lock node |
 //! | `hand_over` | a lock that is handed over to another process |
 //! | `crowd` | many contenders of one client in one queue |
+//! | `lagging` | contenders at a server that lags |
 //! | `lost_creates` | what many lost creates cost |
 //! | `long_requests` | requests that are longer than the servers take |
 //! | `lies` | servers that lie |
@@ -36,6 +37,7 @@ mod head;
 mod holds;
 mod inspect;
 mod kinds;
+mod lagging;
 mod lies;
 mod long_requests;
 mod losses;

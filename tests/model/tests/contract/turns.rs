@@ -459,8 +459,8 @@ impl Queue {
         is_possible.then_some(after)
     }
 
-    /// When nothing more happens, it waits for somebody, has its turn, or is out. `ends` are worlds
-    /// of which that is known.
+    /// When nothing more happens, it waits for somebody, has its turn, or is out. `ends` has worlds
+    /// that are known to end so.
     fn check(&self, world: &World, ends: &mut HashSet<World>) {
         let each = |step: fn(usize) -> Step| (0..=self.own).map(step);
         let steps = [Step::Link, Step::Arm, Step::Reply, Step::Decide];
