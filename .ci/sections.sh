@@ -5,8 +5,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tests/lib/common.sh
 
 SCRATCH=$(mktemp -d)
-ASIDE= # the process group of the sections that run beside
-trap '[ -z "$ASIDE" ] || kill -- "-$ASIDE" 2>/dev/null; rm -rf "$SCRATCH"' EXIT
+declare -A ASIDE=() # functions whose sections run beside, and their process groups
+trap 'for group in "${ASIDE[@]}"; do kill -- "-$group" 2>/dev/null; done; rm -rf "$SCRATCH"' EXIT
 # One folder for all, however the scripts change their own.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
 CARGO_TARGET_DIR=$(realpath -m "$CARGO_TARGET_DIR")
@@ -38,31 +38,35 @@ section() {
     TABLE+=("$(printf '%-9s %5ds %5ds  %s' "$word" $((SECONDS - begin)) $((PROCESSORS - had)) "$name")")
 }
 
-# aside FUNCTION: runs the sections of the function beside those that follow, until `rejoin`. They get the time of the processors
-# that the others leave over.
+# aside FUNCTION: runs the sections of the function beside those that follow, until `rejoin`, with a target folder of its own, since
+# cargo lets one build at a time into a folder. They get the time of the processors that the others leave over.
 aside() {
     set -m # makes the process group
     (
         set +m
         TABLE=() FAILURES=0
         renice -n 19 "$BASHPID" >/dev/null
+        export CARGO_TARGET_DIR=$CARGO_TARGET_DIR/$1
         "$1"
-        printf '%s\n' "${TABLE[@]}" >"$SCRATCH/aside.table"
+        printf '%s\n' "${TABLE[@]}" >"$SCRATCH/$1.table"
         exit "$FAILURES"
-    ) >"$SCRATCH/aside.log" 2>&1 </dev/null &
-    ASIDE=$!
+    ) >"$SCRATCH/$1.log" 2>&1 </dev/null &
+    ASIDE[$1]=$!
     set +m
 }
 
 # rejoin: waits for the sections beside, and prints what they have printed.
 rejoin() {
-    local failures=0 rows
-    wait "$ASIDE" || failures=$?
-    ASIDE=
-    cat "$SCRATCH/aside.log"
-    mapfile -t rows <"$SCRATCH/aside.table"
-    TABLE+=("${rows[@]}")
-    FAILURES=$((FAILURES + failures))
+    local name failures rows
+    for name in "${!ASIDE[@]}"; do
+        failures=0
+        wait "${ASIDE[$name]}" || failures=$?
+        cat "$SCRATCH/$name.log"
+        mapfile -t rows <"$SCRATCH/$name.table"
+        TABLE+=("${rows[@]}")
+        FAILURES=$((FAILURES + failures))
+    done
+    ASIDE=()
 }
 
 # not_run NAME WHY

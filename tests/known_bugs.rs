@@ -6,7 +6,7 @@
 //!
 //! | row | where | the bug | tests that show its absence, and remarks |
 //! |---|---|---|---|
-//! | 1 | CURATOR-604 | the new session took the dying node of its expired session for its own | `recipes/src/node/requests.rs::a_node_with_our_name_in_another_session_is_not_ours`, `contract/waits.rs::an_outage_of_an_hour_does_not_end_a_wait` |
+//! | 1 | CURATOR-604 | the new session took the dying node of its expired session for its own | `recipes/src/node/requests.rs::a_node_with_our_name_in_another_session_is_not_ours`, `contract/waits.rs::an_outage_of_sixty_timeouts_does_not_end_a_wait` |
 //! | 2 | CURATOR-620, -696 | the same for a leader latch | `recipes/src/node/requests.rs::a_node_with_our_name_in_another_session_is_not_ours`, `recipes/tests/locks/elections.rs::a_latch_stands_again_after_a_refusal_and_after_each_loss` |
 //! | 3 | CURATOR-498 | a node of a closing session was adopted after a lost reply | `recipes/src/node/requests.rs::a_node_with_our_name_in_another_session_is_not_ours`, `recipes/src/node/late.rs::a_create_that_a_look_has_not_found_is_deleted_when_it_comes` |
 //! | 4 | CURATOR-652, -653 | the resets and reconnects of two contenders overlapped | `recipes/tests/locks/elections.rs::only_a_candidate_that_lost_its_node_creates_a_new_one` |
@@ -60,12 +60,12 @@
 //! | 52 | CURATOR-43 | all contenders waited for a foreign node that sorts first | `contract/directory.rs::foreign_nodes_in_the_directory_are_ignored` |
 //! | 53 | kazoo #282 | a waiter hung after a short outage | `contract/outage.rs::a_connection_lost_at_any_request_only_costs_time`, `recipes/tests/locks/crowd.rs::a_crowd_lists_the_queue_rarely_also_after_its_connection_was_cut` |
 //! | 54 | kazoo #482, #83 | an acquire hung on a closed client | `contract/loss.rs::a_closed_client_ends_holds_and_waits` |
-//! | 55 | twitter/commons #20 | a waiter never learned of the expiry | `contract/waits.rs::an_outage_of_an_hour_does_not_end_a_wait` |
+//! | 55 | twitter/commons #20 | a waiter never learned of the expiry | `contract/waits.rs::an_outage_of_sixty_timeouts_does_not_end_a_wait` |
 //! | 56 | kezhuw #82 | deletes in a transaction woke nobody | `contract/mutex.rs::release_with_writes_releases_and_wakes_the_next_in_one_transaction` |
 //! | 57 | zookeeper-async | a binary search ran on a list in another order | `contract/exclusion.rs::it_never_has_more_holders_than_allowed`, `fuzz/checks/tests/arbitrary.rs::listings_of_contenders_break_no_promise` |
 //! | 58 | Netflix/curator #75 | an owner waited for itself | `recipes/tests/locks/kinds.rs::many_tasks_of_one_owner_share_its_hold`, `recipes/tests/locks/kinds.rs::a_multi_lock_takes_all_or_none_and_in_one_order` |
 //! | 59 | ZooKeeper's `SetWatches` | after an outage, the event of the node ahead came before that of the waiter's own | `session/src/machine/tests/restore.rs::events_are_kept_back_until_all_watches_are_restored`, `recipes/tests/locks/crowd.rs::a_waiter_without_its_node_is_not_granted_the_lock` |
-//! | 60 | CURATOR-211, -307 | a contender missing from the listing took itself for the last one | `contract/waits.rs::an_outage_of_an_hour_does_not_end_a_wait` |
+//! | 60 | CURATOR-211, -307 | a contender missing from the listing took itself for the last one | `contract/waits.rs::an_outage_of_sixty_timeouts_does_not_end_a_wait` |
 //! | 61 | CURATOR-107 | watches piled up, one for each turn | `contract/stress.rs::nothing_is_left_after_many_random_acquisitions` |
 //! | 62 | Curator | watches piled up, one for each timeout | `contract/giving_up.rs::an_attempt_dropped_at_any_poll_leaves_nothing`, `contract/stress.rs::nothing_is_left_after_many_random_acquisitions` |
 //! | 63 | CURATOR-180, kazoo #563 | the directory was reaped between two requests | `recipes/src/node/life.rs::a_directory_that_vanishes_is_made_again_and_not_for_ever`, `contract/directory.rs::its_directory_may_be_deleted_between_two_uses` |

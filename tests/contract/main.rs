@@ -150,7 +150,7 @@ macro_rules! contract {
             a_lost_event_costs_a_waiter_two_session_timeouts
             a_node_that_may_not_be_read_costs_two_session_timeouts
             a_waiter_leaves_a_server_that_shows_what_its_leader_does_not_have);
-        paused!($kind, waits: an_outage_of_an_hour_does_not_end_a_wait);
+        paused!($kind, waits: an_outage_of_sixty_timeouts_does_not_end_a_wait);
         cluster!($kind, partition: a_holder_that_is_cut_off_is_told_before_another_contender_holds_it);
         embedded!($kind, outage:
             a_connection_lost_at_any_request_only_costs_time an_attempt_dropped_at_any_request_leaves_nothing);

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// A debug build needs a few seconds for this number.
-const ACQUISITIONS: usize = 10_000;
+const ACQUISITIONS: usize = 5_000;
 const CLIENTS: usize = 6;
 const TASKS_OF_A_CLIENT: usize = 3;
 

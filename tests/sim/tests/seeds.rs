@@ -21,7 +21,7 @@ fn digest(outcome: &Outcome) -> String {
 }
 
 /// The seeds whose histories two processes compare.
-const COMPARED: std::ops::Range<u64> = 100..112;
+const COMPARED: std::ops::Range<u64> = 100..106;
 
 fn digests() -> Vec<String> {
     COMPARED
@@ -49,7 +49,7 @@ fn tasks_that_wait_for_the_same_change_run_in_one_order() {
     for seed in [59, 299, 3209, 3629, 3769] {
         let plan = Plan::of(seed);
         let digest = run(&plan, false).digest;
-        for _ in 0..9 {
+        for _ in 0..4 {
             assert_eq!(run(&plan, false).digest, digest, "seed {seed}");
         }
     }
@@ -79,7 +79,7 @@ fn one_seed_gives_one_history_in_two_processes() {
 /// and an attempt may take any time.
 #[test]
 fn sessions_that_cannot_live_need_no_leader_and_no_end() {
-    for seed in (0..10).map(|number| 32 * number + 1) {
+    for seed in (0..5).map(|number| 32 * number + 1) {
         let mut plan = Plan::of(seed);
         (plan.delay_ms, plan.tick_ms) = (60 + 70 * (seed / 32 % 5), 200);
         for client in &mut plan.clients {
@@ -153,24 +153,22 @@ fn no_server_drowns_in_the_replies_to_a_crowd_that_has_lost_its_connection() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The seeds of the first 30 plans about links between servers that have two holders, under this
-/// policy.
-fn with_two_holders(lease: impl Fn(&mut Plan) -> LeasePolicy) -> Vec<u64> {
-    let seeds = (0..30).map(|number| number * AIMED + PARTITIONS);
-    let fails = seeds.filter(|seed| {
+/// The first of 30 plans about links between servers that has two holders under this policy.
+fn with_two_holders(lease: LeasePolicy) -> Option<u64> {
+    let mut seeds = (0..30).map(|number| number * AIMED + PARTITIONS);
+    seeds.find(|seed| {
         let mut plan = Plan::of(*seed);
-        plan.lease = lease(&mut plan);
+        plan.lease = lease;
         let violations = run(&plan, false).violations;
         violations.iter().any(|it| it.rule == Rule::Overlap)
-    });
-    fails.collect()
+    })
 }
 
 /// A server that is cut off from its leader goes on answering. So an answer does not prove that the
 /// leader has heard of the session: with leases that take it for a proof, there are two holders.
 #[test]
 fn leases_that_are_assumed_overlap_when_servers_are_cut_off_and_leases_that_are_proved_do_not() {
-    let assumed = with_two_holders(|_| LeasePolicy::Assumed { margin: None });
-    assert!(!assumed.is_empty(), "no two holders in 30 seeds");
-    assert_eq!(with_two_holders(|_| LeasePolicy::Proved), []);
+    let assumed = with_two_holders(LeasePolicy::Assumed { margin: None });
+    assert!(assumed.is_some(), "no two holders in 30 seeds");
+    assert_eq!(with_two_holders(LeasePolicy::Proved), None);
 }
