@@ -130,8 +130,10 @@ fn parse(text: &str) -> Result<ConnectString, String> {
         path::check(chroot).map_err(|error| format!("chroot {chroot:?}: {}", error.problem()))?;
     }
     let chroot = (!chroot.is_empty()).then(|| chroot.to_owned());
-    let endpoints = hosts.split(',').map(parse_endpoint);
-    let endpoints = endpoints.collect::<Result<_, _>>()?;
+    let mut endpoints = Vec::new();
+    for host in hosts.split(',') {
+        endpoints.push(parse_endpoint(host)?);
+    }
     Ok(ConnectString { endpoints, chroot })
 }
 

@@ -85,12 +85,18 @@ impl Servers {
         self.avoided.take_if(|(_, until)| *until <= now);
         self.owing.retain(|(_, until)| now < *until);
         let is_avoided = |it| (self.avoided.as_ref()).is_some_and(|(avoided, _)| avoided == it);
-        let in_turn = self.list.iter().enumerate().cycle().skip(self.next);
-        let (at, endpoint) = in_turn
-            .take(self.list.len())
-            .min_by_key(|(_, it)| (self.is_owing(it), is_avoided(*it)))?;
-        self.next = (at + 1) % self.list.len();
-        Some(endpoint.clone())
+        let in_turn = self.in_turn().enumerate();
+        let (behind_next, endpoint) =
+            in_turn.min_by_key(|(_, it)| (self.is_owing(it), is_avoided(*it)))?;
+        let endpoint = endpoint.clone();
+        self.next = (self.next + behind_next + 1) % self.list.len();
+        Some(endpoint)
+    }
+
+    /// All servers, from the next one on.
+    fn in_turn(&self) -> impl Iterator<Item = &Arc<Endpoint>> {
+        let before_next = self.list.iter().take(self.next);
+        self.list.iter().skip(self.next).chain(before_next)
     }
 
     /// How many servers are tried in turn.
@@ -110,14 +116,8 @@ impl Servers {
 
     /// The next server beside this one that owes nothing.
     pub(super) fn other(&self, endpoint: &Arc<Endpoint>) -> Option<Arc<Endpoint>> {
-        let in_turn = self
-            .list
-            .iter()
-            .cycle()
-            .skip(self.next)
-            .take(self.list.len());
-        let mut others = in_turn.filter(|it| *it != endpoint && !self.is_owing(it));
-        others.next().cloned()
+        let is_other = |it: &&Arc<Endpoint>| *it != endpoint && !self.is_owing(it);
+        self.in_turn().find(is_other).cloned()
     }
 
     /// Tries this server next.

@@ -222,10 +222,15 @@ impl<R> Queue<R> {
 
     /// Takes out the waiting requests for which this holds.
     pub(super) fn take_waiting(&mut self, goes: &dyn Fn(&Pending<R>) -> bool) -> Vec<Pending<R>> {
-        let waiting = self.requests.split_off(self.sent);
-        let (taken, stay): (Vec<_>, Vec<_>) = waiting.into_iter().partition(goes);
-        self.bytes -= taken.iter().map(Pending::bytes).sum::<usize>();
-        self.requests.extend(stay);
+        let mut taken = Vec::new();
+        for waiting in self.requests.split_off(self.sent) {
+            if goes(&waiting) {
+                self.bytes -= waiting.bytes();
+                taken.push(waiting);
+            } else {
+                self.requests.push_back(waiting);
+            }
+        }
         taken
     }
 

@@ -31,7 +31,7 @@ pub(super) struct Arrivals {
     left: Bounds,
     /// Requests that set new watches and are not answered, oldest first.
     unanswered: VecDeque<Unanswered>,
-    /// What came for their listeners.
+    /// What came for their listeners, in the order of these.
     early: Vec<(WatchId, Event)>,
 }
 
@@ -92,7 +92,9 @@ impl Arrivals {
         let index = self.unanswered.partition_point(|sent| sent.last < id);
         let sent = self.unanswered.get(index);
         if sent.is_some_and(|sent| sent.first <= id) {
-            self.early.push((id, event));
+            // Mostly it is the last one.
+            let place = self.early.partition_point(|(other, _)| *other < id);
+            self.early.insert(place, (id, event));
             return None;
         }
         Some(event)
@@ -106,11 +108,11 @@ impl Arrivals {
             .partition_point(|sent| sent.request <= request);
         self.unanswered.drain(..answered);
         let next = self.unanswered.front().map(|next| next.first);
-        let mut told = self.take_early();
-        if let Some(next) = next {
-            let later = told.partition_point(|(id, _)| *id < next);
-            self.early = told.split_off(later);
-        }
+        let told = self
+            .early
+            .partition_point(|(id, _)| next.is_none_or(|next| *id < next));
+        let later = self.early.split_off(told);
+        let told = mem::replace(&mut self.early, later);
         for (id, event) in told {
             out.tell(id, Ok(event));
         }
@@ -123,8 +125,6 @@ impl Arrivals {
 
     /// Everything that came early.
     pub(super) fn take_early(&mut self) -> Vec<(WatchId, Event)> {
-        let mut events = mem::take(&mut self.early);
-        events.sort_unstable_by_key(|(id, _)| *id);
-        events
+        mem::take(&mut self.early)
     }
 }

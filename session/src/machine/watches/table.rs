@@ -156,14 +156,14 @@ impl Watches {
         let Some(watched) = self.paths.get_mut(path) else {
             return 0;
         };
-        let mut end = |id| {
-            self.listeners.remove(&id);
-            out.tell(id, Err(error.clone()));
-        };
-        let one_shot = watched.take(kinds.among(Kinds::ONE_SHOT), &mut end);
-        let persistent = watched.take(kinds.among(Kinds::ANY_PERSISTENT), &mut end);
+        let persistent = watched.of(kinds.among(Kinds::ANY_PERSISTENT)).count();
         self.persistent = self.persistent.saturating_sub(persistent);
-        one_shot + persistent
+        let ended = watched.take(kinds);
+        for id in &ended {
+            self.listeners.remove(id);
+            out.tell(*id, Err(error.clone()));
+        }
+        ended.len()
     }
 
     /// Removes what nobody wants on a path any more.
@@ -346,7 +346,7 @@ impl Watches {
         for path in self.paths.keys().cloned().collect::<Vec<_>>() {
             self.end_at(&path, kinds, error, out);
             if self.paths.get(&path).is_some_and(Watched::is_empty) {
-                self.paths.remove(&path);
+                self.paths.remove(&*path);
             }
         }
         if kinds == Kinds::ALL {
@@ -410,10 +410,10 @@ impl Watches {
                 _ => Kinds::ONE_SHOT,
             };
             watched.mark_unset(fired);
-            watched.take(fired, |id| {
-                self.listeners.remove(&id);
-                once.push(id);
-            });
+            once = watched.take(fired);
+            for id in &once {
+                self.listeners.remove(id);
+            }
             persistent.extend(watched.of(Kinds::PERSISTENT));
             if watched.is_empty() {
                 self.paths.remove(event.path.as_str());

@@ -56,19 +56,19 @@ impl Watched {
             .map(|(_, id)| *id)
     }
 
-    /// Takes out the listeners to these kinds, kind by kind. Returns how many there were.
-    pub(super) fn take(&mut self, kinds: Kinds, mut take: impl FnMut(WatchId)) -> usize {
-        let before = self.listeners.len();
+    /// Takes out the listeners to these kinds, kind by kind.
+    pub(super) fn take(&mut self, kinds: Kinds) -> Vec<WatchId> {
+        let mut taken = Vec::new();
         for kind in kinds.among(self.wanted()).each() {
             self.listeners.retain(|(of, id)| {
                 let is_taken = *of == kind;
                 if is_taken {
-                    take(*id);
+                    taken.push(*id);
                 }
                 !is_taken
             });
         }
-        before - self.listeners.len()
+        taken
     }
 
     /// The kinds that somebody listens to.
