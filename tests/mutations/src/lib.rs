@@ -27,7 +27,44 @@ pub struct Edit {
     pub new: String,
 }
 
+/// The variable that names the fault of a program with switches.
+pub const FAULT: &str = "LOCKKEEPER_FAULT";
+
 impl Edit {
+    /// Returns the text with a switch: a process has the fault if the variable [`FAULT`] names it.
+    /// So one build serves many faults. Old and new text must be an expression, or statements up to
+    /// a semicolon, of which the first may bind the same variable.
+    ///
+    /// # Errors
+    /// As `apply`.
+    pub fn switched(&self, text: &str, fault: &str) -> Result<String, String> {
+        let is_on = format!(
+            "{{ static ON: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| \
+             std::env::var({FAULT:?}).as_deref() == Ok({fault:?})); *ON }}"
+        );
+        let either = |old, new| format!("if {is_on} {{ {new} }} else {{ {old} }}");
+        let binding = (self
+            .old
+            .strip_prefix("let ")
+            .and_then(|it| it.split_once(" = ")))
+        .map(|(name, _)| format!("let {name} = "));
+        let switched = if let Some(binding) = binding {
+            let value = |it: &str| Some(it.strip_prefix(&binding)?.strip_suffix(';')?.to_owned());
+            let values = value(&self.old).zip(value(&self.new));
+            let (old, new) = values.ok_or_else(|| format!("{fault}: not a switch"))?;
+            format!("{binding}{};", either(&old, &new))
+        } else if self.old.ends_with(';') {
+            either(&self.old, &self.new)
+        } else {
+            format!("({})", either(&self.old, &self.new))
+        };
+        let edit = Self {
+            new: switched,
+            ..self.clone()
+        };
+        edit.apply(text)
+    }
+
     /// Returns the text with the fault.
     ///
     /// # Errors

@@ -2,12 +2,13 @@
 //!
 //! `cargo run -p lockkeeper-mutations [--gate | PARTS OF NAMES]`. The exit status is 1 when a check
 //! misses a fault, or cannot tell. With `--gate` it tries only the faults that `gate.txt` names, with
-//! the simulation and the model.
+//! the simulation and the model, in one build with a switch for each fault.
 //! The copy and its build are in `target/mutations`, and the next run uses both again.
 //!
 //! Not here: reading the list (the library).
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     fs,
     path::{Path, PathBuf},
@@ -15,7 +16,7 @@ use std::{
     time::Instant,
 };
 
-use lockkeeper_mutations::{Mutation, gate, read};
+use lockkeeper_mutations::{FAULT, Mutation, gate, read};
 
 /// Seconds after which the simulation gives up, even if seeds are left.
 const SECONDS: &str = "600";
@@ -38,9 +39,14 @@ fn main() -> ExitCode {
         built: target.join("mutations/target"),
     };
     sources.refresh(&root);
+    let has_switches = parts == ["--gate"];
+    if has_switches && let Err(why) = sources.switch(&gate) {
+        eprintln!("{why}");
+        return ExitCode::from(2);
+    }
     let chosen: Vec<_> = match parts.as_slice() {
         [] => all.iter().collect(),
-        [option] if option == "--gate" => gate.iter().collect(),
+        _ if has_switches => gate.iter().collect(),
         parts => {
             let is_chosen = |it: &&Mutation| parts.iter().any(|part| it.name.contains(part));
             all.iter().filter(is_chosen).collect()
@@ -50,8 +56,14 @@ fn main() -> ExitCode {
     // A check that fails without the fault says nothing about it. All of them come first: each
     // fault, and each end of a fault, costs a build.
     let mut clean = HashMap::new();
-    for check in chosen.iter().flat_map(|mutation| &mutation.checks) {
-        clean.entry(check).or_insert_with(|| sources.run(check));
+    let mut checks: Vec<_> = chosen.iter().flat_map(|it| &it.checks).collect();
+    checks.sort_by_key(|check| Reverse(first_seeds(check)));
+    let most = checks.first().filter(|check| first_seeds(check).is_some());
+    for check in &checks {
+        // The most seeds tell of the others, which are some of them.
+        let by = most.filter(|_| first_seeds(check).is_some());
+        let told = clean.get(by.unwrap_or(check)).cloned();
+        clean.insert(*check, told.unwrap_or_else(|| sources.run(check, "")));
     }
     for mutation in &chosen {
         let since = Instant::now();
@@ -63,6 +75,7 @@ fn main() -> ExitCode {
             Some(Told::Found(how) | Told::Unfit(how) | Told::Missed(how)) => {
                 Told::Unfit(format!("it says so without the fault too: {how}"))
             }
+            None if has_switches => sources.find(mutation),
             None => sources.attempt(mutation),
         };
         let seconds = since.elapsed().as_secs();
@@ -90,7 +103,13 @@ fn main() -> ExitCode {
     }
 }
 
+/// How many of the first seeds a check runs, if that is what it does.
+fn first_seeds(check: &str) -> Option<u64> {
+    check.strip_prefix("simulation ")?.parse().ok()
+}
+
 /// What a check has told.
+#[derive(Clone)]
 enum Told {
     /// It fails in the way that shows the fault.
     Found(String),
@@ -138,7 +157,7 @@ impl Sources {
         fs::write(&list, names.join("\n")).expect("a file below target/");
     }
 
-    /// Applies a fault, runs its checks, and restores the files. Each of the checks must find it.
+    /// Applies a fault, runs its checks, and restores the files.
     fn attempt(&self, mutation: &Mutation) -> Told {
         let mut before = Vec::new();
         let applied = mutation.edits.iter().try_for_each(|edit| {
@@ -149,32 +168,51 @@ impl Sources {
             before.push((path, text));
             Ok(())
         });
-        let told = applied.map_err(Told::Unfit).and_then(|()| {
-            let mut found = Vec::new();
-            for check in &mutation.checks {
-                match self.run(check) {
-                    Told::Found(how) => found.push(how),
-                    told => return Err(told),
-                }
-            }
-            Ok(Told::Found(found.join("; ")))
-        });
+        let told = match applied {
+            Ok(()) => self.find(mutation),
+            Err(why) => Told::Unfit(why),
+        };
         for (path, text) in before.into_iter().rev() {
             fs::write(&path, text).expect("a file below target/");
         }
-        told.unwrap_or_else(|told| told)
+        told
     }
 
-    /// Runs the check of this line.
-    fn run(&self, check: &str) -> Told {
+    /// Puts a switch for each fault into the copy.
+    fn switch(&self, mutations: &[Mutation]) -> Result<(), String> {
+        for mutation in mutations {
+            for edit in &mutation.edits {
+                let path = self.copy.join(&edit.file);
+                let text = fs::read_to_string(&path).map_err(|error| error.to_string())?;
+                let switched = edit.switched(&text, &mutation.name)?;
+                fs::write(&path, switched).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the checks of a fault that is planted, or switched on. Each of them must find it.
+    fn find(&self, mutation: &Mutation) -> Told {
+        let mut found = Vec::new();
+        for check in &mutation.checks {
+            match self.run(check, &mutation.name) {
+                Told::Found(how) => found.push(how),
+                told => return told,
+            }
+        }
+        Told::Found(found.join("; "))
+    }
+
+    /// Runs the check of this line, with the switch of this fault on.
+    fn run(&self, check: &str, fault: &str) -> Told {
         let parts: Vec<_> = check.split(" | ").collect();
         let words: Vec<_> = check.split(' ').collect();
         let told = match (&words[..], &parts[..]) {
-            (["simulation", seeds], _) => self.simulation("1", seeds),
-            (["simulation", seeds, "from", first], _) => self.simulation(first, seeds),
+            (["simulation", seeds], _) => self.simulation("1", seeds, fault),
+            (["simulation", seeds, "from", first], _) => self.simulation(first, seeds, fault),
             (["model", ..], [scenario, faults, violation]) => {
                 let scenario = scenario.trim_start_matches("model ");
-                self.model(scenario, faults, violation)
+                self.model(scenario, faults, violation, fault)
             }
             (["test", package, target, name], _) => self.test(package, target, name),
             _ => Err(format!("mutations.txt: unknown kind of check: {check}")),
@@ -183,12 +221,13 @@ impl Sources {
     }
 
     /// The error says why it cannot tell, here and below.
-    fn simulation(&self, first: &str, seeds: &str) -> Result<Told, String> {
+    fn simulation(&self, first: &str, seeds: &str, fault: &str) -> Result<Told, String> {
         let program = self.build("lockkeeper-sim")?;
         let run = output(
             Command::new(program)
                 .args(["--threads", "2", "--no-shrink", "--seconds", SECONDS])
                 .args(["--seed", first, "--seeds", seeds])
+                .env(FAULT, fault)
                 .stderr(Stdio::null()),
         )?;
         let told = String::from_utf8_lossy(&run.stdout);
@@ -204,9 +243,17 @@ impl Sources {
         }
     }
 
-    fn model(&self, scenario: &str, faults: &str, violation: &str) -> Result<Told, String> {
+    fn model(
+        &self,
+        scenario: &str,
+        faults: &str,
+        violation: &str,
+        fault: &str,
+    ) -> Result<Told, String> {
         let program = self.build("lockkeeper-model")?;
-        let run = output(Command::new(program).arg(scenario).args(faults.split(' ')))?;
+        let mut model = Command::new(program);
+        let model = model.arg(scenario).args(faults.split(' '));
+        let run = output(model.env(FAULT, fault))?;
         let told = String::from_utf8_lossy(&run.stdout);
         let last = told
             .trim_end()

@@ -93,7 +93,7 @@ impl Arrivals {
         let sent = self.unanswered.get(index);
         if sent.is_some_and(|sent| sent.first <= id) {
             // Mostly it is the last one.
-            let place = self.early.partition_point(|(other, _)| *other < id);
+            let place = self.early.partition_point(|(other, _)| *other <= id);
             self.early.insert(place, (id, event));
             return None;
         }
