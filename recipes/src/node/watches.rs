@@ -62,17 +62,27 @@ impl Node {
 
     /// What a contender knows of its session now.
     pub(crate) fn facts(&mut self) -> Facts {
-        let is_renewed = mem::take(&mut self.is_renewed);
+        let is_renewed = self.take_renewed();
+        Facts {
+            session_loss: self.session_loss(),
+            is_lease_good: self.is_lease_good(is_renewed),
+        }
+    }
+
+    /// Whether the lease was renewed just now. That counts for one decision.
+    pub(crate) fn take_renewed(&mut self) -> bool {
+        mem::take(&mut self.is_renewed)
+    }
+
+    /// Whether the lease is good for a grant. One that was renewed just now only has to be valid.
+    pub(crate) fn is_lease_good(&self, is_renewed: bool) -> bool {
         let is_valid = |session| {
             let lease = self.client().lease();
             lease.session_id == session && lease.is_valid
         };
         let is_good =
             |session| is_renewed && is_valid(session) || self.client().raw().is_lease_good(session);
-        Facts {
-            session_loss: self.session_loss(),
-            is_lease_good: self.session_id().is_some_and(is_good),
-        }
+        self.session_id().is_some_and(is_good)
     }
 
     /// Keeps the lease of the session valid from now on.

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     backoff::{Backoff, Rounds},
     error::LockError,
-    node::{BoxedNode, Node, directory::Directory, late::LateCreates},
+    node::{BoxedNode, Node, directory::Directory, late::LateCreates, life::Facts},
     order::name::{self, Kind},
 };
 
@@ -80,28 +80,42 @@ impl Waiter {
             let reply = listing.names().await;
             return self.listed(reply).await;
         }
-        self.place.enter(&self.node.own()?.name);
-        self.settle().await?;
+        self.ahead = self.place.enter(&self.node.own()?.name);
+        if self.ahead == 0 {
+            self.settle().await?;
+        }
         Ok(())
     }
 
     /// Waits for its turn, and notes how many contenders are ahead whenever it knows.
     pub(crate) async fn turn(&mut self, ahead: &mut Option<usize>) -> Result<(), LockError> {
         *ahead = Some(self.ahead);
-        while !self.moved(ahead).await? {}
+        while !self.is_granted().await? {
+            *ahead = Some(self.ahead);
+            self.news().await?;
+        }
+        *ahead = Some(0);
         Ok(())
     }
 
-    /// Waits until another number of contenders is ahead, and notes it. Returns whether its turn has
-    /// come. What was heard is not lost with the future.
-    pub(crate) async fn moved(&mut self, ahead: &mut Option<usize>) -> Result<bool, LockError> {
+    /// Waits until its turn has come, or another number of contenders is ahead. What was heard is
+    /// not lost with the future.
+    pub(crate) async fn moved(&mut self) -> Result<(), LockError> {
+        let before = self.ahead;
+        while !self.is_granted().await? && self.ahead == before {
+            self.news().await?;
+        }
+        Ok(())
+    }
+
+    /// Does what is to be done, until it is to wait. Returns whether its turn has come instead.
+    async fn is_granted(&mut self) -> Result<bool, LockError> {
         loop {
             // The future does not outlive this statement: that of a waiter is to be small.
             let next = self.settle().await?;
             match next {
                 Next::Grant => {
                     self.ahead = 0;
-                    *ahead = Some(0);
                     if let Some(since) = self.nearest_fired.take() {
                         let took = self.node.client().now().saturating_duration_since(since);
                         self.node.directory().count(|it| it.hand_over.record(took));
@@ -112,12 +126,7 @@ impl Waiter {
                     self.node.renew_lease().await?;
                     self.turn.confirmed();
                 }
-                _ => {
-                    if ahead.replace(self.ahead) != Some(self.ahead) {
-                        return Ok(false);
-                    }
-                    self.news().await?;
-                }
+                _ => return Ok(false),
             }
         }
     }
@@ -176,17 +185,29 @@ impl Waiter {
         self.node.client().raw().look(connected)
     }
 
-    /// What to do next on this connection.
+    /// What to do next on this connection. A look at the lease takes longer than all the rest: it
+    /// comes when nobody is ahead, or else when its answer would be a grant.
     fn next(&mut self, connection: Option<u64>) -> Result<Next<Arc<str>>, LockError> {
-        let facts = self.node.facts();
-        let own = &self.node.own()?.name;
-        match self.place.next(&mut self.turn, &facts, own, connection) {
-            Ok((next, ahead)) => {
-                self.ahead = ahead;
-                Ok(next)
+        let is_renewed = self.node.take_renewed();
+        let mut facts = Facts {
+            session_loss: self.node.session_loss(),
+            is_lease_good: self.ahead == 0 && self.node.is_lease_good(is_renewed),
+        };
+        loop {
+            let own = &self.node.own()?.name;
+            match self.place.next(&mut self.turn, &facts, own, connection) {
+                Ok((Next::Renew, _))
+                    if !facts.is_lease_good && self.node.is_lease_good(is_renewed) =>
+                {
+                    facts.is_lease_good = true;
+                }
+                Ok((next, ahead)) => {
+                    self.ahead = ahead;
+                    return Ok(next);
+                }
+                // The node goes with its session.
+                Err(loss) => return Err(self.out(Out::Lost(loss))),
             }
-            // The node goes with its session.
-            Err(loss) => Err(self.out(Out::Lost(loss))),
         }
     }
 
