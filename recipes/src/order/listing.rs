@@ -112,11 +112,7 @@ impl<N: AsRef<str>> Listing<N> {
     fn index(&self, node: &str) -> Option<usize> {
         // Mostly there is no listing.
         self.contenders.front()?;
-        let place = place_of(node)?;
-        let is_before = |(other, name): &(i64, N)| (*other, name.as_ref()) < (place, node);
-        let index = self.contenders.partition_point(is_before);
-        let (_, found) = self.contenders.get(index)?;
-        (found.as_ref() == node).then_some(index)
+        search(&self.contenders, place_of(node)?, node).ok()
     }
 
     /// The same with other names for the same contenders.
@@ -178,8 +174,21 @@ impl<'a, N> Ahead<'a, N> {
     }
 }
 
+/// Where this contender is among these, which are in the order of their places; the error says where
+/// it would be.
+pub(crate) fn search<N: AsRef<str>>(
+    contenders: &VecDeque<(i64, N)>,
+    place: i64,
+    node: &str,
+) -> Result<usize, usize> {
+    contenders.binary_search_by(|(other, name)| {
+        let by_name = || name.as_ref().cmp(node);
+        other.cmp(&place).then_with(by_name)
+    })
+}
+
 /// The place of the contender with this name.
-fn place_of(name: &str) -> Option<i64> {
+pub(crate) fn place_of(name: &str) -> Option<i64> {
     parse(name).map(|(role, number)| place(role, number))
 }
 

@@ -218,10 +218,9 @@ impl<G> Ticket<G> {
     /// # Cancel safety
     /// Dropping the future loses nothing: the place stays, and the method may be called again.
     pub async fn moved(&mut self) -> Result<usize, LockError> {
-        let mut ahead = Some(self.waiter.ahead);
-        let moved = Box::pin(self.waiter.moved(&mut ahead)).await;
+        let moved = Box::pin(self.waiter.moved()).await;
         match moved {
-            Ok(_) => Ok(self.waiter.ahead),
+            Ok(()) => Ok(self.waiter.ahead),
             Err(error) => Err(error.at(&self.waiter.node.directory().path)),
         }
     }

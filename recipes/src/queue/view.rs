@@ -27,7 +27,7 @@ use crate::{
     error::Loss,
     node::life::Facts,
     order::{
-        listing::{ListedName, Listing},
+        listing::{ListedName, Listing, place_of, search},
         name::{self, Kind},
         rank::SEQUENCE_LIMIT,
     },
@@ -51,28 +51,29 @@ pub struct View {
 struct State {
     /// How many contenders have begun to enter since the newest listing was asked for.
     unlisted: usize,
-    /// Those that wait, by their numbers. Who is granted at once is never noted: that would cost
+    /// Those that wait, by their places. Who is granted at once is never noted: that would cost
     /// every lock some time.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<(i64, Waiting)>,
     listing: Listing<ListedName>,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    number: i32,
     name: Arc<str>,
     /// Wakes it when it becomes one of the first ones.
     waker: Option<Waker>,
 }
 
+impl AsRef<str> for Waiting {
+    fn as_ref(&self) -> &str {
+        &self.name
+    }
+}
+
 impl State {
     /// Where the contender with this node is among those that wait.
     fn position(&self, name: &str) -> Option<usize> {
-        let number = name::number(name)?;
-        let is_before = |it: &Waiting| (it.number, &*it.name) < (number, name);
-        let position = self.waiting.partition_point(is_before);
-        let found = self.waiting.get(position)?;
-        (*found.name == *name).then_some(position)
+        search(&self.waiting, place_of(name)?, name).ok()
     }
 
     /// This node is gone. Returns who is to be woken for it.
@@ -83,13 +84,13 @@ impl State {
     }
 
     /// The wakers of those that have become the first ones, and of these, which were removed.
-    fn woken(&mut self, removed: impl IntoIterator<Item = Waiting>) -> Vec<Waker> {
+    fn woken(&mut self, removed: impl IntoIterator<Item = (i64, Waiting)>) -> Vec<Waker> {
         if self.waiting.is_empty() {
             self.listing = Listing::default();
         }
-        let removed = removed.into_iter().filter_map(|waiting| waiting.waker);
+        let removed = removed.into_iter().filter_map(|(_, waiting)| waiting.waker);
         let first = self.waiting.iter_mut().take(ACTIVE);
-        let first = first.filter_map(|waiting| waiting.waker.take());
+        let first = first.filter_map(|(_, waiting)| waiting.waker.take());
         removed.chain(first).collect()
     }
 }
@@ -145,19 +146,17 @@ impl Place {
     /// The contender waits, with this node.
     pub fn enter(&mut self, own: &Arc<str>) {
         let number = name::number(own).filter(|number| *number <= SEQUENCE_LIMIT);
-        let Some(number) = number.filter(|_| self.own.is_none()) else {
+        let (Some(_), None, Some(place)) = (number, &self.own, place_of(own)) else {
             return;
         };
         self.own = Some(own.clone());
         let mut state = lock(&self.view.state);
-        let is_before = |it: &Waiting| (it.number, &*it.name) < (number, &**own);
-        let position = state.waiting.partition_point(is_before);
+        let (Ok(position) | Err(position)) = search(&state.waiting, place, own);
         let waiting = Waiting {
-            number,
             name: own.clone(),
             waker: None,
         };
-        state.waiting.insert(position, waiting);
+        state.waiting.insert(position, (place, waiting));
     }
 
     /// The contender has listed the queue. The listing proves nothing to those behind it if nodes
@@ -175,21 +174,21 @@ impl Place {
         self.view.wake(|state| {
             state.unlisted = 0;
             let position = state.position(own).filter(|_| state.waiting.len() > 1);
-            let (Some(position), Some(last)) = (position, state.waiting.back()) else {
+            let (Some(position), Some((_, last))) = (position, state.waiting.back()) else {
                 state.listing = listed.near.map(|name| name.into());
                 return Vec::new();
             };
             let last = if listed.is_mixed { own } else { &last.name };
             let shared = |name: &str| {
-                let at = state.position(name)?;
-                Some(state.waiting.get(at)?.name.clone())
+                let (_, waiting) = state.waiting.get(state.position(name)?)?;
+                Some(waiting.name.clone())
             };
             let listing = Listing::all(kind, last, ListedName::all(children, shared));
             // Those ahead had their nodes before the listing was asked for.
             let mut gone = Vec::new();
             for at in (0..position).rev() {
                 let waiting = state.waiting.get(at);
-                if waiting.is_some_and(|waiting| !listing.shows(&waiting.name)) {
+                if waiting.is_some_and(|(_, waiting)| !listing.shows(&waiting.name)) {
                     gone.extend(state.waiting.remove(at));
                 }
             }
@@ -245,7 +244,7 @@ impl Place {
         let own = self.own.as_ref().filter(|_| self.rests)?;
         let state = lock(&self.view.state);
         let ahead = state.position(own)?.checked_sub(1)?;
-        Some(state.waiting.get(ahead)?.name.clone())
+        Some(state.waiting.get(ahead)?.1.name.clone())
     }
 
     /// For one that rests: waits until it is one of the first ones. Else it waits for ever.
@@ -258,7 +257,7 @@ impl Place {
             let mut state = lock(&self.view.state);
             let position = state.position(own).filter(|position| *position >= ACTIVE);
             let waiting = position.and_then(|position| state.waiting.get_mut(position));
-            let Some(waiting) = waiting else {
+            let Some((_, waiting)) = waiting else {
                 return Poll::Ready(());
             };
             let former = waiting.waker.replace(waker);

@@ -88,20 +88,32 @@ impl Waiter {
     /// Waits for its turn, and notes how many contenders are ahead whenever it knows.
     pub(crate) async fn turn(&mut self, ahead: &mut Option<usize>) -> Result<(), LockError> {
         *ahead = Some(self.ahead);
-        while !self.moved(ahead).await? {}
+        while !self.is_granted().await? {
+            *ahead = Some(self.ahead);
+            self.news().await?;
+        }
+        *ahead = Some(0);
         Ok(())
     }
 
-    /// Waits until another number of contenders is ahead, and notes it. Returns whether its turn has
-    /// come. What was heard is not lost with the future.
-    pub(crate) async fn moved(&mut self, ahead: &mut Option<usize>) -> Result<bool, LockError> {
+    /// Waits until its turn has come, or another number of contenders is ahead. What was heard is
+    /// not lost with the future.
+    pub(crate) async fn moved(&mut self) -> Result<(), LockError> {
+        let before = self.ahead;
+        while !self.is_granted().await? && self.ahead == before {
+            self.news().await?;
+        }
+        Ok(())
+    }
+
+    /// Does what is to be done, until it is to wait. Returns whether its turn has come instead.
+    async fn is_granted(&mut self) -> Result<bool, LockError> {
         loop {
             // The future does not outlive this statement: that of a waiter is to be small.
             let next = self.settle().await?;
             match next {
                 Next::Grant => {
                     self.ahead = 0;
-                    *ahead = Some(0);
                     if let Some(since) = self.nearest_fired.take() {
                         let took = self.node.client().now().saturating_duration_since(since);
                         self.node.directory().count(|it| it.hand_over.record(took));
@@ -112,12 +124,7 @@ impl Waiter {
                     self.node.renew_lease().await?;
                     self.turn.confirmed();
                 }
-                _ => {
-                    if ahead.replace(self.ahead) != Some(self.ahead) {
-                        return Ok(false);
-                    }
-                    self.news().await?;
-                }
+                _ => return Ok(false),
             }
         }
     }
