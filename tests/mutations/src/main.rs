@@ -317,7 +317,7 @@ impl Sources {
     fn cargo(&self, command: &str, profile: &str, package: &str) -> Command {
         let mut cargo = Command::new("timeout");
         cargo
-            .args(["--kill-after=10s", "15m", env!("CARGO")])
+            .args(["--kill-after=10s", "30m", env!("CARGO")])
             .args([command, "--quiet", "--locked"])
             .args(["--profile", profile, "-p", package])
             .current_dir(&self.copy)
