@@ -16,7 +16,7 @@ use std::{
     time::Instant,
 };
 
-use lockkeeper_mutations::{FAULT, Mutation, gate, read};
+use lockkeeper_mutations::{FAULT, Mutation, gate, read, with_switches};
 
 /// Seconds after which the simulation gives up, even if seeds are left.
 const SECONDS: &str = "600";
@@ -179,14 +179,10 @@ impl Sources {
     }
 
     /// Puts a switch for each fault into the copy.
-    fn switch(&self, mutations: &[Mutation]) -> Result<(), String> {
-        for mutation in mutations {
-            for edit in &mutation.edits {
-                let path = self.copy.join(&edit.file);
-                let text = fs::read_to_string(&path).map_err(|error| error.to_string())?;
-                let switched = edit.switched(&text, &mutation.name)?;
-                fs::write(&path, switched).map_err(|error| error.to_string())?;
-            }
+    fn switch(&self, faults: &[Mutation]) -> Result<(), String> {
+        let read = |file: &str| fs::read_to_string(self.copy.join(file)).unwrap_or_default();
+        for (file, text) in with_switches(faults, read)? {
+            fs::write(self.copy.join(file), text).expect("a file below target/");
         }
         Ok(())
     }

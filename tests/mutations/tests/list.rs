@@ -4,7 +4,7 @@
 
 use std::{collections::HashSet, fs, path::Path};
 
-use lockkeeper_mutations::{gate, read};
+use lockkeeper_mutations::{Mutation, gate, read, with_switches};
 
 #[test]
 fn every_listed_mutation_fits_the_sources() {
@@ -24,5 +24,19 @@ fn every_listed_mutation_fits_the_sources() {
             assert_ne!(changed, text, "{name}");
         }
     }
-    assert!(gate().unwrap().len() >= 12);
+}
+
+#[test]
+fn every_fault_of_the_gate_has_a_switch() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |file: &str| fs::read_to_string(root.join(file)).unwrap();
+    let gate = gate().unwrap();
+    assert!(gate.len() >= 40, "{}", gate.len());
+    let texts = with_switches(&gate, read).unwrap();
+    for Mutation { name, edits, .. } in gate {
+        let switch = format!("== Ok({name:?})");
+        for edit in edits {
+            assert!(texts[&edit.file].contains(&switch), "{name}");
+        }
+    }
 }
