@@ -156,11 +156,11 @@ elif [ $# -gt 0 ]; then
 else
     heading "Tests"
     tests_of "${ALL[@]}" --no-run || die "the tests do not compile"
-    # Tests that kill servers mostly wait. So they run beside all others; not many of them at a time, because each starts three
-    # servers.
+    # Tests that kill servers mostly wait. So they run beside all others; not more of them at a time than there are cores, because
+    # each starts three servers.
     if ! without zookeeper && ! without ensemble; then
         set -m # makes the process group
-        RUST_TEST_THREADS=$(($(nproc) + 1)) tests_of "${ALL[@]}" -- --include-ignored needs_ensemble >"$SCRATCH/ensembles.log" 2>&1 </dev/null &
+        RUST_TEST_THREADS=$(nproc) tests_of "${ALL[@]}" -- --include-ignored needs_ensemble >"$SCRATCH/ensembles.log" 2>&1 </dev/null &
         set +m
         ENSEMBLES=$!
         filters+=(--skip needs_ensemble)
