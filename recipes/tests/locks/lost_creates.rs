@@ -58,7 +58,9 @@ async fn attempts_whose_creates_were_lost_together_look_for_their_nodes_together
         // No attempt has created a second node.
         assert_eq!(below(&server, PATH), 1 + round * MANY);
         assert!((1..=3).contains(&barriers), "{barriers} barriers");
-        assert!(listings <= 12, "{listings} listings");
+        // Who is among the first two when it goes on lists the queue: at random that is one of the first
+        // two, then one in 2/3, 2/4, ..., which are 12 of 300, give or take 3.
+        assert!(listings <= 30, "{listings} listings");
     }
 }
 
