@@ -211,6 +211,33 @@ async fn a_multi_lock_that_waits_is_told_of_the_deletion_of_a_lock_that_it_holds
     held.release().await.unwrap();
 }
 
+/// Who has waited watches its node, so its guard and views know of a deletion before the next proof of
+/// the lease, which comes seconds later.
+#[tokio::test]
+async fn a_guard_that_has_waited_is_told_of_a_deletion_at_once() {
+    for asks_view in [true, false] {
+        let (server, one, other) = server_and_two().await;
+        let [first, second] = [&one, &other].map(|of| Mutex::new(of, "/a").unwrap());
+        let held = soon(first.lock()).await.unwrap();
+        let waiting = tokio::spawn(async move { second.lock().await });
+        until!(below(&server, "/a") == 2 && other.metrics().watches > 0);
+        held.release().await.unwrap();
+        let guard = soon(waiting).await.unwrap().unwrap();
+        let view = guard.view();
+        assert!(guard.is_valid() && view.is_valid());
+        one.delete(&guard.path(), Version::ANY).await.unwrap();
+        // The event comes before the reply to a later request.
+        other.exists("/").await.unwrap();
+        let told = if asks_view {
+            view.ensure_valid()
+        } else {
+            guard.ensure_valid()
+        };
+        assert_eq!(told.unwrap_err().loss(), Some(Loss::Deleted));
+        assert!(!view.is_valid() && !guard.is_valid());
+    }
+}
+
 /// A server that ends sessions on demand would otherwise break what each session promises, and tests
 /// of programs would see two holders that no real server makes.
 #[tokio::test]

@@ -54,8 +54,8 @@ pub fn with_switches(
 
 impl Edit {
     /// Returns the text with a switch: a process has the fault if the variable [`FAULT`] names it.
-    /// So one build serves many faults. Old and new text must be an expression, or statements up to
-    /// a semicolon, of which the first may bind the same variable.
+    /// So one build serves many faults. The two texts are expressions, or statements that end with a
+    /// semicolon. A `let` must bind the same variable in both.
     fn switched(&self, text: &str, fault: &str) -> Result<String, String> {
         let is_on = format!(
             "{{ static ON: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| \

@@ -103,7 +103,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// How many of the first seeds a check runs, if that is what it does.
+/// The number of seeds of a check that runs the first ones of the simulation.
 fn first_seeds(check: &str) -> Option<u64> {
     check.strip_prefix("simulation ")?.parse().ok()
 }
