@@ -4,11 +4,7 @@
 //! of 500. Two different states with one fingerprint would be taken for one. Among 100 million
 //! states that happens with a probability below 10^-22.
 
-use std::{
-    collections::VecDeque,
-    fmt,
-    hash::{Hash, Hasher},
-};
+use std::{collections::VecDeque, fmt};
 
 use crate::{
     Violation,
@@ -16,6 +12,7 @@ use crate::{
     check::check,
     client, doubt,
     fair::{Graph, obliged},
+    fingerprint::fingerprint,
     scenario::Scenario,
     server,
     state::State,
@@ -249,66 +246,4 @@ impl Reached {
 
 fn index(at: usize) -> u32 {
     u32::try_from(at).expect("fewer states than fit into memory")
-}
-
-pub(crate) fn fingerprint(state: &impl Hash) -> u128 {
-    let mut hasher = Fingerprint {
-        hashes: [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344],
-        word: 0,
-        bytes: 0,
-    };
-    state.hash(&mut hasher);
-    hasher.add_word();
-    let [one, other] = hasher.hashes;
-    u128::from(mix(one)) << 64 | u128::from(other)
-}
-
-/// Two hashes of 64 bits, independent of each other. A state is many small fields: eight of them
-/// are one word.
-struct Fingerprint {
-    hashes: [u64; 2],
-    word: u64,
-    bytes: u8,
-}
-
-impl Fingerprint {
-    fn add(&mut self, byte: u8) {
-        self.word = self.word << 8 | u64::from(byte);
-        self.bytes += 1;
-        if self.bytes == 8 {
-            self.add_word();
-        }
-    }
-
-    fn add_word(&mut self) {
-        let [one, other] = &mut self.hashes;
-        *one = (one.rotate_left(5) ^ self.word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        *other = mix(*other ^ self.word);
-        self.word = 0;
-        self.bytes = 0;
-    }
-}
-
-/// The finalizer of `SplitMix64`.
-fn mix(word: u64) -> u64 {
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
-}
-
-impl Hasher for Fingerprint {
-    fn finish(&self) -> u64 {
-        self.hashes[0]
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.add(*byte);
-        }
-    }
-
-    /// The number of an enum's variant.
-    fn write_isize(&mut self, number: isize) {
-        self.add(u8::try_from(number).expect("few variants"));
-    }
 }

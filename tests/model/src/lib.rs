@@ -24,7 +24,7 @@
 //! | `check`, [`Violation`] | what must hold |
 //! | `canonical` | which states are the same |
 //! | `action` | the steps, and their words |
-//! | `explore` | all states, breadth first |
+//! | `explore`, [`Fingerprint`] | all states, breadth first |
 //! | `fair` | circles in which a contender never ends, and nobody is passed over |
 //! | [`lease`] | another world: whether a lease outlives its session |
 //!
@@ -48,6 +48,7 @@ mod decide;
 mod doubt;
 mod explore;
 mod fair;
+mod fingerprint;
 mod history;
 mod late;
 pub mod lease;
@@ -60,5 +61,6 @@ mod view;
 mod violation;
 
 pub use explore::{Found, Outcome};
+pub use fingerprint::Fingerprint;
 pub use scenario::{CONTENDERS, Faults, Planted, Role, Scenario};
 pub use violation::Violation;

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, collections::VecDeque, fmt};
 
 use super::world::{Limits, Rule, World};
-use crate::explore::fingerprint;
+use crate::fingerprint::fingerprint;
 
 /// What an exploration found.
 #[derive(Debug)]

@@ -3,10 +3,11 @@
 
 use std::{
     collections::HashSet,
-    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
+    hash::{BuildHasher, BuildHasherDefault},
     time::{Duration, Instant},
 };
 
+use lockkeeper_model::Fingerprint;
 use lockkeeper_session::{
     machine::{Bytes, BytesMut, Config, Input, Machine, Proof},
     proto::Xid,
@@ -184,8 +185,11 @@ fn only_a_request_that_is_late_enough_and_a_write_behind_it_prove_a_touch() {
             asked: Vec::new(),
             proved: None,
         };
-        let fingerprint = BuildHasherDefault::<DefaultHasher>::default();
-        let mut reached = HashSet::from([fingerprint.hash_one(&world)]);
+        let fingerprint = BuildHasherDefault::<Fingerprint>::default();
+        let mut reached =
+            HashSet::<_, BuildHasherDefault<Fingerprint>>::from_iter(
+                [fingerprint.hash_one(&world)],
+            );
         let mut frontier = vec![world];
         while let Some(world) = frontier.pop() {
             proved.insert((is_told, world.proved));

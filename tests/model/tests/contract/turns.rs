@@ -4,8 +4,9 @@
 //! On one connection deletions are told in their order; those of an outage in any order, but before
 //! all later ones and all replies.
 
-use std::{collections::HashSet, sync::Mutex};
+use std::{collections::HashSet, hash::BuildHasherDefault, sync::Mutex};
 
+use lockkeeper_model::Fingerprint;
 use lockkeeper_recipes::{
     Loss,
     decisions::{
@@ -20,6 +21,8 @@ use crate::{
     nodes::{self, Node, Numbered, blocks, twins},
     permits::facts,
 };
+
+type Worlds = HashSet<World, BuildHasherDefault<Fingerprint>>;
 
 /// A set of nodes by their indices.
 type Set = u8;
@@ -461,7 +464,7 @@ impl Queue {
 
     /// When nothing more happens, it waits for somebody, has its turn, or is out. `ends` has worlds
     /// that are known to end so.
-    fn check(&self, world: &World, ends: &mut HashSet<World>) {
+    fn check(&self, world: &World, ends: &mut Worlds) {
         let each = |step: fn(usize) -> Step| (0..=self.own).map(step);
         let steps = [Step::Link, Step::Arm, Step::Reply, Step::Decide];
         let steps = each(Step::Tell).chain(each(Step::Read)).chain(steps);
@@ -523,8 +526,8 @@ impl Queue {
             .chain(told)
             .chain(each(Step::Learn));
         let steps: Vec<_> = steps.chain((0..2 << self.own).map(Step::List)).collect();
-        let mut reached = HashSet::from([self.start()]);
-        let (mut frontier, mut ends) = (vec![self.start()], HashSet::new());
+        let mut reached = Worlds::from_iter([self.start()]);
+        let (mut frontier, mut ends) = (vec![self.start()], Worlds::default());
         while let Some(world) = frontier.pop() {
             self.check(&world, &mut ends);
             let mut granted = world;
