@@ -39,9 +39,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tests/lib/clients.sh
 
 SCRATCH=$(mktemp -d)
-ENSEMBLES= # the process group of the tests that run in the background
+AT_ONCE= # the process group of the tests that run in the background
 cleanup() {
-    [ -z "$ENSEMBLES" ] || kill -- "-$ENSEMBLES" 2>/dev/null || true
+    [ -z "$AT_ONCE" ] || kill -- "-$AT_ONCE" 2>/dev/null || true
     zookeeper_down
     rm -rf "$SCRATCH"
 }
@@ -129,23 +129,35 @@ export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
 tests_of() { cargo test --locked --workspace --no-fail-fast ${KERBEROS:+"$KERBEROS"} "$@"; }
 readonly ALL=(--lib --bins --tests --examples)
 
-# beside FILTERS...: runs the test programs, one more side by side than there are cores, because most of them wait. The longest
-# come first. What a program prints appears when it has ended.
+# at_once: runs what must not be late, or mostly waits: tests that kill servers, not more of them at a time than there are cores, because
+# each starts three; then those whose tickets expire in time.
+at_once() {
+    local failed=0
+    if ! without zookeeper && ! without ensemble; then
+        RUST_TEST_THREADS=$(nproc) tests_of "${ALL[@]}" -- --include-ignored needs_ensemble || failed=1
+    fi
+    [ -z "$KERBEROS" ] || tests_of --test command -- --include-ignored needs_kerberos || failed=1
+    return "$failed"
+}
+
+# beside FILTERS...: runs the test programs and the doc tests, one more side by side than there are cores, because most of them wait, and
+# after those of at_once. The longest come first, each alone; the short ones by six. What is printed appears when the programs have ended.
 beside() {
     local programs
     programs=$(tests_of "${ALL[@]}" --no-run 2>&1) || { printf '%s\n' "$programs"; return 1; }
     programs=$(sed -nE 's|.*Executable tests/.*/deps/(.*)-[0-9a-f]{16}.*|--test=\1|p' <<<"$programs")
     export -f tests_of
     export SCRATCH
-    { printf -- '--test=%s\n' contract conformance explored command real; printf '%s\n' "--lib --bins --examples" "$programs"; } |
-        awk '!seen[$0]++' | tr '\n' '\0' | xargs -0 -I{} -P "$(($(nproc) + 1))" bash -c '
+    { printf -- '--test=%s\n' contract conformance explored command real; printf '%s\n' "--lib --bins --examples" --doc "$programs"; } |
+        awk '!seen[$0]++ { printf "%s%s", $0, ++n < 8 || n % 6 == 0 ? "\n" : " " } END { print "" }' | grep . | tr '\n' '\0' | nice -n 5 xargs -0 -I{} -P "$(($(nproc) + 1))" bash -c '
             log=$(mktemp -p "$SCRATCH") status=0
+            [ "{}" != --doc ] || set --
             tests_of {} -- "$@" >"$log" 2>&1 </dev/null || status=1
             flock "$SCRATCH" cat "$log"
             exit "$status"' beside "$@"
 }
 
-# The doc tests run even if the tests fail. The script fails if any run fails.
+# Each part runs even if another fails. The script fails if any of them fails.
 failed=()
 if [ "$*" = --build ]; then
     tests_of "${ALL[@]}" --no-run
@@ -156,29 +168,16 @@ elif [ $# -gt 0 ]; then
 else
     heading "Tests"
     tests_of "${ALL[@]}" --no-run || die "the tests do not compile"
-    # Tests that kill servers mostly wait. So they run beside all others; not more of them at a time than there are cores, because
-    # each starts three servers.
-    if ! without zookeeper && ! without ensemble; then
-        set -m # makes the process group
-        RUST_TEST_THREADS=$(nproc) tests_of "${ALL[@]}" -- --include-ignored needs_ensemble >"$SCRATCH/ensembles.log" 2>&1 </dev/null &
-        set +m
-        ENSEMBLES=$!
-        filters+=(--skip needs_ensemble)
-    fi
-    beside ${filters[@]+"${filters[@]}"} --skip needs_kerberos || failed+=("tests")
-    if [ -n "$KERBEROS" ]; then
-        heading "Tests with tickets that expire in time"
-        tests_of --test command -- --include-ignored needs_kerberos || failed+=("tests with tickets")
-    fi
-    heading "Doc tests"
-    tests_of --doc || failed+=("doc tests")
-    if [ -n "$ENSEMBLES" ]; then
-        heading "Tests that kill servers"
-        wait "$ENSEMBLES" || failed+=("tests that kill servers")
-        ENSEMBLES=
-        # Most programs have no such test.
-        grep -vE '^running 0 tests|^test result: ok\. 0 passed|^ +Running|^$' "$SCRATCH/ensembles.log" || true
-    fi
+    set -m # makes the process group
+    at_once >"$SCRATCH/at-once.log" 2>&1 </dev/null &
+    set +m
+    AT_ONCE=$!
+    beside ${filters[@]+"${filters[@]}"} --skip needs_ensemble --skip needs_kerberos || failed+=("tests")
+    heading "Tests that kill servers; tests with tickets that expire in time"
+    wait "$AT_ONCE" || failed+=("tests that kill servers, or with tickets")
+    AT_ONCE=
+    # Most programs have no such test.
+    grep -vE '^running 0 tests|^test result: ok\. 0 passed|^ +Running|^$' "$SCRATCH/at-once.log" || true
 fi
 
 printf '\n'

@@ -173,7 +173,7 @@ CFG
 # run_jars: starts the server with the existing configuration and data. Fails if it does not serve requests.
 run_jars() {
     local dir=$SCRATCH/zookeeper
-    java "${JVM_FLAGS[@]}" -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$SERVER_CLASSPATH" \
+    java "${JVM_FLAGS[@]}" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$SERVER_CLASSPATH" \
         org.apache.zookeeper.server.ZooKeeperServerMain "$dir/zoo.cfg" >>"$dir/log" 2>&1 </dev/null &
     SERVER_PID=$!
     end_with_us "$SERVER_PID" &
