@@ -22,6 +22,7 @@ mod wire;
 use std::{
     fmt::Write as _,
     net::SocketAddr,
+    ops::Range,
     path::Path,
     sync::{
         Arc,
@@ -48,7 +49,7 @@ const SYNC_TICKS: u32 = 5;
 /// How long the servers, and the test, may be late.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// What each ensemble must show: the facts; a leader without a majority (alone); a link on which
+/// What the ensembles must show: the facts; a leader without a majority (alone); a link on which
 /// what the leader says is lost (down), or what the follower says (up); writes at such servers (cut).
 const FACTS: [&str; 12] = [
     "F1", "F2", "F3", "F4", "F5", "F5 down", "F5 alone", "F5 up", "F6", "F7", "F7 cut", "F8",
@@ -172,8 +173,9 @@ impl Ensemble {
         others.flat_map(move |it| [&self.proxies[server][it], &self.proxies[it][server]])
     }
 
-    /// So many runs, side by side. Returns their record and what is wrong with it.
-    async fn runs(&mut self, seeds: std::ops::Range<u64>) -> (Record, Verdict) {
+    /// So many runs, side by side. Returns their record, what is wrong with it, and by how much this
+    /// machine was late.
+    async fn runs(&mut self, seeds: Range<u64>) -> (Record, Verdict, Duration) {
         let addresses: Vec<_> = (0..COUNT).map(|it| self.address(it)).collect();
         let (mut witnesses, mut runs) = (JoinSet::new(), JoinSet::new());
         for server in &addresses {
@@ -204,14 +206,7 @@ impl Ensemble {
             record.len(),
             verdict.checked
         );
-        // On a machine that is later, reads at a server that is cut off may prove nothing.
-        for fact in FACTS.iter().filter(|_| late < TICK / 5) {
-            assert!(
-                verdict.checked.contains_key(fact),
-                "{fact} was not looked at"
-            );
-        }
-        (record, verdict)
+        (record, verdict, late)
     }
 }
 
@@ -281,10 +276,20 @@ async fn run(recorder: Arc<Recorder>, servers: Vec<Address>, mut random: Random)
 async fn needs_ensemble_real_servers_keep_sessions_as_is_assumed() {
     let rounds = std::env::var("LOCKKEEPER_TEST_ROUNDS");
     let end = 1 + 20 * rounds.map_or(1, |it| it.parse().expect("a number"));
-    for seed in (1..end).step_by(AT_ONCE.try_into().expect("few")) {
-        let seeds = seed..end.min(seed + AT_ONCE);
+    let planned = (1..end).step_by(AT_ONCE.try_into().expect("few"));
+    let planned = planned.map(|seed| seed..end.min(seed + AT_ONCE));
+    // Where clients are when a server is cut off is left to chance: an ensemble may miss a fact.
+    let more = [end..end + 20, end + 20..end + 40];
+    let mut missed = FACTS.to_vec();
+    for seeds in planned.chain(more) {
+        if seeds.start >= end && missed.is_empty() {
+            break;
+        }
         println!("runs {seeds:?}");
-        let (record, verdict) = Ensemble::start().await.runs(seeds).await;
+        let seed = seeds.start;
+        let (record, verdict, late) = Ensemble::start().await.runs(seeds).await;
+        // On a machine that is later, reads at a server that is cut off may prove nothing.
+        missed.retain(|fact| late < TICK / 5 && !verdict.checked.contains_key(fact));
         let mut file = String::new();
         for ((fact, about), how) in verdict.broken.iter().take(20) {
             writeln!(file, "{fact} {about:x?} {how}").expect("a string");
@@ -298,4 +303,5 @@ async fn needs_ensemble_real_servers_keep_sessions_as_is_assumed() {
         let (broken, path) = (verdict.broken.len(), path.display());
         assert_eq!(broken, 0, "{path} has what was recorded:\n{text}");
     }
+    assert!(missed.is_empty(), "not looked at: {missed:?}");
 }
