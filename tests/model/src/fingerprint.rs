@@ -1,7 +1,8 @@
-//! A hash of states that is quick where they are many small fields.
+//! A hash of states that is quick where they are many small fields. It touches nothing else.
 
 use std::hash::{Hash, Hasher};
 
+/// The hash by which a state is kept. It stands for the state: see `explore`.
 pub(crate) fn fingerprint(state: &impl Hash) -> u128 {
     let mut hasher = Fingerprint::default();
     state.hash(&mut hasher);
@@ -48,11 +49,13 @@ impl Fingerprint {
         self.bytes = 0;
     }
 
-    /// Adds the bytes that are no word yet, and how many there are.
+    /// Adds the bytes that are no word yet, and how many there are, as a number that is large so that
+    /// no bytes make up for it.
     #[inline]
     fn end_word(&mut self) {
         if self.bytes != 0 {
-            self.hashes = self.hashes.map(|hash| hash ^ u64::from(self.bytes));
+            let count = u64::from(self.bytes).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            self.hashes = self.hashes.map(|hash| hash ^ count);
             self.add_word();
         }
     }
@@ -100,5 +103,40 @@ impl Hasher for Fingerprint {
     #[inline]
     fn write_isize(&mut self, number: isize) {
         self.add(u8::try_from(number).expect("few variants"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashSet, hash::BuildHasher, hash::BuildHasherDefault};
+
+    use super::*;
+
+    /// Bytes that are no full word count with how many they are: a zero among them, or none.
+    #[test]
+    fn states_that_differ_by_leading_zeros_differ() {
+        let (mut all, mut short) = (HashSet::new(), HashSet::new());
+        let mut add = |state: &dyn Fn(&mut Fingerprint)| {
+            let mut hasher = Fingerprint::default();
+            state(&mut hasher);
+            short.insert(hasher.finish());
+            hasher.end_word();
+            all.insert(hasher.hashes);
+        };
+        for zeros in 0..7 {
+            add(&|it| (0..zeros).for_each(|_| it.write_u8(0)));
+            add(&|it| {
+                (0..zeros).for_each(|_| it.write_u8(0));
+                it.write_u64(5);
+            });
+            add(&|it| {
+                (0..zeros).for_each(|_| it.write_u8(0));
+                it.write_u8(5);
+            });
+        }
+        assert_eq!((all.len(), short.len()), (21, 21));
+        let quick = BuildHasherDefault::<Fingerprint>::default();
+        assert_ne!(quick.hash_one((0_u8, 5_u8)), quick.hash_one(5_u8));
+        assert_ne!(fingerprint(&(0_u8, 5_u8)), fingerprint(&5_u8));
     }
 }

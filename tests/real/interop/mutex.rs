@@ -4,7 +4,7 @@ use lockkeeper::{
     Mutex,
     locks::{REVOKE, inspect, revoke},
 };
-use lockkeeper_test_support::waiting::LONG;
+
 use tokio::time::timeout;
 
 use crate::interop::{
@@ -17,6 +17,7 @@ use crate::interop::{
             value_of,
         },
         programs::{self, Running},
+        waiting::LONG,
     },
     waiting,
 };
@@ -126,7 +127,7 @@ async fn kazoo_is_migrated_by_its_option_and_not_by_other_names(ensemble: &Ensem
         until_line_has(&client, &path, 1).await;
         let mut second = begin(after).await;
         until_line_has(&client, &path, 2).await;
-        // The first one holds the lock until it gets a line; the second one ends as soon as it has the lock.
+        // The first one holds the lock until it gets a line; the second one ends with its first.
         second.say("that will do").await;
         let mut line = Box::pin(second.line());
         let patience = if exclude { SILENCE } else { LONG };
