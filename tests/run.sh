@@ -111,7 +111,7 @@ if without zookeeper || without java || without kerberos || ! kerberos_up; then
     left_out "kerberos: logins with a ticket (Debian's krb5-kdc krb5-admin-server krb5-user ${GSSAPI[*]})"
 else
     own_servers_up
-    KERBEROS=--features=lockkeeper-sasl/gssapi,lockkeeper-cli/kerberos
+    KERBEROS=--all-features
 fi
 export KERBEROS
 

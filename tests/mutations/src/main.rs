@@ -302,9 +302,10 @@ impl Sources {
 
     /// Builds a program of the copy. Returns its path.
     fn build(&self, package: &str) -> Result<PathBuf, String> {
-        compiled(&output(
-            self.cargo("build", "sim", package).args(["--bin", package]),
-        )?)?;
+        let mut build = self.cargo("build", "sim", package);
+        // Both packages are named, so that both programs are built with the same features: each library once.
+        build.args(["-p", "lockkeeper-sim", "-p", "lockkeeper-model"]);
+        compiled(&output(build.args(["--bin", package]))?)?;
         Ok(self.built.join("sim").join(package))
     }
 

@@ -87,6 +87,7 @@ fn compile() -> PathBuf {
     let entries = sources().read_dir().expect("tests/foreign");
     let files = entries.map(|entry| entry.expect("a file").path());
     let output = std::process::Command::new("javac")
+        .args(["-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1"])
         .args(["-cp", &from_environment("LOCKKEEPER_TEST_CLASSPATH"), "-d"])
         .arg(&classes)
         .args(files.filter(|file| file.extension().is_some_and(|kind| kind == "java")))

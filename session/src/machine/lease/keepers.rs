@@ -27,6 +27,7 @@ impl LeaseToken {
 
     /// Whether the node is known to be gone, without the token. Without a token, nothing is known
     /// of the node.
+    #[cfg(feature = "tokio")]
     pub(crate) fn gone_sign(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let kept = Arc::downgrade(&self.0);
         move || {

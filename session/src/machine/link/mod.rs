@@ -49,7 +49,6 @@ use super::{
     output::{Snapshot, State},
     pace::Pace,
     rng::Rng,
-    ticket::SessionTicket,
     timing::Timing,
 };
 use crate::{Cause, Effect, Endpoint, Error, ErrorKind, Lost, Peer};
@@ -214,7 +213,8 @@ impl Link {
     }
 
     /// What another client needs to go on with the session.
-    pub(crate) fn ticket(&self) -> SessionTicket {
+    #[cfg(feature = "tokio")]
+    pub(crate) fn ticket(&self) -> super::ticket::SessionTicket {
         self.session.ticket()
     }
 
@@ -402,6 +402,7 @@ impl Link {
     }
 
     /// For how long servers have throttled each write that they have answered.
+    #[cfg(feature = "tokio")]
     pub(crate) fn throttled(&self, now: Instant) -> Option<Duration> {
         Some(now.saturating_duration_since(self.throttled?))
     }

@@ -11,11 +11,9 @@ use lockkeeper_proto::{
     connect::{ConnectRequest, PASSWORD_LEN},
 };
 
-use crate::machine::{
-    config::Config,
-    ticket::{SessionTicket, Within},
-    timing::Timing,
-};
+#[cfg(feature = "tokio")]
+use crate::machine::ticket::{SessionTicket, Within};
+use crate::machine::{config::Config, timing::Timing};
 
 /// A session, or none yet.
 pub(super) struct Session {
@@ -48,6 +46,7 @@ impl Session {
     }
 
     /// What another client needs to go on with this session.
+    #[cfg(feature = "tokio")]
     pub(super) fn ticket(&self) -> SessionTicket {
         let timeout = i32::try_from(self.timeout.as_millis());
         SessionTicket {
