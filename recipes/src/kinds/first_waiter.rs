@@ -199,7 +199,7 @@ impl<'a> Permits<'a> {
             list => {
                 let (listed, changed) = list?;
                 self.backoff = Backoff::default();
-                LateCreates::listed(directory, listed.iter().map(String::as_str));
+                LateCreates::listed(directory, || listed.iter().map(String::as_str));
                 self.patience
                     .listed(|node| listed.iter().any(|it| it == node));
                 (self.listed, self.changed) = (listed, Some(changed));

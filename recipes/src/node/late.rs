@@ -74,9 +74,12 @@ impl LateCreates {
 
     /// The directory was listed: deletes the nodes that are known here.
     #[inline]
-    pub(crate) fn listed<'a>(directory: &Directory, names: impl IntoIterator<Item = &'a str>) {
+    pub(crate) fn listed<'a, I>(directory: &Directory, names: impl FnOnce() -> I)
+    where
+        I: Iterator<Item = &'a str>,
+    {
         if directory.late.has_any.load(Ordering::Relaxed) {
-            Self::find(directory, &mut names.into_iter());
+            Self::find(directory, &mut names());
         }
     }
 
@@ -111,7 +114,7 @@ impl LateCreates {
             }
             let list = directory.client.raw().submit_one(directory.list_request());
             match list.await.names().await {
-                Ok(names) => Self::listed(directory, names.iter()),
+                Ok(names) => Self::listed(directory, || names.iter()),
                 Err(error) => return error.is_no_node(),
             }
             true

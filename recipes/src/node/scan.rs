@@ -90,7 +90,7 @@ impl Scan {
                     _ => {}
                 }
                 let names = list.names().await?;
-                LateCreates::listed(&directory, names.iter());
+                LateCreates::listed(&directory, || names.iter());
                 Ok(ListedName::sorted(&names))
             };
             let _ = maker.0.found.set(names.await);

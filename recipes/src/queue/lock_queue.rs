@@ -127,7 +127,7 @@ impl LockQueue {
     /// The node at its turn, if it is the turn of one who comes now.
     pub(crate) async fn try_turn(&self) -> Result<Option<BoxedNode>, LockError> {
         let children = children(&self.directory.client, &self.directory.parent).await?;
-        LateCreates::listed(&self.directory, children.iter());
+        LateCreates::listed(&self.directory, || children.iter());
         if rank::is_contended(self.kind, children.iter()) {
             return Ok(None);
         }

@@ -319,7 +319,7 @@ impl Waiter {
             Ok(children) => children,
             failed => self.list_again(failed).await?,
         };
-        LateCreates::listed(self.node.directory(), children.iter());
+        LateCreates::listed(self.node.directory(), || children.iter());
         let listed = self.understood(&children)?;
         if !listed.suspects.is_empty() {
             let suspects = listed.suspects.iter().map(|name| &**name);

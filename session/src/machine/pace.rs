@@ -18,13 +18,13 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// Something that was sent at `sent` is answered.
-    pub(crate) fn took(&mut self, now: Instant, sent: Instant, period: Duration) {
+    pub(crate) fn took(&mut self, now: Instant, took: Duration, period: Duration) {
         if (self.since).is_none_or(|since| since + period <= now) {
             self.before = mem::take(&mut self.recent);
             self.since = Some(now);
         }
-        let took = now.saturating_duration_since(sent).as_micros();
-        self.recent = self.recent.max(took.try_into().unwrap_or(u32::MAX));
+        let took = took.as_micros().try_into().unwrap_or(u32::MAX);
+        self.recent = self.recent.max(took);
     }
 
     pub(crate) fn slowest(&self) -> Duration {

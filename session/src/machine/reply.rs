@@ -56,31 +56,40 @@ impl Reply {
     ///   transaction than the request and the header.
     /// - [`TransactionRefused`](ErrorKind::TransactionRefused).
     pub fn decode(self) -> Result<Response, Error> {
-        let op = self.op;
-        let decoded = Response::decode(op, &mut Reader::new(self.body)).and_then(|response| {
-            self.asked.check(self.zxid, &response)?;
-            Ok(response)
-        });
-        let (kind, effect) = match decoded {
-            Ok(Response::Multi(response)) => match response.failure() {
-                None => return Ok(Response::Multi(response)),
-                Some((index, code)) => {
-                    let kind = ErrorKind::TransactionRefused { index, code };
-                    (kind, Effect::NotApplied)
+        let error = match Response::decode(self.op, &mut Reader::new(self.body)) {
+            Ok(response) => match (self.asked.check(self.zxid, &response), refusal(&response)) {
+                (Ok(()), None) => return Ok(response),
+                (Ok(()), Some(kind)) => {
+                    return Err(failed(self.op, kind, self.peer, Effect::NotApplied));
                 }
+                (Err(error), _) => error,
             },
-            Ok(response) => return Ok(response),
-            Err(error) => {
-                let offset = ReplyHeader::SMALLEST + error.offset;
-                let error = DecodeError { offset, ..error };
-                (ErrorKind::Malformed { op, error }, Effect::Unknown)
-            }
+            Err(error) => error,
         };
-        let mut error = Error::new(kind, self.peer, effect);
-        error.note_operation(op);
-        if error.code().is_none() {
-            tracing::debug!(%error, "a reply cannot be read");
-        }
-        Err(error)
+        let offset = ReplyHeader::SMALLEST + error.offset;
+        let error = DecodeError { offset, ..error };
+        let kind = ErrorKind::Malformed { op: self.op, error };
+        Err(failed(self.op, kind, self.peer, Effect::Unknown))
     }
+}
+
+/// Why a transaction was refused, if it was.
+fn refusal(response: &Response) -> Option<ErrorKind> {
+    match response {
+        Response::Multi(response) => response
+            .failure()
+            .map(|(index, code)| ErrorKind::TransactionRefused { index, code }),
+        _ => None,
+    }
+}
+
+/// The error of an operation. Not inline, as few replies have one.
+#[cold]
+fn failed(op: OpCode, kind: ErrorKind, peer: Peer, effect: Effect) -> Error {
+    let mut error = Error::new(kind, peer, effect);
+    error.note_operation(op);
+    if error.code().is_none() {
+        tracing::debug!(%error, "a reply cannot be read");
+    }
+    error
 }

@@ -5,7 +5,10 @@
 //!
 //! Not here: when something is due (`deadlines`).
 
-use std::{collections::VecDeque, time::Instant};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use lockkeeper_proto::{
     ErrorCode, OpCode, WatcherEvent, Xid, Zxid,
@@ -314,10 +317,11 @@ impl<T> Router<'_, T> {
         let Some(request) = self.requests.take_answered(request) else {
             return Ok(());
         };
+        let latency = now.duration_since(request.at);
         if got != Xid::AUTH && !overtakes(&header) {
-            self.link.answered(now, request.at, header.zxid);
+            self.link.answered(now, request.at, latency, header.zxid);
         }
-        self.answered(now, request, header, body)?;
+        self.answered(now, latency, request, header, body)?;
         if needs_sasl {
             self.link.refuse(AuthFailure::Required);
         }
@@ -328,12 +332,12 @@ impl<T> Router<'_, T> {
     fn answered(
         &mut self,
         now: Instant,
+        latency: Duration,
         sent: Pending<ReplyTo<T>>,
         header: ReplyHeader,
         mut body: Reader,
     ) -> Result<(), Cause> {
         let (op, code) = (sent.request.op(), header.err);
-        let latency = now.duration_since(sent.at);
         tracing::trace!(xid = sent.xid.0, %op, code = code.0, ?latency, "request answered");
         self.prove(now, &sent, Some(code));
         if is_unknown(op, &header) {
@@ -404,7 +408,8 @@ impl<T> Router<'_, T> {
             return self.link.give_up(now, too_long);
         };
         self.link.hear(now);
-        self.link.answered(now, sent.at, Zxid::ZERO);
+        let latency = now.duration_since(sent.at);
+        self.link.answered(now, sent.at, latency, Zxid::ZERO);
         self.prove(now, &sent, None);
         // The replies to requests of the machine itself have no body.
         let ReplyTo::Caller(token, watch) = sent.reply_to else {

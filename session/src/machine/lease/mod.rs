@@ -198,7 +198,8 @@ impl Lease {
     fn note_alone(&mut self, now: Instant, sent: Instant, timing: &Timing) {
         let written = self.proving.as_ref().and_then(|proving| proving.written);
         if written <= Some(sent) {
-            self.alone.took(now, sent, timing.queue_wait);
+            let took = now.saturating_duration_since(sent);
+            self.alone.took(now, took, timing.queue_wait);
         }
     }
 

@@ -368,9 +368,9 @@ impl Link {
     }
 
     /// A request that was sent at `sent` is answered, by a reply that names this transaction.
-    pub(crate) fn answered(&mut self, now: Instant, sent: Instant, zxid: Zxid) {
+    pub(crate) fn answered(&mut self, now: Instant, sent: Instant, took: Duration, zxid: Zxid) {
         self.session.see(zxid);
-        self.took(now, sent);
+        self.took(now, took);
         if let Some(open) = self.connection_mut() {
             open.answered(now, sent);
         }
@@ -412,16 +412,16 @@ impl Link {
         self.pace.slowest()
     }
 
-    fn took(&mut self, now: Instant, sent: Instant) {
+    fn took(&mut self, now: Instant, took: Duration) {
         // A lock is not to wait for long because of a pause that is over.
         self.pace
-            .took(now, sent, self.session.timing().queue_wait / 4);
+            .took(now, took, self.session.timing().queue_wait / 4);
     }
 
     /// The ping is answered. Returns when it was sent; `None` if there was none.
     pub(crate) fn pong(&mut self, now: Instant) -> Option<Instant> {
         let sent = self.connection_mut()?.pong()?;
-        self.took(now, sent);
+        self.took(now, now.saturating_duration_since(sent));
         Some(sent)
     }
 

@@ -220,10 +220,12 @@ impl<R> Requests<R> {
     /// Takes out the request at this place, which is answered.
     #[inline]
     pub(crate) fn take_answered(&mut self, at: usize) -> Option<Pending<R>> {
-        let taken = self.queue.take(at)?;
-        let request = &taken.request;
-        self.suspect.take_if(|it| it.is_like(request));
-        Some(taken)
+        if let (Some(suspect), Some(answered)) = (&self.suspect, self.queue.get_mut(at)) {
+            if suspect.is_like(&answered.request) {
+                self.suspect = None;
+            }
+        }
+        self.queue.take(at)
     }
 
     /// The oldest request under way, except for identities.
