@@ -31,9 +31,10 @@ use crate::{
     name = "lockkeeper",
     version,
     long_version = format!(
-        "{}\ncommit: {}\nfeatures: tls",
+        "{}\ncommit: {}\nfeatures: tls{}",
         env!("CARGO_PKG_VERSION"),
         env!("LOCKKEEPER_COMMIT"), // build.rs
+        if cfg!(feature = "kerberos") { ", kerberos" } else { "" },
     ),
     arg_required_else_help = true,
     max_term_width = 80,

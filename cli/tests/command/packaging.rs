@@ -171,7 +171,12 @@ fn the_version_names_the_commit_and_the_features() {
     let long = said(&["--version"]);
     let (version, rest) = long.split_once('\n').unwrap();
     assert!(version.starts_with("lockkeeper 0."), "{long}");
-    assert_eq!(rest, format!("commit: {commit}features: tls\n"));
+    let kerberos = if cfg!(feature = "kerberos") {
+        ", kerberos"
+    } else {
+        ""
+    };
+    assert_eq!(rest, format!("commit: {commit}features: tls{kerberos}\n"));
     assert_eq!(said(&["-V"]).lines().count(), 1);
 }
 
