@@ -17,7 +17,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Something that was sent at `sent` is answered.
+    /// The answer to something has come, after so long.
     pub(crate) fn took(&mut self, now: Instant, took: Duration, period: Duration) {
         if (self.since).is_none_or(|since| since + period <= now) {
             self.before = mem::take(&mut self.recent);

@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-/// The hash by which a state is kept. It stands for the state: see `explore`.
+/// A state is kept as this hash, and not as itself: see `explore`.
 pub(crate) fn fingerprint(state: &impl Hash) -> u128 {
     let mut hasher = Fingerprint::default();
     state.hash(&mut hasher);
