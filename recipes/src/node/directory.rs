@@ -8,7 +8,7 @@
 
 use std::{
     mem,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
@@ -22,7 +22,6 @@ use lockkeeper_session::{
     AsRaw, Client, Clock, Error as SessionError, machine::Encoded, sync::BoxFuture,
 };
 
-use super::late::LateCreates;
 use crate::{
     metrics::{LockMeter, LockMetrics},
     order::name::Kind,
@@ -53,9 +52,12 @@ pub(crate) struct Directory {
     meter: Option<LockMeter>,
     /// Whether the contender only tries: see [`Backoff`](crate::backoff::Backoff).
     pub(crate) is_try: bool,
-    /// The creates of this client that a scan has not found, in any directory.
-    pub(super) late: Arc<LateCreates>,
+    pub(super) has_late: Arc<HasLate>,
 }
+
+/// Whether this client has creates that a scan has not found, in any directory: `late` has them.
+#[derive(Debug, Default)]
+pub(super) struct HasLate(pub(super) AtomicBool);
 
 impl Directory {
     /// The directory of the lock at this path: the path or, with a name, the node `below` it.
@@ -80,7 +82,7 @@ impl Directory {
             clock: client.raw().clock(),
             meter: None,
             is_try: false,
-            late: client.raw().extension(),
+            has_late: client.raw().extension(),
         }))
     }
 

@@ -16,10 +16,7 @@ use std::{
     collections::VecDeque,
     mem,
     pin::pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, atomic::Ordering},
 };
 
 use lockkeeper_proto::SessionId;
@@ -32,7 +29,11 @@ use lockkeeper_session::{
     },
 };
 
-use super::{Node, directory::Directory, identity::NodeIdentity};
+use super::{
+    Node,
+    directory::{Directory, HasLate},
+    identity::NodeIdentity,
+};
 
 /// So many names are kept at most. Few creates are ever lost.
 const MOST: usize = 64;
@@ -40,8 +41,6 @@ const MOST: usize = 64;
 /// The creates of a client that were not found.
 #[derive(Debug, Default)]
 pub(crate) struct LateCreates {
-    /// Mostly false, and then a listing costs nothing here.
-    has_any: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -53,21 +52,34 @@ struct State {
 }
 
 impl LateCreates {
+    fn of(directory: &Directory) -> Arc<Self> {
+        directory.client.raw().extension()
+    }
+
+    /// Mostly not, and then a listing costs nothing here.
+    fn are_there(directory: &Directory) -> bool {
+        directory.has_late.0.load(Ordering::Relaxed)
+    }
+
     /// A scan has not found this create, whose name is not used again.
     pub(super) fn note(identity: &NodeIdentity) {
-        let (client, late) = (identity.client(), &identity.directory.late);
+        let (client, late) = (identity.client(), Self::of(&identity.directory));
+        let has_late = identity.directory.has_late.clone();
         let session = client.raw().look(|now| now.session_id);
         let mut state = lock(&late.state);
         if state.creates.len() == MOST {
             state.creates.pop_front();
         }
         state.creates.push_back((session, identity.clone()));
-        late.has_any.store(true, Ordering::Relaxed);
+        has_late.0.store(true, Ordering::Relaxed);
         let is_watched = mem::replace(&mut state.is_watched, true);
         drop(state);
         if !is_watched {
-            let (late, is_over) = (late.clone(), false);
-            let watch = Watch { late, is_over };
+            let watch = Watch {
+                late,
+                has_late,
+                is_over: false,
+            };
             (client.raw()).run_in_background(watch.run(client.clone()));
         }
     }
@@ -78,14 +90,14 @@ impl LateCreates {
     where
         I: Iterator<Item = &'a str>,
     {
-        if directory.late.has_any.load(Ordering::Relaxed) {
+        if Self::are_there(directory) {
             Self::find(directory, &mut names());
         }
     }
 
     /// Does the work of `listed`, compiled once and not for each kind of listing.
     fn find(directory: &Directory, names: &mut dyn Iterator<Item = &str>) {
-        let late = &directory.late;
+        let late = Self::of(directory);
         for name in names {
             let mut state = lock(&late.state);
             let is_it = |it: &NodeIdentity| {
@@ -106,10 +118,11 @@ impl LateCreates {
     pub(crate) fn look(directory: &Directory) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             let is_here = |it: &NodeIdentity| it.directory.server_path == directory.server_path;
-            let late = &directory.late;
-            if !late.has_any.load(Ordering::Relaxed)
-                || !lock(&late.state).creates.iter().any(|(_, it)| is_here(it))
-            {
+            let has_one = || {
+                let late = Self::of(directory);
+                lock(&late.state).creates.iter().any(|(_, it)| is_here(it))
+            };
+            if !Self::are_there(directory) || !has_one() {
                 return true;
             }
             let list = directory.client.raw().submit_one(directory.list_request());
@@ -119,15 +132,6 @@ impl LateCreates {
             }
             true
         })
-    }
-
-    /// Forgets the creates of former sessions. Returns whether there are others.
-    fn keep(&self, session: SessionId) -> bool {
-        let mut state = lock(&self.state);
-        state.creates.retain(|(of, _)| *of == session);
-        state.is_watched = !state.creates.is_empty();
-        self.has_any.store(state.is_watched, Ordering::Relaxed);
-        state.is_watched
     }
 
     /// The directories in which creates were not found.
@@ -148,6 +152,7 @@ impl LateCreates {
 /// Looks for late creates while there is any.
 struct Watch {
     late: Arc<LateCreates>,
+    has_late: Arc<HasLate>,
     /// Whether there is none. Another one may look for others by now.
     is_over: bool,
 }
@@ -162,7 +167,7 @@ impl Watch {
         loop {
             let changed = raw.snapshot_changed();
             let now = client.snapshot();
-            if !self.late.keep(now.session_id) {
+            if !self.keep(now.session_id) {
                 self.is_over = true;
                 return;
             }
@@ -184,13 +189,22 @@ impl Watch {
             }
         }
     }
+
+    /// Forgets the creates of former sessions. Returns whether there are others.
+    fn keep(&self, session: SessionId) -> bool {
+        let mut state = lock(&self.late.state);
+        state.creates.retain(|(of, _)| *of == session);
+        state.is_watched = !state.creates.is_empty();
+        (self.has_late.0).store(state.is_watched, Ordering::Relaxed);
+        state.is_watched
+    }
 }
 
 /// The client has ended.
 impl Drop for Watch {
     fn drop(&mut self) {
         if !self.is_over {
-            self.late.keep(SessionId::NONE);
+            self.keep(SessionId::NONE);
         }
     }
 }
@@ -325,10 +339,7 @@ mod tests {
         mutex.lock().await.unwrap().release().await.unwrap();
         server.faults().cut_before(When::create());
         let guard = mutex.lock().await.unwrap();
-        let late = Directory::new(&ours, "/lock", None, Kind::Mutex)
-            .unwrap()
-            .late
-            .clone();
+        let late = LateCreates::of(&Directory::new(&ours, "/lock", None, Kind::Mutex).unwrap());
         let prefix = {
             let mut state = lock(&late.state);
             let [(session, identity)] = state.creates.make_contiguous() else {
@@ -368,11 +379,11 @@ mod tests {
         let ours = client(&server, LONG).await;
         let meter = LockMeter::new("late");
         let (directory, prefixes) = noted(&ours, &meter, MOST + 1).await;
-        let kept = |directory: &Directory| lock(&directory.late.state).creates.len();
+        let kept = |directory: &Directory| lock(&LateCreates::of(directory).state).creates.len();
         assert_eq!(kept(&directory), MOST);
         let newest = &prefixes[MOST];
         assert!(
-            lock(&directory.late.state)
+            lock(&LateCreates::of(&directory).state)
                 .creates
                 .iter()
                 .any(|(_, it)| it.prefix() == *newest)

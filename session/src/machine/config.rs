@@ -5,7 +5,11 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use lockkeeper_proto::{Request, frame, records::AuthPacket};
 
-use super::{encoded::Encoded, sasl::Authenticator, ticket::SessionTicket};
+use super::{
+    encoded::Encoded,
+    sasl::Authenticator,
+    ticket::{SHORTEST_TIMEOUT_MS, SessionTicket},
+};
 use crate::{ConnectString, Endpoint};
 
 /// The settings of a session.
@@ -183,5 +187,3 @@ const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 /// one, whatever was asked for.
 pub(crate) const SHORTEST_TIMEOUT: Duration =
     Duration::from_millis(1).saturating_mul(SHORTEST_TIMEOUT_MS.unsigned_abs());
-/// The same in milliseconds, as on the wire.
-pub(crate) const SHORTEST_TIMEOUT_MS: i32 = 60;

@@ -8,7 +8,7 @@ use lockkeeper_proto::{ErrorCode, OpCode, Request, Response, jute::Reader, recor
 
 use super::{
     Encoded, Output,
-    lease::{Checked, Step, is_transaction},
+    lease::{Checked, Step, is_for_leader, is_transaction},
     requests::Pending,
     router::{ReplyTo, Router},
 };
@@ -64,20 +64,15 @@ impl<T> Router<'_, T> {
         };
         self.requests.push(request, ReplyTo::Proof(checked), None);
     }
-}
 
-/// Which of the nodes that a write of a proof checks are gone.
-pub(super) fn note_checked(checked: Option<&Checked>, op: OpCode, body: &mut Reader) {
-    if let Some(checked) = checked {
-        if let Ok(Response::Multi(response)) = Response::decode(op, body) {
-            if let Some((index, ErrorCode::NO_NODE)) = response.failure() {
-                checked.is_gone(index);
+    /// Which of the nodes that a write of a proof checks are gone.
+    pub(super) fn note_checked(checked: Option<&Checked>, op: OpCode, body: &mut Reader) {
+        if let Some(checked) = checked {
+            if let Ok(Response::Multi(response)) = Response::decode(op, body) {
+                if let Some((index, ErrorCode::NO_NODE)) = response.failure() {
+                    checked.is_gone(index);
+                }
             }
         }
     }
-}
-
-/// Whether the leader handles a request with this operation.
-pub(super) fn is_for_leader(op: OpCode) -> bool {
-    op.is_write() || op == OpCode::SYNC
 }

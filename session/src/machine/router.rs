@@ -21,10 +21,9 @@ use super::{
     Asked, Bytes, BytesMut, Encoded, Event, Link, Notice, Output, Reply, RequestOptions, State,
     WatchId,
     kinds::Kinds,
-    lease::{Checked, Lease},
+    lease::{Checked, Lease, is_for_leader},
     link::Change,
     metrics::{self, Metrics},
-    proving::{is_for_leader, note_checked},
     requests::{Overdue, Pending, Requests, is_unknown, overtakes},
     spare::shrink,
     watches::{Ask, PendingWatch, Tell, Watches},
@@ -374,7 +373,7 @@ impl<T> Router<'_, T> {
                 }
                 return Err(cause);
             }
-            ReplyTo::Proof(checked) => note_checked(checked.as_ref(), op, &mut body),
+            ReplyTo::Proof(checked) => Self::note_checked(checked.as_ref(), op, &mut body),
             ReplyTo::Close => self.link.end(State::Closed, Cause::ByClient),
         }
         Ok(())

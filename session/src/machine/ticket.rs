@@ -8,7 +8,9 @@ use lockkeeper_proto::{
     jute::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, record},
 };
 
-use super::config::SHORTEST_TIMEOUT_MS;
+/// The shortest session timeout that a server may grant, in milliseconds. With a shorter one the
+/// timers of the client would spin.
+pub(super) const SHORTEST_TIMEOUT_MS: i32 = 60;
 
 record! {
     /// A session that a client has left to the client that gets this:
@@ -20,8 +22,7 @@ record! {
         pub(super) format: Within<1, 1>,
         pub(super) id: SessionId,
         pub(super) password: Bytes,
-        /// The shortest timeout that a server has granted to the session, in milliseconds. With a
-        /// shorter one than any server grants, the timers of the client would spin.
+        /// The shortest timeout that a server has granted to the session, in milliseconds.
         pub(super) timeout: Within<SHORTEST_TIMEOUT_MS, { i32::MAX }>,
         /// A server that is behind this transaction refuses the session.
         pub(super) last_zxid: Zxid,

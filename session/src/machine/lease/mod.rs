@@ -24,7 +24,7 @@ pub(crate) use keepers::Checked;
 use keepers::Keepers;
 pub use keepers::LeaseToken;
 pub use proof::Proof;
-pub(crate) use proof::is_transaction;
+pub(crate) use proof::{is_for_leader, is_transaction};
 pub use validity::{Lengths, Validity};
 
 /// A request that is to prove something.

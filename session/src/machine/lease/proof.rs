@@ -30,7 +30,7 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper_proto::{ErrorCode, Xid};
+use lockkeeper_proto::{ErrorCode, OpCode, Xid};
 
 use crate::machine::timing::Timing;
 
@@ -178,4 +178,9 @@ pub(crate) fn is_transaction(code: ErrorCode) -> bool {
             | ErrorCode::BAD_VERSION
             | ErrorCode::NOT_EMPTY
     )
+}
+
+/// Whether the leader handles a request with this operation.
+pub(crate) fn is_for_leader(op: OpCode) -> bool {
+    op.is_write() || op == OpCode::SYNC
 }
