@@ -289,7 +289,7 @@ impl<T> Machine<T> {
     }
 
     /// Goes on with another server, in the same session, and does not come back to the present one for
-    /// a minute, if there is another one. Requests under way fail as with a lost connection. For a
+    /// a minute, unless all others fail. Requests under way fail as with a lost connection. For a
     /// server that shows what its leader does not have.
     pub fn leave_server(&mut self, now: Instant) {
         if self.link.leave(now) {
