@@ -21,7 +21,7 @@ use super::{
     Asked, Bytes, BytesMut, Encoded, Event, Link, Notice, Output, Reply, RequestOptions, State,
     WatchId,
     kinds::Kinds,
-    lease::{Checked, Lease},
+    lease::{Checked, ForLeader, Lease},
     link::Change,
     metrics::{self, Metrics},
     proving::{is_for_leader, note_checked},
@@ -175,8 +175,14 @@ impl<T> Router<'_, T> {
             _ => self.link.take_xid(),
         };
         if is_for_leader(op) {
-            self.lease.sent(now, xid, op.is_write());
-            if op.is_write() {
+            let (is_write, is_own) = (op.is_write(), self.requests.is_next_own());
+            let request = ForLeader {
+                xid,
+                is_write,
+                is_own,
+            };
+            self.lease.sent(now, request);
+            if is_write {
                 self.link.write_sent();
             }
         }

@@ -193,6 +193,11 @@ impl<R> Requests<R> {
         Some(next.request.op())
     }
 
+    /// Whether the request that is to be sent next is one of the machine itself.
+    pub(crate) fn is_next_own(&self) -> bool {
+        self.queue.next().is_some_and(Pending::is_own)
+    }
+
     /// Sends the oldest request under this number.
     pub(crate) fn send(&mut self, now: Instant, xid: Xid, out: &mut BytesMut) {
         self.queue.send(now, xid, out);

@@ -33,6 +33,11 @@ pub(crate) struct Pending<R> {
 }
 
 impl<R> Pending<R> {
+    /// Whether it is one of the machine itself.
+    pub(crate) fn is_own(&self) -> bool {
+        self.options.is_none()
+    }
+
     /// How much room it takes while it waits. Requests of the machine itself take none from callers.
     fn bytes(&self) -> usize {
         room(&self.request, self.options.is_some())

@@ -477,6 +477,32 @@ fn a_client_that_writes_needs_no_writes_of_its_own() {
     }
 }
 
+/// A client that asks for something again and again that it may not do: each of its writes took the
+/// place of one that proves something, and the lease of a living session ended.
+#[test]
+fn refused_writes_of_users_do_not_end_a_lease_that_is_kept() {
+    for pause in [TIMEOUT / 20, TIMEOUT / 100, TIMEOUT / 1000] {
+        let mut pair = Pair::connected(|_| {});
+        let _token = keep(&mut pair);
+        for _ in 0..10 * TIMEOUT.as_millis() / pause.as_millis() {
+            pair.submit(delete("/of-others"));
+            pair.submit(sync("/"));
+            let until = pair.now + pause;
+            while pair.now < until {
+                for (xid, request) in pair.requests() {
+                    let reply = match request {
+                        Request::Delete(_) => Err(ErrorCode::NO_AUTH),
+                        request => Ok(proof_reply(&request)),
+                    };
+                    pair.reply(xid, 7, reply);
+                }
+                pair.wait(TIMEOUT / 1000);
+            }
+            assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 6, "{pause:?}");
+        }
+    }
+}
+
 /// Without a pause, a server that refuses writes would be asked in a loop. The first of them may
 /// succeed: it is `W1`, and the next one is due at once.
 #[test]
