@@ -66,7 +66,7 @@ impl<T> Router<'_, T> {
                 (Encoded::check_all(nodes), Some(checked))
             }
         };
-        self.requests.push(request, ReplyTo::Proof(checked), None);
+        (self.requests).push_in_time(request, ReplyTo::Proof(checked));
     }
 }
 

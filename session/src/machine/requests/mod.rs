@@ -151,7 +151,8 @@ impl<R> Requests<R> {
         reply_to: R,
         options: Option<RequestOptions>,
     ) -> u64 {
-        self.last_number += 1;
+        // The numbers between are for requests that go ahead of others.
+        self.last_number += 2;
         let number = self.last_number;
         if let Some(deadline) = options.and_then(|options| options.deadline) {
             let deadline = (deadline, number);
@@ -166,6 +167,16 @@ impl<R> Requests<R> {
     pub(crate) fn push_front(&mut self, request: Encoded, reply_to: R) {
         self.queue.push(request, reply_to, None, 0);
         self.queue.last_to_front();
+    }
+
+    /// Puts a request of the machine itself ahead of the callers' requests that wait, if there are so
+    /// many that it would wait behind them for long.
+    pub(crate) fn push_in_time(&mut self, request: Encoded, reply_to: R) {
+        if self.queue.len() < WINDOW {
+            self.push(request, reply_to, None);
+        } else {
+            self.queue.push_ahead(request, reply_to);
+        }
     }
 
     // To the transport.
