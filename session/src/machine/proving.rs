@@ -62,7 +62,8 @@ impl<T> Router<'_, T> {
                 (Request::Sync(SyncRequest { path }).into(), None)
             }
             Step::Second => {
-                let (nodes, checked) = self.lease.nodes_to_check();
+                let max_request = self.link.config().max_request;
+                let (nodes, checked) = self.lease.nodes_to_check(max_request);
                 (Encoded::check_all(nodes), Some(checked))
             }
         };

@@ -105,9 +105,9 @@ impl Lease {
         self.keepers.add(directory, name)
     }
 
-    /// The nodes that the next write of a proof checks.
-    pub(crate) fn nodes_to_check(&mut self) -> (Vec<String>, Checked) {
-        self.keepers.next()
+    /// The nodes that the next write of a proof checks, which has at most so many bytes.
+    pub(crate) fn nodes_to_check(&mut self, max_request: usize) -> (Vec<String>, Checked) {
+        self.keepers.next(max_request)
     }
 
     /// Whether a lock may be granted to a contender that waits for the lease since `since`: a

@@ -5,7 +5,7 @@
 //! lease outlives its session whatever fails (`tests/model`).
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::{Duration, Instant},
 };
 
@@ -17,7 +17,7 @@ use super::{
     pair::{ID, Pair, SECOND, SIXTH, THIRD, TIMEOUT},
     requests::{delete, get, sound_reply, sync},
 };
-use crate::machine::{Input, LeaseToken, config::SHORTEST_TIMEOUT};
+use crate::machine::{Encoded, Input, LeaseToken, config::SHORTEST_TIMEOUT};
 
 /// From a touch to the end of the lease that it proves.
 pub(super) fn length() -> Duration {
@@ -445,6 +445,29 @@ fn the_nodes_of_many_locks_are_checked_in_turn() {
     }
     assert_eq!(seen.len(), tokens.len());
     assert!(seen.values().all(|count| *count <= 4), "{seen:?}");
+}
+
+/// The server closed each connection behind a longer request, and so the session ended.
+#[test]
+fn a_write_that_proves_a_lease_is_no_longer_than_requests_may_be() {
+    let max_request = 300;
+    let mut pair = Pair::connected(|config| config.max_request = max_request);
+    let names = (0..20).map(|number| format!("{number:0>80}"));
+    let tokens: Vec<_> = names.map(|name| keep_for(&mut pair, &name).0).collect();
+    let (end, mut seen) = (pair.now + 3 * TIMEOUT, BTreeSet::new());
+    while pair.now < end {
+        pair.tick();
+        for (xid, request) in pair.requests() {
+            assert!(Encoded::from(request.clone()).len() <= max_request);
+            if let Request::Multi(multi) = &request {
+                // 17 bytes, and 17 and 86 for each node.
+                assert_eq!(multi.ops.len(), 2);
+                seen.extend(multi.ops.iter().map(|op| format!("{op:?}")));
+            }
+            pair.reply(xid, 7, Ok(proof_reply(&request)));
+        }
+    }
+    assert_eq!(seen.len(), tokens.len());
 }
 
 /// A server decides how long a session lives, and so how often the client pings. A session of a
