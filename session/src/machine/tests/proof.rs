@@ -280,6 +280,20 @@ fn with_a_known_tick_the_wait_is_two_thirds_of_it() {
     }
 }
 
+/// No proof came before the end of the lease, and each lock was lost.
+#[test]
+fn a_tick_that_is_too_long_to_be_true_ends_no_lease() {
+    for tick in [TIMEOUT, 2 * TIMEOUT, Duration::MAX] {
+        let mut pair = Pair::connected(|config| config.tick_time = Some(tick));
+        let _token = keep(&mut pair);
+        for _ in 0..100 {
+            let until = pair.now + TIMEOUT / 10;
+            serve_until(&mut pair, until, TIMEOUT / 100);
+            assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 9, "{tick:?}");
+        }
+    }
+}
+
 #[test]
 fn syncs_and_reads_alone_prove_nothing() {
     let (mut pair, touched) = old_connection();
