@@ -232,6 +232,13 @@ impl<T> Machine<T> {
         self.link.is_closing() || options.is_over(now) || self.requests.has_capacity(bytes)
     }
 
+    /// There was capacity for all that is submitted from now on: none of it is one too many. Or
+    /// there was not.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn admit(&mut self, is_admitted: bool) {
+        self.requests.admit(is_admitted);
+    }
+
     /// Adds an identity, on this connection and on every later one.
     ///
     /// The machine keeps the identity at once, without waiting for the server's answer. It does not

@@ -79,6 +79,8 @@ pub(crate) struct Requests<R> {
     last_number: u64,
     support: Support,
     suspect: Option<Box<Suspect>>,
+    /// Whether there was capacity for all that is submitted now.
+    is_admitted: bool,
     /// See [`Config`].
     max_request: usize,
     max_outstanding: usize,
@@ -93,6 +95,7 @@ impl<R> Requests<R> {
             last_number: 0,
             support: Support::default(),
             suspect: None,
+            is_admitted: false,
             max_request: config.max_request,
             max_outstanding: config.max_outstanding,
             max_queued_bytes: config.max_queued_bytes,
@@ -141,7 +144,12 @@ impl<R> Requests<R> {
         }
         let (requests, bytes) = (self.queue.len(), self.queue.bytes);
         let too_many = || ErrorKind::TooManyRequests { requests, bytes }.into();
-        (!self.fits(request.len(), 2)).then(too_many)
+        (!self.is_admitted && !self.fits(request.len(), 2)).then(too_many)
+    }
+
+    /// From now on there was capacity for all that is submitted, or there was not.
+    pub(crate) fn admit(&mut self, is_admitted: bool) {
+        self.is_admitted = is_admitted;
     }
 
     /// Puts a request at the end, and returns its number. One of the machine itself has no options.
