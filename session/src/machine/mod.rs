@@ -243,8 +243,8 @@ impl<T> Machine<T> {
     ///
     /// The machine keeps the identity at once, without waiting for the server's answer. It does not
     /// keep it if the request is too long or the machine has ended.
-    pub fn add_auth(&mut self, now: Instant, token: T, auth: Auth) {
-        let (request, options) = (auth.packet(), RequestOptions::at(now));
+    pub fn add_auth(&mut self, now: Instant, token: T, auth: Auth, options: RequestOptions) {
+        let request = auth.packet();
         let router = self.router();
         if let Some(error) = router.refusal(now, &request, &options) {
             return router.out.complete(OpCode::AUTH, token, Err(error));

@@ -226,6 +226,13 @@ async fn the_deadline_of_the_builder_applies_to_every_handle() {
             .delete("/a", lockkeeper_proto::Version::ANY);
         let error = soon(transaction.commit()).await.unwrap_err();
         assert_eq!(error.effect(), Effect::Unknown);
+        // Once, it waited for as long as the server did not answer.
+        let error = soon(handle.add_auth("digest", "ann:secret")).await;
+        let is_late = matches!(
+            error.unwrap_err().kind(),
+            ErrorKind::DeadlineExceeded { .. }
+        );
+        assert!(is_late);
     }
     server.faults().resume();
     until!(client.metrics().outstanding() == 0);
