@@ -104,7 +104,9 @@ impl<'a> Future for Caller<'a> {
 impl Begun<'_> {
     fn act<R>(self, act: impl FnOnce(&mut Core, Instant, RequestOptions) -> R) -> R {
         let Self(shared, mut core, now, options) = self;
+        core.machine.admit(true);
         let done = act(&mut core, now, options);
+        core.machine.admit(false);
         shared.acted_at(core, now);
         done
     }

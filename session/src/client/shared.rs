@@ -16,7 +16,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use lockkeeper_proto::{Acls, OpCode, Response, SessionId};
@@ -313,9 +313,14 @@ impl Core {
         self.is_closing || self.machine.link().is_closing()
     }
 
-    pub(crate) fn add_auth(&mut self, auth: Auth) -> ReplyReceiver {
+    pub(crate) fn add_auth(&mut self, auth: Auth, deadline: Option<Duration>) -> ReplyReceiver {
         let (sender, receiver) = oneshot::channel();
-        self.machine.add_auth(self.clock.now(), sender, auth);
+        let now = self.clock.now();
+        let options = RequestOptions {
+            deadline: deadline.and_then(|deadline| now.checked_add(deadline)),
+            ..RequestOptions::at(now)
+        };
+        self.machine.add_auth(now, sender, auth, options);
         receiver
     }
 

@@ -232,12 +232,19 @@ impl<T> Machine<T> {
         self.link.is_closing() || options.is_over(now) || self.requests.has_capacity(bytes)
     }
 
+    /// There was capacity for all that is submitted from now on: none of it is one too many. Or
+    /// there was not.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn admit(&mut self, is_admitted: bool) {
+        self.requests.admit(is_admitted);
+    }
+
     /// Adds an identity, on this connection and on every later one.
     ///
     /// The machine keeps the identity at once, without waiting for the server's answer. It does not
     /// keep it if the request is too long or the machine has ended.
-    pub fn add_auth(&mut self, now: Instant, token: T, auth: Auth) {
-        let (request, options) = (auth.packet(), RequestOptions::at(now));
+    pub fn add_auth(&mut self, now: Instant, token: T, auth: Auth, options: RequestOptions) {
+        let request = auth.packet();
         let router = self.router();
         if let Some(error) = router.refusal(now, &request, &options) {
             return router.out.complete(OpCode::AUTH, token, Err(error));
@@ -289,7 +296,7 @@ impl<T> Machine<T> {
     }
 
     /// Goes on with another server, in the same session, and does not come back to the present one for
-    /// a minute, if there is another one. Requests under way fail as with a lost connection. For a
+    /// a minute, unless all others fail. Requests under way fail as with a lost connection. For a
     /// server that shows what its leader does not have.
     pub fn leave_server(&mut self, now: Instant) {
         if self.link.leave(now) {

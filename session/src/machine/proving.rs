@@ -8,7 +8,7 @@ use lockkeeper_proto::{ErrorCode, OpCode, Request, Response, jute::Reader, recor
 
 use super::{
     Encoded, Output,
-    lease::{Checked, Step, is_for_leader, is_transaction},
+    lease::{Checked, ForLeader, Step, is_for_leader, is_transaction},
     requests::Pending,
     router::{ReplyTo, Router},
 };
@@ -32,9 +32,13 @@ impl<T> Router<'_, T> {
         let op = sent.request.op();
         if is_for_leader(op) {
             let is_handled = code.is_some_and(is_transaction);
-            let request = (sent.xid, sent.at, op.is_write());
+            let request = ForLeader {
+                xid: sent.xid,
+                is_write: op.is_write(),
+                is_own: sent.is_own(),
+            };
             let timing = self.link.timing();
-            self.lease.answered(now, request, is_handled, timing);
+            (self.lease).answered(now, (request, sent.at), is_handled, timing);
             if op.is_write() {
                 self.link.write_answered(is_handled);
                 if let Some(code) = code {
@@ -58,11 +62,12 @@ impl<T> Router<'_, T> {
                 (Request::Sync(SyncRequest { path }).into(), None)
             }
             Step::Second => {
-                let (nodes, checked) = self.lease.nodes_to_check();
+                let max_request = self.link.config().max_request;
+                let (nodes, checked) = self.lease.nodes_to_check(max_request);
                 (Encoded::check_all(nodes), Some(checked))
             }
         };
-        self.requests.push(request, ReplyTo::Proof(checked), None);
+        (self.requests).push_in_time(request, ReplyTo::Proof(checked));
     }
 
     /// Which of the nodes that a write of a proof checks are gone.

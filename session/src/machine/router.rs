@@ -21,7 +21,7 @@ use super::{
     Asked, Bytes, BytesMut, Encoded, Event, Link, Notice, Output, Reply, RequestOptions, State,
     WatchId,
     kinds::Kinds,
-    lease::{Checked, Lease, is_for_leader},
+    lease::{Checked, ForLeader, Lease, is_for_leader},
     link::Change,
     metrics::{self, Metrics},
     requests::{Overdue, Pending, Requests, is_unknown, overtakes},
@@ -36,7 +36,8 @@ pub(super) enum ReplyTo<T> {
     /// The caller, and the watch that the request leaves. `None` when the deadline of the caller has
     /// come. The request may still leave a watch.
     Caller(Option<T>, Option<PendingWatch>),
-    /// An identity of this scheme. `None` for one that each connection sends.
+    /// An identity of this scheme. `None` for one that each connection sends, or when the deadline
+    /// of the caller has come.
     Identity(Option<T>, String),
     /// The watches.
     Watches(Ask),
@@ -174,8 +175,14 @@ impl<T> Router<'_, T> {
             _ => self.link.take_xid(),
         };
         if is_for_leader(op) {
-            self.lease.sent(now, xid, op.is_write());
-            if op.is_write() {
+            let (is_write, is_own) = (op.is_write(), self.requests.is_next_own());
+            let request = ForLeader {
+                xid,
+                is_write,
+                is_own,
+            };
+            self.lease.sent(now, request);
+            if is_write {
                 self.link.write_sent();
             }
         }
@@ -527,13 +534,15 @@ impl<T> Router<'_, T> {
                 self.fail(op, reply_to, error);
             }
             Overdue::Sent(sent) => {
-                let ReplyTo::Caller(caller, watch) = &mut sent.reply_to else {
-                    return;
+                let (caller, watch) = match &mut sent.reply_to {
+                    ReplyTo::Caller(caller, watch) => (caller.take(), watch.as_ref()),
+                    ReplyTo::Identity(caller, _) => (caller.take(), None),
+                    _ => return,
                 };
-                let (op, caller) = (sent.request.op(), caller.take());
+                let op = sent.request.op();
                 // The server may have set the watch by now. The machine removes it when the reply
                 // says so.
-                if let Some(id) = watch.as_ref().map(PendingWatch::id) {
+                if let Some(id) = watch.map(PendingWatch::id) {
                     self.cancel(id);
                 }
                 if let Some(caller) = caller {

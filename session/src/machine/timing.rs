@@ -104,7 +104,9 @@ impl Timing {
         Self {
             ping: (timer / 6).min(LONGEST_PING),
             kept_ping: (timer / 12).min(LONGEST_PING),
-            wait: config.tick_time.map_or(negotiated / 3, |tick| tick * 2 / 3),
+            // No session is shorter than a tick and a half: so long a tick is none of these servers.
+            wait: (config.tick_time.map(|tick| tick * 2 / 3))
+                .map_or(negotiated / 3, |wait| wait.min(negotiated * 4 / 9)),
             confirm: negotiated / 6,
             proof: timer / 4,
             quiet: timer / 16,

@@ -163,6 +163,34 @@ async fn a_list_longer_than_the_capacity_is_sent_in_parts() {
     assert_eq!(effects, [&sent[..], &unsent].concat());
 }
 
+/// Their caller had waited for capacity, and one of them was refused for want of it. With room for a
+/// few bytes, no lock could be had: its create and its listing go together.
+#[tokio::test]
+async fn requests_that_had_capacity_together_are_all_accepted() {
+    let server = server().await;
+    for narrow in [
+        builder(&server).max_outstanding(1),
+        builder(&server).max_queued_bytes(10),
+    ] {
+        let client = soon(narrow.connect()).await.unwrap();
+        let read = || Encoded::read(OpCode::EXISTS, &["/a-path-of-many-bytes"]);
+        let together = [read(), read(), read(), read()];
+        for reply in soon(client.raw().submit_with_backpressure(together)).await {
+            let error = soon(reply).await.unwrap_err();
+            assert!(error.is_no_node(), "{error}");
+        }
+        // The reserve is what it was.
+        let many = client.raw().submit([(); 9].map(|()| read()));
+        let mut refused = 0;
+        for reply in many {
+            let error = soon(reply).await.unwrap_err();
+            let is_it = matches!(error.kind(), ErrorKind::TooManyRequests { .. });
+            refused += usize::from(is_it);
+        }
+        assert!(refused >= 7, "{refused}");
+    }
+}
+
 #[tokio::test]
 async fn closing_the_client_ends_all_waits_for_capacity() {
     let server = server().await;
@@ -198,6 +226,13 @@ async fn the_deadline_of_the_builder_applies_to_every_handle() {
             .delete("/a", lockkeeper_proto::Version::ANY);
         let error = soon(transaction.commit()).await.unwrap_err();
         assert_eq!(error.effect(), Effect::Unknown);
+        // Once, it waited for as long as the server did not answer.
+        let error = soon(handle.add_auth("digest", "ann:secret")).await;
+        let is_late = matches!(
+            error.unwrap_err().kind(),
+            ErrorKind::DeadlineExceeded { .. }
+        );
+        assert!(is_late);
     }
     server.faults().resume();
     until!(client.metrics().outstanding() == 0);

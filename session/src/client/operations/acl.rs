@@ -99,8 +99,8 @@ impl Client {
     /// # Errors
     /// [`AuthFailed`](crate::ErrorKind::AuthFailed) when the server does not know the scheme or
     /// refuses the credentials. The client has ended then, because every connection would fail in
-    /// the same way. Also the errors of every request, see [`Client`]. After the loss of a
-    /// connection the client keeps the identity and presents it on the next connection.
+    /// the same way. Also the errors of every request, see [`Client`]. After a deadline or the
+    /// loss of a connection the client keeps the identity and presents it on the next connection.
     ///
     /// # Cancel safety
     /// Once the future was polled, the client keeps the identity even if the future is dropped.
@@ -131,7 +131,7 @@ impl Client {
             credentials: credentials.into(),
         };
         let op = OpCode::AUTH;
-        let receiver = self.shared.act(|core| core.add_auth(auth));
+        let receiver = (self.shared).act(|core| core.add_auth(auth, self.deadline()));
         record_of!(PendingReply { op, receiver }.await?, Auth).map(|_| ())
     }
 

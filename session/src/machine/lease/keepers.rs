@@ -12,6 +12,9 @@ use lockkeeper_proto::path;
 
 /// The most nodes that one write checks. With more, the writes take turns.
 const AT_ONCE: usize = 16;
+/// The bytes of a check beside the path of its node: the header of the operation (9), the length of
+/// the path (4), and the version (4). The request has as many bytes beside its checks.
+const BESIDE_PATH: usize = 17;
 
 /// Keeps the lease proved while it lives. Made by
 /// [`Machine::keep_lease`](crate::machine::Machine::keep_lease).
@@ -94,19 +97,25 @@ impl Keepers {
         (self.all).retain(|kept| kept.upgrade().as_ref().is_some_and(is_there));
     }
 
-    /// The nodes that the next write checks, as the server names them.
-    pub(super) fn next(&mut self) -> (Vec<String>, Checked) {
+    /// The nodes that the next write checks, as the server names them: as many as it has room for.
+    pub(super) fn next(&mut self, max_request: usize) -> (Vec<String>, Checked) {
         self.forget();
         let count = self.all.len();
         let begin = self.next.checked_rem(count).unwrap_or(0);
-        self.next = begin + AT_ONCE;
         let chosen = self.all.iter().cycle().skip(begin).take(count.min(AT_ONCE));
         let chosen = chosen.filter_map(Weak::upgrade);
         let checks = chosen.map(|kept| {
             let node = path::join(&kept.directory, &kept.name);
             (node, Arc::downgrade(&kept))
         });
-        let (nodes, checked) = checks.unzip();
+        let mut length = BESIDE_PATH;
+        let checks = checks.take_while(|(node, _)| {
+            let is_first = length == BESIDE_PATH;
+            length += BESIDE_PATH + node.len();
+            is_first || length <= max_request
+        });
+        let (nodes, checked): (Vec<_>, Vec<_>) = checks.unzip();
+        self.next = begin + nodes.len();
         (nodes, Checked(checked))
     }
 }

@@ -68,6 +68,18 @@ struct Proving {
     /// How many writes are under way, and when the last one was answered.
     writes: u32,
     written: Option<Instant>,
+    /// Until when requests of users are no part of a proof, as one was refused. Others may be, too,
+    /// and each would take the place of a request that proves something.
+    refused_until: Option<Instant>,
+}
+
+/// A write or a `sync`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForLeader {
+    pub(crate) xid: Xid,
+    pub(crate) is_write: bool,
+    /// Whether the machine sends it by itself.
+    pub(crate) is_own: bool,
 }
 
 impl Lease {
@@ -93,9 +105,9 @@ impl Lease {
         self.keepers.add(directory, name)
     }
 
-    /// The nodes that the next write of a proof checks.
-    pub(crate) fn nodes_to_check(&mut self) -> (Vec<String>, Checked) {
-        self.keepers.next()
+    /// The nodes that the next write of a proof checks, which has at most so many bytes.
+    pub(crate) fn nodes_to_check(&mut self, max_request: usize) -> (Vec<String>, Checked) {
+        self.keepers.next(max_request)
     }
 
     /// Whether a lock may be granted to a contender that waits for the lease since `since`: a
@@ -176,6 +188,7 @@ impl Lease {
             last_write: None,
             writes: 0,
             written: None,
+            refused_until: None,
         });
     }
 
@@ -219,10 +232,15 @@ impl Lease {
     pub(crate) fn answered(
         &mut self,
         now: Instant,
-        (xid, sent, is_write): (Xid, Instant, bool),
+        (request, sent): (ForLeader, Instant),
         is_handled: bool,
         timing: &Timing,
     ) {
+        let ForLeader {
+            xid,
+            is_write,
+            is_own,
+        } = request;
         if is_write {
             self.touched(now, sent, timing);
         } else {
@@ -236,6 +254,9 @@ impl Lease {
         if is_write {
             proving.writes = proving.writes.saturating_sub(1);
             proving.written = Some(now);
+        }
+        if !is_handled && !is_own {
+            proving.refused_until = Some(now + timing.proof);
         }
         let proved = proving.proof.answered(xid, is_handled);
         if is_assumed {
@@ -307,7 +328,9 @@ impl Lease {
         };
         // Where the disk of the server is slow and nobody else writes, a write only waits for the one
         // ahead of it, and so does all that is behind it.
-        let is_in_the_way = || proving.writes > 0 && 4 * self.alone.slowest() < answer;
+        let is_for_users = proving.refused_until.is_none();
+        let is_in_the_way =
+            || is_for_users && proving.writes > 0 && 4 * self.alone.slowest() < answer;
         let is_useful = |touch: &Instant| self.validity.from() < Some(*touch) && !is_in_the_way();
         let second = || {
             let proves = proof.second().filter(is_useful).map(quiet);
@@ -334,12 +357,17 @@ impl Lease {
     }
 
     /// A write or a `sync` is sent, whoever asked for it.
-    pub(crate) fn sent(&mut self, now: Instant, xid: Xid, is_write: bool) {
+    pub(crate) fn sent(&mut self, now: Instant, request: ForLeader) {
+        let ForLeader { xid, is_write, .. } = request;
         if let Some(proving) = &mut self.proving {
+            proving.writes += u32::from(is_write);
+            proving.refused_until.take_if(|until| *until <= now);
+            if proving.refused_until.is_some() && !request.is_own {
+                return;
+            }
             if is_write {
                 proving.is_second_queued = false;
                 proving.last_write = Some(now);
-                proving.writes += 1;
             } else {
                 proving.is_first_queued = false;
             }

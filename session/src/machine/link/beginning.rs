@@ -107,7 +107,12 @@ impl Link {
             // goes on with it.
             self.expire(now, Some(endpoint));
         }
-        let (granted, margin) = (timeout, self.config.lease.margin(timeout));
+        // Another server may grant a session more, and it stays as short as it was made.
+        let mut granted = timeout;
+        if self.session.is_resumable() {
+            granted = granted.min(self.session.timeout());
+        }
+        let margin = self.config.lease.margin(granted);
         if margin >= granted {
             return self.give_up(now, Cause::ShortSession { granted, margin });
         }

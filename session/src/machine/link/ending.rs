@@ -163,7 +163,7 @@ impl Link {
     }
 
     /// Goes on with another server, if there is one that owes nothing, and does not come back to this
-    /// one for a minute. Returns whether the connection is closed.
+    /// one for a minute, unless all others fail. Returns whether the connection is closed.
     pub(crate) fn leave(&mut self, now: Instant) -> bool {
         match &self.stage {
             Stage::Open(open) if self.servers.has_other(open.endpoint()) && !self.is_closing() => {

@@ -48,8 +48,10 @@ pub struct Servers {
     failed: u32,
     /// The last failure of each server, oldest first.
     failures: Vec<Lost>,
-    /// A server that is not tried before this moment, if there is another one.
+    /// A server that is not tried before this moment, if there is another one that accepts clients.
     avoided: Option<(Arc<Endpoint>, Instant)>,
+    /// Attempts in a row without a connection.
+    unreached: usize,
     /// The servers that owe, and until when they may.
     owing: Vec<(Arc<Endpoint>, Instant)>,
     /// The lost connection that is not replaced yet, and when it was lost.
@@ -70,6 +72,7 @@ impl Servers {
             failed: 0,
             failures: Vec::new(),
             avoided: None,
+            unreached: 0,
             owing: Vec::new(),
             outage: None,
         }
@@ -82,12 +85,14 @@ impl Servers {
 
     /// The next server; `None` only when the list is empty.
     pub fn advance(&mut self, now: Instant) -> Option<Arc<Endpoint>> {
-        self.avoided.take_if(|(_, until)| *until <= now);
         self.owing.retain(|(_, until)| now < *until);
-        let is_avoided = |it| (self.avoided.as_ref()).is_some_and(|(avoided, _)| avoided == it);
+        // Once all others have failed, the session must not end for want of a server.
+        let have_failed = self.unreached + 1 >= self.candidates();
+        (self.avoided).take_if(|(_, until)| have_failed || *until <= now);
+        self.unreached += 1;
         let in_turn = self.in_turn().enumerate();
         let (behind_next, endpoint) =
-            in_turn.min_by_key(|(_, it)| (self.is_owing(it), is_avoided(*it)))?;
+            in_turn.min_by_key(|(_, it)| (self.is_owing(it), self.is_avoided(it)))?;
         let endpoint = endpoint.clone();
         self.next = (self.next + behind_next + 1) % self.list.len();
         Some(endpoint)
@@ -117,11 +122,13 @@ impl Servers {
     /// The next server beside this one that owes nothing.
     pub(super) fn other(&self, endpoint: &Arc<Endpoint>) -> Option<Arc<Endpoint>> {
         let is_other = |it: &&Arc<Endpoint>| *it != endpoint && !self.is_owing(it);
-        self.in_turn().find(is_other).cloned()
+        let others = self.in_turn().filter(is_other);
+        others.min_by_key(|it| self.is_avoided(it)).cloned()
     }
 
-    /// Tries this server next.
+    /// Tries this server next, which accepts clients.
     pub(super) fn begin_with(&mut self, endpoint: &Arc<Endpoint>) {
+        (self.avoided).take_if(|(avoided, _)| avoided == endpoint);
         let at = self.list.iter().position(|it| it == endpoint);
         self.next = at.unwrap_or(self.next);
     }
@@ -136,6 +143,10 @@ impl Servers {
     pub(super) fn owed_until(&self, now: Instant) -> Option<Instant> {
         let untils = self.owing.iter().map(|(_, until)| *until);
         untils.filter(|until| now < *until).max()
+    }
+
+    fn is_avoided(&self, endpoint: &Arc<Endpoint>) -> bool {
+        (self.avoided.as_ref()).is_some_and(|(avoided, _)| avoided == endpoint)
     }
 
     fn is_owing(&self, endpoint: &Arc<Endpoint>) -> bool {
@@ -178,8 +189,10 @@ impl Servers {
         self.outage = Some((now, lost));
     }
 
-    /// How long there was no connection, and why; `None` if none was lost.
+    /// A server was reached. Returns how long there was no connection, and why; `None` if none was
+    /// lost.
     pub(super) fn end_outage(&mut self, now: Instant) -> Option<(Duration, Lost)> {
+        self.unreached = 0;
         let (since, lost) = self.outage.take()?;
         Some((now.duration_since(since), lost))
     }
@@ -247,9 +260,12 @@ mod tests {
             let mut servers = servers(list, 7);
             let avoided = servers.advance(now).unwrap();
             servers.avoid(now, avoided.clone());
-            let mut are_others = (0..3 * servers.len()).map(|_| servers.advance(now));
             let is_alone = list == "a";
-            assert!(are_others.all(|it| (it.as_ref() == Some(&avoided)) == is_alone));
+            for _ in 0..3 * servers.len() {
+                let tried = servers.advance(now);
+                assert_eq!(tried.as_ref() == Some(&avoided), is_alone);
+                servers.end_outage(now);
+            }
             let mut tried = (0..3).map(|_| servers.advance(now + later));
             assert!(tried.any(|it| it.as_ref() == Some(&avoided)));
         }

@@ -79,6 +79,8 @@ pub(crate) struct Requests<R> {
     last_number: u64,
     support: Support,
     suspect: Option<Box<Suspect>>,
+    /// Whether there was capacity for all that is submitted now.
+    is_admitted: bool,
     /// See [`Config`].
     max_request: usize,
     max_outstanding: usize,
@@ -93,6 +95,7 @@ impl<R> Requests<R> {
             last_number: 0,
             support: Support::default(),
             suspect: None,
+            is_admitted: false,
             max_request: config.max_request,
             max_outstanding: config.max_outstanding,
             max_queued_bytes: config.max_queued_bytes,
@@ -141,7 +144,12 @@ impl<R> Requests<R> {
         }
         let (requests, bytes) = (self.queue.len(), self.queue.bytes);
         let too_many = || ErrorKind::TooManyRequests { requests, bytes }.into();
-        (!self.fits(request.len(), 2)).then(too_many)
+        (!self.is_admitted && !self.fits(request.len(), 2)).then(too_many)
+    }
+
+    /// From now on there was capacity for all that is submitted, or there was not.
+    pub(crate) fn admit(&mut self, is_admitted: bool) {
+        self.is_admitted = is_admitted;
     }
 
     /// Puts a request at the end, and returns its number. One of the machine itself has no options.
@@ -151,7 +159,8 @@ impl<R> Requests<R> {
         reply_to: R,
         options: Option<RequestOptions>,
     ) -> u64 {
-        self.last_number += 1;
+        // The numbers between are for requests that go ahead of others.
+        self.last_number += 2;
         let number = self.last_number;
         if let Some(deadline) = options.and_then(|options| options.deadline) {
             let deadline = (deadline, number);
@@ -166,6 +175,16 @@ impl<R> Requests<R> {
     pub(crate) fn push_front(&mut self, request: Encoded, reply_to: R) {
         self.queue.push(request, reply_to, None, 0);
         self.queue.last_to_front();
+    }
+
+    /// Puts a request of the machine itself ahead of the callers' requests that wait, if there are so
+    /// many that it would wait behind them for long.
+    pub(crate) fn push_in_time(&mut self, request: Encoded, reply_to: R) {
+        if self.queue.len() < WINDOW {
+            self.push(request, reply_to, None);
+        } else {
+            self.queue.push_ahead(request, reply_to);
+        }
     }
 
     // To the transport.
@@ -191,6 +210,11 @@ impl<R> Requests<R> {
         let has_window = self.in_flight() < WINDOW || is_closing;
         let next = self.queue.next().filter(|_| has_window)?;
         Some(next.request.op())
+    }
+
+    /// Whether the request that is to be sent next is one of the machine itself.
+    pub(crate) fn is_next_own(&self) -> bool {
+        self.queue.next().is_some_and(Pending::is_own)
     }
 
     /// Sends the oldest request under this number.

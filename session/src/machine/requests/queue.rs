@@ -24,7 +24,8 @@ pub(crate) struct Pending<R> {
     pub(crate) reply_to: R,
     /// `None` for a request of the machine itself. It does not outlive a connection.
     pub(super) options: Option<RequestOptions>,
-    /// Unique among those that were pushed; 0 for those that a connection begins with.
+    /// Even, and unique among those that were pushed at the end. 0 for those that a connection
+    /// begins with, odd for others that went ahead.
     pub(crate) number: u64,
     /// The number under which it was sent. It means nothing until then, and neither does `at`.
     pub(crate) xid: Xid,
@@ -33,6 +34,11 @@ pub(crate) struct Pending<R> {
 }
 
 impl<R> Pending<R> {
+    /// Whether it is one of the machine itself.
+    pub(crate) fn is_own(&self) -> bool {
+        self.options.is_none()
+    }
+
     /// How much room it takes while it waits. Requests of the machine itself take none from callers.
     fn bytes(&self) -> usize {
         room(&self.request, self.options.is_some())
@@ -99,6 +105,20 @@ impl<R> Queue<R> {
     pub(super) fn last_to_front(&mut self) {
         if let Some(last) = self.requests.pop_back() {
             self.requests.insert(self.sent, last);
+        }
+    }
+
+    /// Puts a request of the machine itself behind its other ones that wait next, and ahead of all
+    /// else.
+    pub(super) fn push_ahead(&mut self, request: Encoded, reply_to: R) {
+        let waiting = self.requests.range(self.sent..);
+        let place = self.sent + waiting.take_while(|it| it.is_own()).count();
+        let before = place.checked_sub(1).and_then(|at| self.requests.get(at));
+        // Nobody looks for it by its number.
+        let number = before.map_or(0, |before| before.number) | 1;
+        self.push(request, reply_to, None, number);
+        if let Some(last) = self.requests.pop_back() {
+            self.requests.insert(place, last);
         }
     }
 

@@ -7,7 +7,10 @@ use super::{
     pair::{Pair, TIMEOUT},
     requests::{sound_reply, sync},
 };
-use crate::{AuthFailure, Cause, Effect, ErrorKind, State, machine::Auth};
+use crate::{
+    AuthFailure, Cause, Effect, ErrorKind, State,
+    machine::{Auth, RequestOptions},
+};
 
 fn auth(scheme: &str) -> Auth {
     Auth {
@@ -26,7 +29,8 @@ fn packet(scheme: &str) -> Request {
 
 /// Adds an identity under this token. The pair itself must not use the same token.
 fn add(pair: &mut Pair, token: u32, scheme: &str) -> u32 {
-    pair.machine.add_auth(pair.now, token, auth(scheme));
+    let options = RequestOptions::at(pair.now);
+    (pair.machine).add_auth(pair.now, token, auth(scheme), options);
     pair.pump();
     token
 }

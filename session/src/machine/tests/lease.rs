@@ -162,6 +162,24 @@ fn a_session_that_is_too_short_for_its_lease_is_an_error() {
     }
 }
 
+/// A session that was handed over had a lease of no time. No lock was ever granted, and the client
+/// pinged as fast as the server answered.
+#[test]
+fn a_session_that_was_made_too_short_for_the_lease_is_an_error_whatever_is_granted() {
+    let mut short = Pair::new(|_| {});
+    short.reach();
+    short.accept(ID, TIMEOUT / 3);
+    let ticket = Box::new(short.machine.link().ticket());
+    let (granted, margin) = (TIMEOUT / 3, TIMEOUT / 2);
+    let mut pair = Pair::new(|config| {
+        config.lease = margin_of(margin);
+        config.session = Some(ticket);
+    });
+    pair.reach();
+    pair.accept(ID, TIMEOUT);
+    assert_eq!(pair.last_cause(), Cause::ShortSession { granted, margin });
+}
+
 #[test]
 fn the_lease_ends_with_the_session() {
     let mut pair = Pair::connected(assumed);

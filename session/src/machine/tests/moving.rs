@@ -6,7 +6,10 @@ use super::{
     pair::{ID, Pair, SECOND},
     requests::{delete, digest, get, servers, set_watches, sound_reply, sync},
 };
-use crate::{Endpoint, State, machine::Output};
+use crate::{
+    Endpoint, State,
+    machine::{Input, Output},
+};
 
 impl Pair {
     fn disconnects(&mut self) -> usize {
@@ -39,6 +42,50 @@ fn a_client_that_leaves_a_server_keeps_its_session_and_watches() {
     for _ in 0..4 {
         pair.reconnect();
         assert_ne!(pair.machine.link().endpoint().cloned(), before);
+    }
+}
+
+/// It was not dialed for a minute, and the session ended for want of a server.
+#[test]
+fn a_server_that_was_left_is_dialed_when_all_others_have_failed() {
+    for (list, failures) in [("zk1,zk2", 1), ("zk1,zk2,zk3", 2)] {
+        let mut pair = Pair::connected(servers(list));
+        let left = pair.server();
+        pair.machine.leave_server(pair.now);
+        pair.pump();
+        for _ in 0..failures {
+            pair.reach();
+            assert_ne!(pair.dialed(), left, "the others come first");
+            pair.cut();
+        }
+        pair.connect();
+        assert_eq!(pair.server(), left);
+    }
+}
+
+/// The connection that was made to it was dropped, and the silent server was dialed again.
+#[test]
+fn a_silent_server_is_left_for_one_that_is_avoided_if_there_is_no_other() {
+    for (list, comes_back) in [("zk1,zk2", true), ("zk1,zk2,zk3", false)] {
+        let mut pair = Pair::connected(servers(list));
+        let left = pair.server();
+        pair.machine.leave_server(pair.now);
+        pair.connect();
+        let silent = pair.server();
+        let other = loop {
+            pair.tick();
+            let reach = pair.outputs.iter().find_map(|output| match output {
+                Output::Reach(other) => other.clone(),
+                _ => None,
+            });
+            if let Some(other) = reach {
+                break other;
+            }
+        };
+        pair.handle(Input::Reached(other.clone()));
+        assert_eq!(pair.dialed().as_ref(), Some(&*other));
+        assert_eq!(pair.dialed() == left, comes_back);
+        assert_ne!(pair.dialed(), silent);
     }
 }
 
@@ -100,6 +147,15 @@ type Act<'a> = &'a dyn Fn(&mut Pair);
 impl Pair {
     fn server(&self) -> Option<Endpoint> {
         self.machine.link().endpoint().cloned()
+    }
+
+    /// The server that was dialed last.
+    fn dialed(&self) -> Option<Endpoint> {
+        let mut outputs = self.outputs.iter().rev();
+        outputs.find_map(|output| match output {
+            Output::Connect(endpoint) => Some((**endpoint).clone()),
+            _ => None,
+        })
     }
 
     /// The servers of the next connections, which are lost without a request under way.

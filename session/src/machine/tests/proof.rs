@@ -5,7 +5,7 @@
 //! lease outlives its session whatever fails (`tests/model`).
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::{Duration, Instant},
 };
 
@@ -17,7 +17,7 @@ use super::{
     pair::{ID, Pair, SECOND, SIXTH, THIRD, TIMEOUT},
     requests::{delete, get, sound_reply, sync},
 };
-use crate::machine::{Input, LeaseToken, config::SHORTEST_TIMEOUT};
+use crate::machine::{Encoded, Input, LeaseToken, config::SHORTEST_TIMEOUT};
 
 /// From a touch to the end of the lease that it proves.
 pub(super) fn length() -> Duration {
@@ -280,6 +280,20 @@ fn with_a_known_tick_the_wait_is_two_thirds_of_it() {
     }
 }
 
+/// No proof came before the end of the lease, and each lock was lost.
+#[test]
+fn a_tick_that_is_too_long_to_be_true_ends_no_lease() {
+    for tick in [TIMEOUT, 2 * TIMEOUT, Duration::MAX] {
+        let mut pair = Pair::connected(|config| config.tick_time = Some(tick));
+        let _token = keep(&mut pair);
+        for _ in 0..100 {
+            let until = pair.now + TIMEOUT / 10;
+            serve_until(&mut pair, until, TIMEOUT / 100);
+            assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 9, "{tick:?}");
+        }
+    }
+}
+
 #[test]
 fn syncs_and_reads_alone_prove_nothing() {
     let (mut pair, touched) = old_connection();
@@ -447,6 +461,29 @@ fn the_nodes_of_many_locks_are_checked_in_turn() {
     assert!(seen.values().all(|count| *count <= 4), "{seen:?}");
 }
 
+/// The server closed each connection behind a longer request, and so the session ended.
+#[test]
+fn a_write_that_proves_a_lease_is_no_longer_than_requests_may_be() {
+    let max_request = 300;
+    let mut pair = Pair::connected(|config| config.max_request = max_request);
+    let names = (0..20).map(|number| format!("{number:0>80}"));
+    let tokens: Vec<_> = names.map(|name| keep_for(&mut pair, &name).0).collect();
+    let (end, mut seen) = (pair.now + 3 * TIMEOUT, BTreeSet::new());
+    while pair.now < end {
+        pair.tick();
+        for (xid, request) in pair.requests() {
+            assert!(Encoded::from(request.clone()).len() <= max_request);
+            if let Request::Multi(multi) = &request {
+                // 17 bytes, and 17 and 86 for each node.
+                assert_eq!(multi.ops.len(), 2);
+                seen.extend(multi.ops.iter().map(|op| format!("{op:?}")));
+            }
+            pair.reply(xid, 7, Ok(proof_reply(&request)));
+        }
+    }
+    assert_eq!(seen.len(), tokens.len());
+}
+
 /// A server decides how long a session lives, and so how often the client pings. A session of a
 /// millisecond made 800 requests a second.
 #[test]
@@ -474,6 +511,32 @@ fn a_client_that_writes_needs_no_writes_of_its_own() {
         let until = pair.now + TIMEOUT / 20;
         assert_eq!(writes(&serve_until(&mut pair, until, TIMEOUT / 100)), 0);
         assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 6);
+    }
+}
+
+/// A client that asks for something again and again that it may not do: each of its writes took the
+/// place of one that proves something, and the lease of a living session ended.
+#[test]
+fn refused_writes_of_users_do_not_end_a_lease_that_is_kept() {
+    for pause in [TIMEOUT / 20, TIMEOUT / 100, TIMEOUT / 1000] {
+        let mut pair = Pair::connected(|_| {});
+        let _token = keep(&mut pair);
+        for _ in 0..10 * TIMEOUT.as_millis() / pause.as_millis() {
+            pair.submit(delete("/of-others"));
+            pair.submit(sync("/"));
+            let until = pair.now + pause;
+            while pair.now < until {
+                for (xid, request) in pair.requests() {
+                    let reply = match request {
+                        Request::Delete(_) => Err(ErrorCode::NO_AUTH),
+                        request => Ok(proof_reply(&request)),
+                    };
+                    pair.reply(xid, 7, reply);
+                }
+                pair.wait(TIMEOUT / 1000);
+            }
+            assert!(lease(&pair).unwrap() > pair.now + TIMEOUT / 6, "{pause:?}");
+        }
     }
 }
 

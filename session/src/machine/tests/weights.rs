@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     ErrorKind,
-    machine::{Auth, Encoded},
+    machine::{Auth, Encoded, RequestOptions},
 };
 
 /// The limit of the test. Callers that cannot wait have twice as much.
@@ -173,7 +173,8 @@ fn identities_that_wait_are_bounded_too() {
             scheme: "digest".to_owned(),
             credentials: Bytes::from(vec![0; 1000]),
         };
-        pair.machine.add_auth(pair.now, token, auth);
+        let options = RequestOptions::at(pair.now);
+        pair.machine.add_auth(pair.now, token, auth, options);
         pair.drain();
         if pair.is_settled(token) {
             assert_too_many(&mut pair, token);

@@ -1,15 +1,18 @@
 //! The window of requests under way: what it holds back, what passes it, and what frees it.
 
+use std::collections::VecDeque;
+
 use bytes::BytesMut;
 use lockkeeper_proto::{ErrorCode, OpCode, Request, Xid, records::Empty};
 
 use super::{
-    pair::{Pair, SIXTH},
-    requests::{create, sound_reply, sync},
+    pair::{Pair, SIXTH, TIMEOUT},
+    proof::{keep, lease, proof_reply},
+    requests::{create, get, sound_reply, sync},
 };
 use crate::{
     Cause, Effect, ErrorKind,
-    machine::{BURST, requests::WINDOW},
+    machine::{BURST, RequestOptions, requests::WINDOW},
 };
 
 /// Submits this many requests, which leave in as few writes as the machine allows.
@@ -64,6 +67,38 @@ fn a_full_window_has_nothing_to_send() {
     let sent = out.len();
     assert!(sent >= BURST && !pair.machine.transmit(pair.now, &mut out));
     assert_eq!(out.len(), sent);
+}
+
+/// Its proofs waited behind all reads of the client, and the lease of a living session ended.
+#[test]
+fn a_lease_is_proved_ahead_of_the_requests_that_wait() {
+    let mut pair = Pair::connected(|_| {});
+    let _token = keep(&mut pair);
+    // The server needs a whole session timeout for those that wait.
+    let (waiting, steps) = (20 * WINDOW, 400);
+    let mut received = VecDeque::new();
+    for _ in 0..3 * steps {
+        while pair.machine.outstanding() < waiting {
+            pair.submit_quietly(get("/a", false));
+        }
+        pair.wait(TIMEOUT / steps);
+        pair.pump();
+        received.extend(pair.requests());
+        for (xid, request) in received.drain(..received.len().min(waiting / 400)) {
+            pair.reply(xid, 1, Ok(proof_reply(&request)));
+        }
+        pair.outputs.clear();
+        assert!(lease(&pair) > Some(pair.now + TIMEOUT / 10));
+    }
+    // Nobody has lost a deadline to the requests that went ahead.
+    let options = RequestOptions {
+        deadline: Some(pair.now + SIXTH / 2),
+        ..RequestOptions::default()
+    };
+    let (hasty, _) = pair.submit_with(get("/a", false), options);
+    pair.wait(SIXTH / 2);
+    let error = pair.error(hasty);
+    assert!(matches!(error.kind(), ErrorKind::DeadlineExceeded { .. }));
 }
 
 #[test]
