@@ -153,7 +153,9 @@ impl Run {
         let mut child = child.map_err(Failure::system("start the command"))?;
         let lost = || failure!(LOST, "{path}: lock lost before the command began");
         let noted = match signals.or_end(self.note_start(&guard)).await {
-            Err(failure) if failure.status == exit::NOT_ACQUIRED => Err(lost()),
+            Err(failure) if failure.status == exit::NOT_ACQUIRED || failure.is_of_outage => {
+                Err(lost())
+            }
             noted => noted,
         };
         if child.shared_group.is_none() {
