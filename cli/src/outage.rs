@@ -75,11 +75,19 @@ async fn tell(client: &Client, mut say: impl FnMut(fmt::Arguments<'_>)) -> Infal
 
 /// Repeats the work while an outage is all that is in its way.
 pub(crate) async fn persist<T>(
+    work: impl AsyncFnMut() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    persist_while(|| true, work).await
+}
+
+/// Repeats the work likewise, as long as it `may` be of use.
+pub(crate) async fn persist_while<T>(
+    may: impl Fn() -> bool,
     mut work: impl AsyncFnMut() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     loop {
         match work().await {
-            Err(failure) if failure.is_of_outage => sleep(PAUSE).await,
+            Err(failure) if failure.is_of_outage && may() => sleep(PAUSE).await,
             done => return done,
         }
     }

@@ -69,14 +69,13 @@ pub struct QueueEntry {
 /// ```
 pub async fn inspect(client: &Client, path: &str) -> Result<Vec<QueueEntry>, LockError> {
     path::check(path)?;
-    let client = client.without_deadline();
-    let children = children(&client, path).await?;
-    let mut entries = queue(&client, path, Kind::Mutex, &children).await?;
-    entries.extend(queue(&client, path, Kind::Latch, &children).await?);
+    let children = children(client, path).await?;
+    let mut entries = queue(client, path, Kind::Mutex, &children).await?;
+    entries.extend(queue(client, path, Kind::Latch, &children).await?);
     let names = those(&children, |child| child == name::PLAIN);
-    let holders = contenders(&client, path, Kind::Plain, names).await?;
+    let holders = contenders(client, path, Kind::Plain, names).await?;
     entries.extend(of_sessions(holders));
-    entries.extend(semaphore(&client, path, &children).await?);
+    entries.extend(semaphore(client, path, &children).await?);
     Ok(entries)
 }
 

@@ -65,11 +65,14 @@ impl Guard {
     /// The future may be dropped, and the method called again.
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
         let (client, path) = (self.client().raw().downgrade(), self.path());
+        let own = self.node().node().map(|own| own.tag.czxid);
         async move {
             let (mut backoff, mut rounds) = (Backoff::default(), Rounds::default());
             loop {
                 rounds.pause(&client).await;
                 match client.get_data_and_watch(&path).await {
+                    // The next holder of a plain lock has a node with the same name.
+                    Ok((node, _)) if Some(node.stat.czxid) != own => break,
                     Ok((node, changed)) => {
                         if node.data.as_deref() == Some(REVOKE) {
                             return;

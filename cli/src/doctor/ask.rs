@@ -24,7 +24,11 @@ use tokio::{
 };
 
 use super::{DoctorArgs, target::Target};
-use crate::{client::open, refusal::plain, text};
+use crate::{
+    client::{GOODBYE, open},
+    refusal::plain,
+    text,
+};
 
 /// A session timeout that is longer than any server grants.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -194,7 +198,8 @@ pub(super) async fn compare(answers: &mut [Answer], clients: Vec<Option<Client>>
         }
     }))
     .await;
-    join_all(clients.into_iter().flatten().map(Client::close)).await;
+    let goodbyes = clients.into_iter().flatten().map(Client::close);
+    join_all(goodbyes.map(|it| timeout(GOODBYE, it))).await;
     // A node that its own server does not show is gone, and says nothing of the others.
     let is_sure = |it: &&Answer| it.error.is_none() && !it.strangers.contains(&it.server);
     let sure = answers.iter().filter(is_sure);

@@ -67,6 +67,8 @@ const LONGEST_SCRIPT: Duration = Duration::from_secs(10);
 /// The variables of the command. A run inside it reads them.
 const PATH: &str = "LOCKKEEPER_PATH";
 const NODE: &str = "LOCKKEEPER_NODE";
+/// The same two of each lock around that one, in lines: for a run inside alone.
+const AROUND: &str = "LOCKKEEPER_AROUND";
 
 /// An example for the help of the whole program.
 pub(crate) const EXAMPLE: &str =
@@ -151,7 +153,9 @@ impl Run {
         let mut child = child.map_err(Failure::system("start the command"))?;
         let lost = || failure!(LOST, "{path}: lock lost before the command began");
         let noted = match signals.or_end(self.note_start(&guard)).await {
-            Err(failure) if failure.status == exit::NOT_ACQUIRED => Err(lost()),
+            Err(failure) if failure.status == exit::NOT_ACQUIRED || failure.is_of_outage => {
+                Err(lost())
+            }
             noted => noted,
         };
         if child.shared_group.is_none() {
@@ -236,15 +240,20 @@ impl Run {
         Ok(())
     }
 
-    /// Whether this process is part of a command that runs under this lock. Its node says so: another server or chroot has no
-    /// such node.
+    /// Whether this process is part of a command that runs under this lock, perhaps with others in between. Its node says so:
+    /// another server or chroot has no such node.
     async fn is_inside(&self) -> Result<bool, Failure> {
-        match (env::var(PATH), env::var(NODE)) {
-            (Ok(outer), Ok(node)) if outer == self.args.path => {
-                Ok(self.client.exists(&node).await?.is_some())
+        let around = around();
+        let lines: Vec<_> = around.lines().collect();
+        for lock in lines.chunks_exact(2) {
+            if let [path, node] = lock
+                && *path == self.args.path
+                && self.client.exists(node).await?.is_some()
+            {
+                return Ok(true);
             }
-            _ => Ok(false),
         }
+        Ok(false)
     }
 
     /// The data of the lock's node, for an operator who looks at the queue.
@@ -264,6 +273,7 @@ impl Run {
         command.env("LOCKKEEPER_TOKEN", guard.fencing_token().to_string());
         command.env(PATH, &self.args.path);
         command.env(NODE, guard.path());
+        command.env(AROUND, around());
         if !self.args.pass_auth {
             command.env_remove(servers::AUTH_VARIABLE);
         }
@@ -416,6 +426,17 @@ impl Run {
                 Ok(exit::LOST)
             }
         }
+    }
+}
+
+/// The locks under which this process runs, the innermost one first: a line with the path of each, and one with its node.
+fn around() -> String {
+    match (env::var(PATH), env::var(NODE)) {
+        (Ok(path), Ok(node)) => {
+            let others = env::var(AROUND).unwrap_or_default();
+            format!("{path}\n{node}\n{others}")
+        }
+        _ => String::new(),
     }
 }
 

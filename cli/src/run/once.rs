@@ -8,7 +8,7 @@
 //! Invariant: no clock of this machine decides anything. If the servers' clock goes back, no period is run again.
 //! Nothing of this is below `PATH`: some clients take every child of a lock's directory for a contender.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use lockkeeper::{Error, Guard, Version, proto::path};
 
@@ -16,6 +16,7 @@ use super::Run;
 use crate::{
     duration::Human,
     exit::{self, Failure},
+    outage::persist_while,
     text::{moment, quoted},
 };
 
@@ -77,13 +78,30 @@ impl Run {
     }
 
     /// Checks again, and notes the start of the command, all under the lock. Returns the record of before. Without `--once-per`,
-    /// nothing is noted.
+    /// nothing is noted. While the lock is held, a lost connection costs only time.
     pub(super) async fn note_start(&self, guard: &Guard) -> Result<Option<String>, Failure> {
         let Some(period) = self.args.once_per else {
             return Ok(None);
         };
-        let (now_ms, before, version) = self.check_period(period).await?;
-        self.note(guard, now_ms.to_string(), version).await?;
+        let is_held = || guard.is_valid();
+        let look = persist_while(is_held, async || self.check_period(period).await);
+        let (now_ms, before, version) = look.await?;
+        let (start, mut is_repeated) = (now_ms.to_string(), false);
+        let noted = persist_while(is_held, async || {
+            let noted = self.note(guard, start.clone(), version).await;
+            let may_be_ours = mem::replace(&mut is_repeated, true) && is_held();
+            match noted {
+                // The answer to the former one was lost, and its version is gone.
+                Err(failure) if may_be_ours && !failure.is_of_outage => {
+                    let [name, _] = nodes(&self.args.path);
+                    let record = self.client.get_data(&name).await?;
+                    let is_ours = record.data.as_deref() == Some(start.as_bytes());
+                    is_ours.then_some(()).ok_or(failure)
+                }
+                noted => noted,
+            }
+        });
+        noted.await?;
         Ok(Some(before))
     }
 

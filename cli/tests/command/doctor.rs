@@ -9,7 +9,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use crate::support::{
@@ -36,6 +36,18 @@ use tokio::runtime::Runtime;
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
 
 on_both_arms!(the_doctor_finds_nothing_wrong_with_a_healthy_server);
+
+/// The end of its session was waited for, 40 s: the doctor asks for the longest session that a server grants.
+#[test]
+fn a_server_that_falls_silent_is_not_waited_for_longer_than_its_time() {
+    let arm = Arm::embedded();
+    let sync = When::op(OpCode::SYNC);
+    arm.server().faults().delay_reply(sync, LIMIT);
+    let begin = Instant::now();
+    let doctor = ended(&mut arm.on(&["doctor", "--timeout", "1s"]));
+    assert!(begin.elapsed() < Duration::from_secs(20), "{doctor:?}");
+    doctor.ends(69).shows("sync not answered within 1 s");
+}
 
 fn the_doctor_finds_nothing_wrong_with_a_healthy_server(arm: &Arm) {
     let text = arm.said(&["doctor"]);

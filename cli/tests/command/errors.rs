@@ -28,6 +28,9 @@ fn other_service(text: &'static [u8]) -> String {
     address
 }
 
+/// Longer than the time that a command is given.
+const LONG: Duration = Duration::from_secs(6);
+
 /// The whole time for a connect went by, and the message was about a frame of 759,518,802 bytes.
 #[test]
 fn a_port_of_another_service_is_named_at_once() {
@@ -101,6 +104,20 @@ fn a_command_fails_at_once_when_no_server_listens() {
             .says("ms (is it ZooKeeper?)");
         assert!(begin.elapsed() >= Duration::from_millis(700));
     }
+}
+
+/// It waited for twice the session timeout, whatever the time was.
+#[test]
+fn a_queue_whose_server_is_silent_is_not_waited_for_longer_than_its_time() {
+    let arm = Arm::embedded();
+    let path = arm.path();
+    arm.create(&path);
+    let listing = When::op(OpCode::GET_CHILDREN).within(&path);
+    arm.server().faults().delay_reply(listing, LONG);
+    let begin = Instant::now();
+    let shown = ended(&mut arm.on(&["queue", "--timeout", "700ms", &path]));
+    assert!(begin.elapsed() < LONG, "{shown:?}");
+    shown.is(69, "").says("not answered within 700 ms");
 }
 
 /// The error was "unsupported".

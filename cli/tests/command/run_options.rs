@@ -190,3 +190,36 @@ fn a_lock_lost_before_the_period_is_noted_is_a_lost_lock() {
         .is(74, "")
         .says("lock lost before the command began");
 }
+
+/// Status 69. If only the answer to the note was lost, nobody ran the command in this period.
+#[test]
+fn a_connection_that_is_lost_while_the_period_is_noted_costs_no_run() {
+    contained(|| {
+        let arm = Arm::embedded();
+        // The first look is before the lock.
+        for (op, node, nth) in [
+            (OpCode::SET_DATA, ".once/clock", 2),
+            (OpCode::GET_DATA, ".once", 2),
+            (OpCode::MULTI, "", 1),
+        ] {
+            for is_applied in [false, true] {
+                let path = arm.path();
+                for made in [".once", ".once/clock"] {
+                    arm.create(&format!("{path}{made}"));
+                }
+                let faults = arm.server().faults();
+                let request = When::op(op).within(format!("{path}{node}")).nth(nth);
+                if is_applied {
+                    faults.lose_reply(request);
+                } else {
+                    faults.cut_before(request);
+                }
+                let options = ["--once-per", "365d"];
+                let ran = arm.ran(&options, &path, &["echo", "ran"]);
+                assert_eq!(faults.pending(), 0);
+                ran.is(0, "ran\n").silently();
+                arm.ran(&options, &path, &["echo", "ran"]).is(80, "");
+            }
+        }
+    });
+}

@@ -486,7 +486,7 @@ impl Guard {
         Ok(self)
     }
 
-    pub(super) fn node(&self) -> &Node {
+    pub(crate) fn node(&self) -> &Node {
         (*self.node).borrow()
     }
 

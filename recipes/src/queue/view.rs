@@ -11,6 +11,7 @@
 use std::{
     collections::VecDeque,
     future::{Future, poll_fn},
+    mem,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -18,7 +19,7 @@ use std::{
     task::{Poll, Waker},
 };
 
-use lockkeeper_proto::jute::Names;
+use lockkeeper_proto::{SessionId, jute::Names};
 use lockkeeper_session::{Client, sync::os::lock};
 
 use super::turn::{self, Next, Turn};
@@ -54,6 +55,8 @@ struct State {
     /// Those that wait, by their places. Who is granted at once is never noted: that would cost
     /// every lock some time.
     waiting: VecDeque<(i64, Waiting)>,
+    /// The session of those that wait.
+    session: SessionId,
     listing: Listing<ListedName>,
 }
 
@@ -143,6 +146,18 @@ pub struct Place {
 }
 
 impl Place {
+    /// The contender is of this session. Those of a former one are ahead of nobody: their nodes are gone,
+    /// although the owners of tickets may not have looked since.
+    pub(crate) fn in_session(&self, session: SessionId) {
+        self.view.wake(|state| {
+            if mem::replace(&mut state.session, session) == session {
+                return Vec::new();
+            }
+            let former = mem::take(&mut state.waiting);
+            state.woken(former)
+        });
+    }
+
     /// The contender waits, with this node.
     pub fn enter(&mut self, own: &Arc<str>) {
         let number = name::number(own).filter(|number| *number <= SEQUENCE_LIMIT);

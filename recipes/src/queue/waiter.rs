@@ -80,8 +80,16 @@ impl Waiter {
             let reply = listing.names().await;
             return self.listed(reply).await;
         }
-        self.place.enter(&self.node.own()?.name);
+        self.waits()?;
         self.settle().await?;
+        Ok(())
+    }
+
+    /// Joins those of this client that wait.
+    fn waits(&mut self) -> Result<(), LockError> {
+        let own = self.node.own()?;
+        self.place.in_session(own.tag.session_id);
+        self.place.enter(&own.name);
         Ok(())
     }
 
@@ -326,10 +334,10 @@ impl Waiter {
             other_kinds::refuse(self.node.directory(), self.kind, suspects).await?;
         }
         self.ahead = listed.ahead;
-        let own = &self.node.own()?.name;
         if listed.ahead > 0 {
-            self.place.enter(own);
+            self.waits()?;
         }
+        let own = &self.node.own()?.name;
         self.place.listed(self.kind, own, &children, &listed);
         Ok(())
     }

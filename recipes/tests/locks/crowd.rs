@@ -428,3 +428,21 @@ async fn a_waiter_that_is_not_polled_blocks_nobody_and_misses_no_event() {
     guard.release().await.unwrap();
     soon(behind.wait()).await.unwrap().release().await.unwrap();
 }
+
+/// Most contenders list nothing when they enter. The free lock was granted a session timeout later: they took the
+/// tickets of the session that has expired for contenders ahead.
+#[tokio::test]
+async fn tickets_of_a_former_session_are_not_ahead() {
+    let server = Server::start().await.unwrap();
+    let client = client(&server).await;
+    let _tickets = enter(&client, 8).await;
+    let former = client.snapshot().session_id;
+    server.faults().expire(former);
+    until!({
+        let now = client.snapshot();
+        now.state.is_connected() && now.session_id != former
+    });
+    let mutex = Mutex::new(&client, PATH).unwrap();
+    let wait = client.snapshot().session_timeout / 2;
+    mutex.try_lock_for(wait).await.unwrap();
+}

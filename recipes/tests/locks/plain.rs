@@ -142,3 +142,18 @@ async fn a_revoked_holder_deletes_its_node_although_its_delete_was_lost() {
         assert_eq!(server.faults().pending(), 0);
     }
 }
+
+/// The nodes of all holders have one name: a request to the next holder was taken for one to the former.
+#[tokio::test]
+async fn a_request_to_the_next_holder_is_none_to_the_former() {
+    let (_server, one, other) = server_and_two().await;
+    let former = lock(&one).lock().await.unwrap();
+    let mut asked = pin!(former.revoked());
+    assert!(poll_once(asked.as_mut()).is_none());
+    former.limit_hold(Duration::ZERO);
+    let next = soon(lock(&other).lock()).await.unwrap();
+    revoke(&other, NODE).await.unwrap();
+    soon(next.revoked()).await;
+    let never = tokio::time::timeout(Duration::from_millis(300), asked).await;
+    assert!(never.is_err(), "its lock is lost");
+}
