@@ -505,6 +505,7 @@ fn connect(after: &mut State, scenario: &Scenario, client: usize, server: usize,
     session.is_leaving = false;
     let is_over = !session.lives();
     session.is_up = true;
+    late::reached(session);
     session.connection += 1;
     session.has_lease = true;
     session.expired = NEVER;

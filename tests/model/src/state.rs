@@ -408,7 +408,7 @@ impl Session {
         expired: NEVER,
         is_leaving: false,
         at: 0,
-        servers: [Server::NEW; SERVERS],
+        servers: Server::ALL,
         known: Known::NONE,
     };
 

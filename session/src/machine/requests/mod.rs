@@ -148,6 +148,7 @@ impl<R> Requests<R> {
     }
 
     /// From now on there was capacity for all that is submitted, or there was not.
+    #[cfg(feature = "tokio")]
     pub(crate) fn admit(&mut self, is_admitted: bool) {
         self.is_admitted = is_admitted;
     }
