@@ -8,25 +8,25 @@ use std::sync::{
 use lockkeeper::{Client, Version};
 
 use crate::{
-    kinds::{Held, Kind},
+    kinds::Kind,
     rig::{register, rival, soon, until_free, until_quiet, until_waiting},
     support::Ensemble,
 };
 
 /// Many tasks of many sessions contend. There are never more holders than allowed, the tokens grow,
 /// and nothing is left.
-pub(crate) async fn it_never_has_more_holders_than_allowed<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn it_never_has_more_holders_than_allowed(kind: Kind, ensemble: &Ensemble) {
     const CLIENTS: usize = 4;
     const TASKS: usize = 3;
-    contend::<K>(ensemble, CLIENTS, TASKS).await;
+    contend(kind, ensemble, CLIENTS, TASKS).await;
 }
 
 /// Many tasks of one session contend.
-pub(crate) async fn tasks_of_one_session_take_turns<K: Kind>(ensemble: &Ensemble) {
-    contend::<K>(ensemble, 1, 12).await;
+pub(crate) async fn tasks_of_one_session_take_turns(kind: Kind, ensemble: &Ensemble) {
+    contend(kind, ensemble, 1, 12).await;
 }
 
-async fn contend<K: Kind>(ensemble: &Ensemble, clients: usize, tasks: usize) {
+async fn contend(kind: Kind, ensemble: &Ensemble, clients: usize, tasks: usize) {
     const ROUNDS: usize = 6;
     let path = ensemble.unique_path("exclusion");
     let counter = register(&ensemble.client().await, &path).await;
@@ -35,16 +35,16 @@ async fn contend<K: Kind>(ensemble: &Ensemble, clients: usize, tasks: usize) {
     for _ in 0..clients {
         let client = ensemble.client().await;
         for _ in 0..tasks {
-            let (lock, client) = (K::at(&client, &path), client.clone());
+            let (lock, client) = (kind.at(&client, &path), client.clone());
             let (holders, counter) = (holders.clone(), counter.clone());
             let tokens: Arc<Mutex<Vec<_>>> = Arc::clone(&tokens);
             contenders.push(tokio::spawn(async move {
                 for _ in 0..ROUNDS {
                     let held = lock.lock().await.unwrap();
                     let others = holders.fetch_add(1, Ordering::SeqCst);
-                    assert!(others < K::HOLDERS, "{} hold it", others + 1);
+                    assert!(others < kind.holders(), "{} hold it", others + 1);
                     tokens.lock().unwrap().push(held.token());
-                    if K::HOLDERS == 1 {
+                    if kind.holders() == 1 {
                         increment(&client, &counter).await;
                     } else {
                         tokio::task::yield_now().await;
@@ -61,7 +61,7 @@ async fn contend<K: Kind>(ensemble: &Ensemble, clients: usize, tasks: usize) {
     }
     let mut tokens = std::mem::take(&mut *tokens.lock().unwrap());
     assert_eq!(tokens.len(), clients * tasks * ROUNDS);
-    if K::HOLDERS == 1 {
+    if kind.holders() == 1 {
         assert!(
             tokens.is_sorted(),
             "tokens do not grow from holder to holder"
@@ -78,7 +78,7 @@ async fn contend<K: Kind>(ensemble: &Ensemble, clients: usize, tasks: usize) {
         tokens.windows(2).all(|pair| pair[0] < pair[1]),
         "a token was used twice"
     );
-    until_free::<K>(&sessions[0], &path).await;
+    until_free(kind, &sessions[0], &path).await;
     for client in &sessions {
         until_quiet(ensemble, client).await;
     }
@@ -95,45 +95,45 @@ async fn increment(client: &Client, counter: &str) {
 }
 
 /// Contenders that may share the lock hold it together, in one session and in several.
-pub(crate) async fn it_can_have_as_many_holders_as_allowed<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn it_can_have_as_many_holders_as_allowed(kind: Kind, ensemble: &Ensemble) {
     let path = ensemble.unique_path("sharing");
     let (one, two) = (ensemble.client().await, ensemble.client().await);
     let mut held = Vec::new();
-    for index in 0..K::HOLDERS.min(6) {
+    for index in 0..kind.holders().min(6) {
         let client = if index % 2 == 0 { &one } else { &two };
-        held.push(soon(K::at(client, &path).lock()).await.unwrap());
+        held.push(soon(kind.at(client, &path).lock()).await.unwrap());
     }
     for held in held {
         held.release().await.unwrap();
     }
-    until_free::<K>(&one, &path).await;
+    until_free(kind, &one, &path).await;
 }
 
 /// The lock goes to the contender that came first, also among contenders of several sessions.
-pub(crate) async fn first_come_first_served<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn first_come_first_served(kind: Kind, ensemble: &Ensemble) {
     const WAITERS: usize = 6;
     let path = ensemble.unique_path("fairness");
     let looker = ensemble.client().await;
     let (one, two) = (ensemble.client().await, ensemble.client().await);
-    let rival = rival::<K>(&looker, &path).await;
+    let rival = rival(kind, &looker, &path).await;
     let granted: Arc<Mutex<Vec<_>>> = Arc::default();
     let mut waiters = Vec::new();
     for number in 0..WAITERS {
         let client = if number % 2 == 0 { &one } else { &two };
-        let (lock, granted) = (K::at(client, &path), granted.clone());
+        let (lock, granted) = (kind.at(client, &path), granted.clone());
         waiters.push(tokio::spawn(async move {
             let held = lock.lock().await.unwrap();
             granted.lock().unwrap().push((held.token(), number));
             held.release().await.unwrap();
         }));
-        until_waiting::<K>(&looker, &path, number + 1).await;
+        until_waiting(kind, &looker, &path, number + 1).await;
     }
     drop(rival);
     for waiter in waiters {
         soon(waiter).await.unwrap();
     }
     let mut granted = std::mem::take(&mut *granted.lock().unwrap());
-    if K::HOLDERS > 1 {
+    if kind.holders() > 1 {
         // Several waiters are granted a permit at the same time, and may record this in any order.
         // Their permits were created in the order of the queue.
         granted.sort_unstable();

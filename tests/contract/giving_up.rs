@@ -8,7 +8,7 @@ use std::{
 use lockkeeper::LockError;
 
 use crate::{
-    kinds::{Held, Kind},
+    kinds::Kind,
     rig::{
         Dropped, LONG, dropped_after, nodes, rival, soon, until, until_free, until_quiet,
         until_waiting,
@@ -16,13 +16,13 @@ use crate::{
     support::Ensemble,
 };
 
-pub(crate) async fn a_timeout_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn a_timeout_leaves_nothing(kind: Kind, ensemble: &Ensemble) {
     let path = ensemble.unique_path("timeout");
     let (client, other) = (ensemble.client().await, ensemble.client().await);
-    let rival = rival::<K>(&other, &path).await;
-    let before = nodes::<K>(&other, &path).await.len();
+    let rival = rival(kind, &other, &path).await;
+    let before = nodes(kind, &other, &path).await.len();
     let (wait, started) = (Duration::from_millis(150), Instant::now());
-    let lock = K::at(&client, &path);
+    let lock = kind.at(&client, &path);
     let error = lock.try_lock_for(wait).await.err().expect("it is held");
     let named = error.path().unwrap_or_default();
     assert!(named.starts_with(&path), "{error}");
@@ -30,7 +30,7 @@ pub(crate) async fn a_timeout_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
         panic!("{error:?}");
     };
     assert!(waited == wait && started.elapsed() >= wait);
-    until!(nodes::<K>(&other, &path).await.len() == before);
+    until!(nodes(kind, &other, &path).await.len() == before);
     until_quiet(ensemble, &client).await;
     drop(rival);
     let held = lock.try_lock_for(LONG).await.unwrap();
@@ -39,28 +39,28 @@ pub(crate) async fn a_timeout_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
 
 /// Drops the future at its first poll, then at its second, and so on until it ends: without a rival
 /// and behind one.
-pub(crate) async fn an_attempt_dropped_at_any_poll_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn an_attempt_dropped_at_any_poll_leaves_nothing(kind: Kind, ensemble: &Ensemble) {
     let (client, other) = (ensemble.client().await, ensemble.client().await);
     for contended in [false, true] {
         let path = ensemble.unique_path("cancel");
         // Without a rival the directory is missing at first, so there are more points at which the
         // future can be dropped.
         let rival = if contended {
-            Some(rival::<K>(&other, &path).await)
+            Some(rival(kind, &other, &path).await)
         } else {
             None
         };
-        let before = nodes::<K>(&other, &path).await.len();
+        let before = nodes(kind, &other, &path).await.len();
         let mut polls = 0;
         loop {
             // The client is the same in each round, so a node left by the last round would block
             // this one.
-            let lock = K::at(&client, &path);
+            let lock = kind.at(&client, &path);
             let outcome = dropped_after(polls, &client, lock.lock()).await;
             until("the rival is alone", async || {
                 let held = usize::from(matches!(outcome, Dropped::Ended(Ok(_))))
-                    * K::directories("").len();
-                nodes::<K>(&other, &path).await.len() <= before + held
+                    * kind.directories("").len();
+                nodes(kind, &other, &path).await.len() <= before + held
             })
             .await;
             match outcome {
@@ -78,29 +78,29 @@ pub(crate) async fn an_attempt_dropped_at_any_poll_leaves_nothing<K: Kind>(ensem
         }
         assert!(polls > 1, "the attempt ended at its first poll");
         drop(rival);
-        let held = soon(K::at(&other, &path).lock()).await.unwrap();
+        let held = soon(kind.at(&other, &path).lock()).await.unwrap();
         held.release().await.unwrap();
-        until_free::<K>(&other, &path).await;
+        until_free(kind, &other, &path).await;
         until_quiet(ensemble, &client).await;
     }
 }
 
 /// A waiter leaves the queue. The next waiter is not granted the lock for that: it waits for the
 /// rival.
-pub(crate) async fn a_waiter_that_gives_up_is_skipped<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn a_waiter_that_gives_up_is_skipped(kind: Kind, ensemble: &Ensemble) {
     let path = ensemble.unique_path("skip");
     let (one, two) = (ensemble.client().await, ensemble.client().await);
     let other = ensemble.client().await;
-    let rival = rival::<K>(&other, &path).await;
-    let (first, second) = (K::at(&one, &path), K::at(&two, &path));
+    let rival = rival(kind, &other, &path).await;
+    let (first, second) = (kind.at(&one, &path), kind.at(&two, &path));
     let first = tokio::spawn(async move { first.lock().await.map(drop) });
-    until_waiting::<K>(&other, &path, 1).await;
+    until_waiting(kind, &other, &path, 1).await;
     let mut second = pin!(second.lock());
     let waits = dropped_after(usize::MAX, &two, second.as_mut()).await;
     assert!(matches!(waits, Dropped::Waiting));
-    until_waiting::<K>(&other, &path, 2).await;
+    until_waiting(kind, &other, &path, 2).await;
     first.abort();
-    until_waiting::<K>(&other, &path, 1).await;
+    until_waiting(kind, &other, &path, 1).await;
     let waits = dropped_after(usize::MAX, &two, second.as_mut()).await;
     assert!(
         matches!(waits, Dropped::Waiting),
@@ -112,26 +112,26 @@ pub(crate) async fn a_waiter_that_gives_up_is_skipped<K: Kind>(ensemble: &Ensemb
 }
 
 /// A drop releases on any thread, also on one outside the runtime.
-pub(crate) async fn a_guard_dropped_outside_a_runtime_releases<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn a_guard_dropped_outside_a_runtime_releases(kind: Kind, ensemble: &Ensemble) {
     let path = ensemble.unique_path("drop");
     let client = ensemble.client().await;
-    let lock = K::at(&client, &path);
+    let lock = kind.at(&client, &path);
     let held = lock.lock().await.unwrap();
     std::thread::spawn(move || drop(held)).join().unwrap();
-    until_free::<K>(&client, &path).await;
+    until_free(kind, &client, &path).await;
     let held = soon(lock.lock()).await.unwrap();
     std::thread::spawn(move || drop((held, lock)))
         .join()
         .unwrap();
-    until_free::<K>(&client, &path).await;
+    until_free(kind, &client, &path).await;
 }
 
 /// The delete of a dropped hold is sent before any later request, so the client never waits for its
 /// own old node.
-pub(crate) async fn a_dropped_lock_can_be_taken_again_at_once<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn a_dropped_lock_can_be_taken_again_at_once(kind: Kind, ensemble: &Ensemble) {
     let path = ensemble.unique_path("again");
     let client = ensemble.client().await;
-    let lock = K::at(&client, &path);
+    let lock = kind.at(&client, &path);
     let mut tokens = Vec::new();
     for _ in 0..20 {
         let held = soon(lock.lock()).await.unwrap();
@@ -139,28 +139,31 @@ pub(crate) async fn a_dropped_lock_can_be_taken_again_at_once<K: Kind>(ensemble:
         drop(held);
     }
     assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]));
-    until_free::<K>(&client, &path).await;
+    until_free(kind, &client, &path).await;
     until_quiet(ensemble, &client).await;
 }
 
 /// A refused try writes nothing and waits for nobody. The holder may be of the same session or of
 /// another one.
-pub(crate) async fn a_try_takes_a_free_lock_and_refuses_a_held_one<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn a_try_takes_a_free_lock_and_refuses_a_held_one(
+    kind: Kind,
+    ensemble: &Ensemble,
+) {
     let path = ensemble.unique_path("try");
     let (client, other) = (ensemble.client().await, ensemble.client().await);
-    let lock = K::at(&client, &path);
+    let lock = kind.at(&client, &path);
     let held = lock.try_lock().await.unwrap().expect("it is free");
     held.release().await.unwrap();
-    let rival = rival::<K>(&client, &path).await;
-    let mut nodes_before = nodes::<K>(&client, &path).await;
+    let rival = rival(kind, &client, &path).await;
+    let mut nodes_before = nodes(kind, &client, &path).await;
     assert!(lock.try_lock().await.unwrap().is_none());
-    assert!(K::at(&other, &path).try_lock().await.unwrap().is_none());
-    let mut nodes_after = nodes::<K>(&client, &path).await;
+    assert!(kind.at(&other, &path).try_lock().await.unwrap().is_none());
+    let mut nodes_after = nodes(kind, &client, &path).await;
     nodes_before.sort();
     nodes_after.sort();
     assert_eq!(nodes_before, nodes_after);
     drop(rival);
-    until_free::<K>(&client, &path).await;
+    until_free(kind, &client, &path).await;
     let held = lock.try_lock().await.unwrap().expect("it is free again");
     held.release().await.unwrap();
 }

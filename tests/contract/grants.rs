@@ -12,7 +12,7 @@ use lockkeeper_server::Server;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::{
-    kinds::{How, Kind},
+    kinds::{Contender, How, Kind},
     rig::{rival, soon, until, until_waiting},
 };
 
@@ -32,7 +32,7 @@ fn left(client: &Client) -> Duration {
 
 /// Nobody keeps the lease of a session that waits far back in a queue, or does nothing. It has what
 /// is left of its first proof when its turn comes.
-pub(crate) async fn a_new_holder_has_a_quarter_of_its_lease<K: Kind>() {
+pub(crate) async fn a_new_holder_has_a_quarter_of_its_lease(kind: Kind) {
     let server = Server::start().await.unwrap();
     for policy in [LeasePolicy::Proved, LeasePolicy::Assumed { margin: None }] {
         let [first, second] = [client(&server, policy).await, client(&server, policy).await];
@@ -44,14 +44,14 @@ pub(crate) async fn a_new_holder_has_a_quarter_of_its_lease<K: Kind>() {
                 let path = format!("/{policy:?}{number}{how:?}").replace(' ', "");
                 let third = client(&server, policy).await;
                 let begin = Instant::now();
-                let ahead = rival::<K>(&first, &path).await;
+                let ahead = rival(kind, &first, &path).await;
                 let next = tokio::spawn({
-                    let (one, other) = (K::at(&second, &path), K::at(&second, &path));
-                    let pass = async |it: K| drop(it.lock().await.unwrap());
+                    let (one, other) = (kind.at(&second, &path), kind.at(&second, &path));
+                    let pass = async |it: Contender| drop(it.lock().await.unwrap());
                     async move { tokio::join!(pass(one), pass(other)) }
                 });
-                until_waiting::<K>(&first, &path, 2).await;
-                let last = K::at(&third, &path);
+                until_waiting(kind, &first, &path, 2).await;
+                let last = kind.at(&third, &path);
                 let mut granted = pin!(async {
                     if let How::Try = how {
                         until!(next.is_finished());
@@ -87,7 +87,8 @@ async fn slow_servers_delay_a_grant_and_do_not_prevent_it() {
     let client = client(&server, LeasePolicy::Proved).await;
     sleep(TIMEOUT * 2).await;
     server.faults().delay_all(TIMEOUT * 3 / 20);
-    let guard = soon(Mutex::at(&client, "/slow").lock()).await.unwrap();
+    let mutex = Mutex::new(&client, "/slow").unwrap();
+    let guard = soon(mutex.lock()).await.unwrap();
     assert!(guard.is_valid());
     let left = left(&client);
     assert!(left < TIMEOUT / 4, "not slow enough: {left:?}");

@@ -40,11 +40,11 @@ async fn server_and_two() -> (Server, Client, Client) {
 
 /// Lets a contender wait for three session timeouts, and then frees the lock. The contender has it
 /// within two.
-async fn granted_late<K: Kind>(waiter: &Client, path: &str, free: impl AsyncFnOnce()) {
-    let own = K::at(waiter, path);
+async fn granted_late(kind: Kind, waiter: &Client, path: &str, free: impl AsyncFnOnce()) {
+    let own = kind.at(waiter, path);
     let granted = tokio::spawn(async move { drop(own.lock().await.unwrap()) });
     until!(waiter.metrics().watches > 0);
-    until_waiting::<K>(waiter, path, 1).await;
+    until_waiting(kind, waiter, path, 1).await;
     sleep(3 * TIMEOUT).await;
     assert!(!granted.is_finished());
     free().await;
@@ -54,10 +54,10 @@ async fn granted_late<K: Kind>(waiter: &Client, path: &str, free: impl AsyncFnOn
 }
 
 /// A relay loses it. Other implementations, and this one, waited for ever.
-pub(crate) async fn a_lost_event_costs_a_waiter_two_session_timeouts<K: Kind>() {
+pub(crate) async fn a_lost_event_costs_a_waiter_two_session_timeouts(kind: Kind) {
     let (server, holder, waiter) = server_and_two().await;
-    let held = rival::<K>(&holder, "/lost").await;
-    granted_late::<K>(&waiter, "/lost", async || {
+    let held = rival(kind, &holder, "/lost").await;
+    granted_late(kind, &waiter, "/lost", async || {
         server.faults().lose_event("/lost");
         drop(held);
     })
@@ -66,24 +66,25 @@ pub(crate) async fn a_lost_event_costs_a_waiter_two_session_timeouts<K: Kind>() 
 
 /// Servers tell no client of a node that it may not read (CVE-2024-23944), and `setWatches` does not
 /// say so.
-pub(crate) async fn a_node_that_may_not_be_read_costs_two_session_timeouts<K: Kind>() {
+pub(crate) async fn a_node_that_may_not_be_read_costs_two_session_timeouts(kind: Kind) {
     let (_server, holder, waiter) = server_and_two().await;
-    let held = rival::<K>(&holder, "/hidden").await;
-    hide::<K>(&holder, "/hidden").await;
-    granted_late::<K>(&waiter, "/hidden", async || drop(held)).await;
+    let held = rival(kind, &holder, "/hidden").await;
+    hide(kind, &holder, "/hidden").await;
+    granted_late(kind, &waiter, "/hidden", async || drop(held)).await;
 }
 
 /// A node that may not be read, in real time, also on a real server.
-pub(crate) async fn a_contender_behind_a_node_that_it_may_not_read_is_granted_the_lock<K: Kind>(
+pub(crate) async fn a_contender_behind_a_node_that_it_may_not_read_is_granted_the_lock(
+    kind: Kind,
     ensemble: &Ensemble,
 ) {
     let path = ensemble.unique_path("hidden");
     let builder = Client::builder(&ensemble.servers()).unwrap();
     let short = builder.session_timeout(Duration::from_secs(2));
     let (holder, waiter) = (ensemble.client().await, short.connect().await.unwrap());
-    let held = rival::<K>(&holder, &path).await;
-    hide::<K>(&holder, &path).await;
-    let own = K::at(&waiter, &path);
+    let held = rival(kind, &holder, &path).await;
+    hide(kind, &holder, &path).await;
+    let own = kind.at(&waiter, &path);
     let granted = tokio::spawn(async move { drop(own.lock().await.unwrap()) });
     until!(waiter.metrics().watches > 0);
     drop(held);
@@ -91,8 +92,8 @@ pub(crate) async fn a_contender_behind_a_node_that_it_may_not_read_is_granted_th
 }
 
 /// Lets nobody read the nodes of a lock.
-async fn hide<K: Kind>(client: &Client, path: &str) {
-    for node in nodes::<K>(client, path).await {
+async fn hide(kind: Kind, client: &Client, path: &str) {
+    for node in nodes(kind, client, path).await {
         let acl = Acl::new(Perms::DELETE, "world", "anyone");
         client
             .set_acl(&node, vec![acl], lockkeeper::Version::ANY)
@@ -102,7 +103,7 @@ async fn hide<K: Kind>(client: &Client, path: &str) {
 }
 
 /// A follower goes on showing the node of a session that has ended.
-pub(crate) async fn a_waiter_leaves_a_server_that_shows_what_its_leader_does_not_have<K: Kind>() {
+pub(crate) async fn a_waiter_leaves_a_server_that_shows_what_its_leader_does_not_have(kind: Kind) {
     let cluster = Cluster::start(3).await.unwrap();
     let holder = client(&cluster.connect_string_of(cluster.leader().unwrap())).await;
     let waiter = client(&cluster.connect_string()).await;
@@ -116,8 +117,8 @@ pub(crate) async fn a_waiter_leaves_a_server_that_shows_what_its_leader_does_not
     let left = waiter.metrics().servers_left;
     let followers = cluster.followers();
     let wrong = *followers.iter().find(|it| is_of(*it)).unwrap();
-    let held = rival::<K>(&holder, "/ghost").await;
-    granted_late::<K>(&waiter, "/ghost", async || {
+    let held = rival(kind, &holder, "/ghost").await;
+    granted_late(kind, &waiter, "/ghost", async || {
         cluster.keep_ended_sessions(wrong);
         assert!(cluster.faults().expire_early(holder.snapshot().session_id));
     })
@@ -131,15 +132,15 @@ pub(crate) async fn a_waiter_leaves_a_server_that_shows_what_its_leader_does_not
 #[tokio::test(start_paused = true)]
 async fn a_deadline_names_what_was_in_the_way() {
     let (_server, holder, waiter) = server_and_two().await;
-    let _held = rival::<Mutex>(&holder, "/hidden").await;
+    let _held = rival(Kind::Mutex, &holder, "/hidden").await;
     let mutex = Mutex::new(&waiter, "/hidden").unwrap();
     let obstacle = async |wait: Duration| match mutex.try_lock_for(wait).await {
         Err(LockError::TimedOut { obstacle, .. }) => obstacle.map(|it| *it),
         other => panic!("{other:?}"),
     };
     assert_eq!(obstacle(2 * TIMEOUT).await, None);
-    hide::<Mutex>(&holder, "/hidden").await;
-    let [node] = &nodes::<Mutex>(&holder, "/hidden").await[..] else {
+    hide(Kind::Mutex, &holder, "/hidden").await;
+    let [node] = &nodes(Kind::Mutex, &holder, "/hidden").await[..] else {
         panic!("one node");
     };
     let hidden = obstacle(2 * TIMEOUT).await;
@@ -164,7 +165,7 @@ async fn what_one_waiter_learns_is_news_for_all_of_its_client() {
             tokio::spawn(async move { own.read().await.unwrap() })
         })
         .collect();
-    until_waiting::<Mutex>(&holder, "/news", 5).await;
+    until_waiting(Kind::Mutex, &holder, "/news", 5).await;
     until!(waiter.metrics().watches >= 10);
     for _ in 0..5 {
         server.faults().lose_event("/news");
@@ -178,14 +179,14 @@ async fn what_one_waiter_learns_is_news_for_all_of_its_client() {
 #[tokio::test(start_paused = true)]
 async fn one_waiter_of_a_client_asks_once_a_session_timeout() {
     let (_server, holder, waiter) = server_and_two().await;
-    let held = rival::<Mutex>(&holder, "/many").await;
+    let held = rival(Kind::Mutex, &holder, "/many").await;
     let waiting: Vec<_> = (0..20)
         .map(|_| {
             let own = Mutex::new(&waiter, "/many").unwrap();
             tokio::spawn(async move { drop(own.lock().await.unwrap()) })
         })
         .collect();
-    until_waiting::<Mutex>(&holder, "/many", 20).await;
+    until_waiting(Kind::Mutex, &holder, "/many", 20).await;
     let asked = || waiter.metrics().refused + waiter.metrics().succeeded;
     sleep(TIMEOUT * 9 / 10).await;
     let before = asked();

@@ -7,7 +7,7 @@ use futures_lite::future::poll_once;
 use lockkeeper::{Client, CreateMode, LockError, Version, error::Loss, locks::GuardView};
 
 use crate::{
-    kinds::{Held, Kind},
+    kinds::Kind,
     rig::{
         lose_to_a_rival, nodes, rival, soon, until, until_another_session, until_free,
         until_waiting,
@@ -19,7 +19,8 @@ use crate::{
 /// clock, before a rival gets the lock.
 ///
 /// Runs on the embedded server alone: a real one cannot be told to ignore a session.
-pub(crate) async fn the_holder_is_told_before_another_contender_holds_it<K: Kind>(
+pub(crate) async fn the_holder_is_told_before_another_contender_holds_it(
+    kind: Kind,
     ensemble: &Ensemble,
 ) {
     let server = ensemble.server().expect("the embedded server");
@@ -27,10 +28,10 @@ pub(crate) async fn the_holder_is_told_before_another_contender_holds_it<K: Kind
     let builder = Client::builder(&ensemble.servers()).unwrap();
     let short = builder.session_timeout(Duration::from_secs(2));
     let (client, other) = (short.connect().await.unwrap(), ensemble.client().await);
-    let held = K::at(&client, &path).lock().await.unwrap();
+    let held = kind.at(&client, &path).lock().await.unwrap();
     let session = client.snapshot().session_id;
     let stall = || server.faults().stall_session(session);
-    let (loss, rival) = lose_to_a_rival::<K>(&held, &other, &path, stall).await;
+    let (loss, rival) = lose_to_a_rival(kind, &*held, &other, &path, stall).await;
     assert!(matches!(loss, None | Some(Loss::Elapsed)), "{loss:?}");
     server.faults().resume_session(session);
     until_another_session(&client, session).await;
@@ -41,17 +42,17 @@ pub(crate) async fn the_holder_is_told_before_another_contender_holds_it<K: Kind
     drop(rival);
     until("it can be had again", async || {
         let wait = Duration::from_millis(100);
-        K::at(&client, &path).try_lock_for(wait).await.is_ok()
+        kind.at(&client, &path).try_lock_for(wait).await.is_ok()
     })
     .await;
 }
 
 /// An operator deletes one of the holder's nodes. The holder learns of it, and its release fails.
-pub(crate) async fn a_holder_whose_node_is_deleted_is_told<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn a_holder_whose_node_is_deleted_is_told(kind: Kind, ensemble: &Ensemble) {
     let (client, operator) = (ensemble.client().await, ensemble.client().await);
     for index in 0.. {
         let path = ensemble.unique_path("deleted-holder");
-        let held = soon(K::at(&client, &path).lock()).await.unwrap();
+        let held = soon(kind.at(&client, &path).lock()).await.unwrap();
         let Some(node) = held.nodes().get(index).cloned() else {
             break;
         };
@@ -61,20 +62,20 @@ pub(crate) async fn a_holder_whose_node_is_deleted_is_told<K: Kind>(ensemble: &E
         let error = held.release().await.unwrap_err();
         assert_eq!(error.loss(), Some(Loss::Deleted));
         names(&error, &path);
-        until_free::<K>(&operator, &path).await;
+        until_free(kind, &operator, &path).await;
     }
 }
 
 /// A handler on another task knows of the loss when this client does, although nobody asks the guard.
-pub(crate) async fn a_view_of_a_hold_sees_its_loss<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn a_view_of_a_hold_sees_its_loss(kind: Kind, ensemble: &Ensemble) {
     let (client, operator) = (ensemble.client().await, ensemble.client().await);
     for index in 0.. {
         let path = ensemble.unique_path("viewed");
         // It has waited, so the servers tell the client of its node.
-        let rival = rival::<K>(&operator, &path).await;
-        let lock = K::at(&client, &path);
+        let rival = rival(kind, &operator, &path).await;
+        let lock = kind.at(&client, &path);
         let waiting = tokio::spawn(async move { lock.lock().await });
-        until_waiting::<K>(&operator, &path, 1).await;
+        until_waiting(kind, &operator, &path, 1).await;
         drop(rival);
         let held = soon(waiting).await.unwrap().unwrap();
         let (nodes, views) = (held.nodes(), held.views());
@@ -99,10 +100,10 @@ pub(crate) async fn a_view_of_a_hold_sees_its_loss<K: Kind>(ensemble: &Ensemble)
 }
 
 /// A view ends before another contender can get the lock, and before the release has done anything.
-pub(crate) async fn a_view_of_a_hold_ends_with_its_release<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn a_view_of_a_hold_ends_with_its_release(kind: Kind, ensemble: &Ensemble) {
     let client = ensemble.client().await;
     let path = ensemble.unique_path("released-view");
-    let held = soon(K::at(&client, &path).lock()).await.unwrap();
+    let held = soon(kind.at(&client, &path).lock()).await.unwrap();
     let views = held.views();
     let lost: Vec<_> = views.iter().map(|view| tokio::spawn(view.lost())).collect();
     assert!(views.iter().all(GuardView::is_valid));
@@ -135,33 +136,33 @@ pub(crate) async fn a_view_of_a_hold_ends_with_its_release<K: Kind>(ensemble: &E
 }
 
 /// Nobody waits for the event of the loss: the release itself finds out.
-pub(crate) async fn releasing_a_lost_lock_is_an_error<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn releasing_a_lost_lock_is_an_error(kind: Kind, ensemble: &Ensemble) {
     let (client, operator) = (ensemble.client().await, ensemble.client().await);
     let path = ensemble.unique_path("lost-release");
-    let held = K::at(&client, &path).lock().await.unwrap();
+    let held = kind.at(&client, &path).lock().await.unwrap();
     for node in held.nodes() {
         operator.delete(&node, Version::ANY).await.unwrap();
     }
     let error = held.release().await.unwrap_err();
     assert_eq!(error.loss(), Some(Loss::Deleted));
     names(&error, &path);
-    let held = soon(K::at(&client, &path).lock()).await.unwrap();
+    let held = soon(kind.at(&client, &path).lock()).await.unwrap();
     held.release().await.unwrap();
 }
 
 /// An operator deletes the node of a waiter. The waiter gets an error and is never granted the
 /// lock.
-pub(crate) async fn a_waiter_whose_node_is_deleted_is_told<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn a_waiter_whose_node_is_deleted_is_told(kind: Kind, ensemble: &Ensemble) {
     let path = ensemble.unique_path("deleted-waiter");
     let (client, other) = (ensemble.client().await, ensemble.client().await);
-    let rival = rival::<K>(&other, &path).await;
-    let before = nodes::<K>(&other, &path).await;
-    let lock = K::at(&client, &path);
+    let rival = rival(kind, &other, &path).await;
+    let before = nodes(kind, &other, &path).await;
+    let lock = kind.at(&client, &path);
     let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
-    let place = K::directories(&path).pop().expect("a directory");
+    let place = kind.directories(&path).pop().expect("a directory");
     let mut node = None;
     until("it waits", async || {
-        let now = nodes::<K>(&other, &path).await;
+        let now = nodes(kind, &other, &path).await;
         node = now
             .into_iter()
             .find(|node| node.starts_with(&place) && !before.contains(node));
@@ -173,20 +174,20 @@ pub(crate) async fn a_waiter_whose_node_is_deleted_is_told<K: Kind>(ensemble: &E
     let error = soon(waiting).await.unwrap().unwrap_err();
     assert_eq!(error.loss(), Some(Loss::Deleted));
     names(&error, &path);
-    until_free::<K>(&other, &path).await;
+    until_free(kind, &other, &path).await;
 }
 
 /// Another part of the program closes the client. Its holders and waiters get an error, and a new
 /// attempt fails at once.
-pub(crate) async fn a_closed_client_ends_holds_and_waits<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn a_closed_client_ends_holds_and_waits(kind: Kind, ensemble: &Ensemble) {
     let path = ensemble.unique_path("closed");
     let (client, other) = (ensemble.client().await, ensemble.client().await);
     let looker = ensemble.client().await;
-    let rival = rival::<K>(&other, &path).await;
-    let lock = K::at(&client, &path);
+    let rival = rival(kind, &other, &path).await;
+    let lock = kind.at(&client, &path);
     let late = lock.clone();
     let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
-    until_waiting::<K>(&looker, &path, 1).await;
+    until_waiting(kind, &looker, &path, 1).await;
     client.close().await;
     let error = soon(waiting).await.unwrap().unwrap_err();
     assert_eq!(error.loss(), Some(Loss::Closed));
@@ -195,16 +196,16 @@ pub(crate) async fn a_closed_client_ends_holds_and_waits<K: Kind>(ensemble: &Ens
     assert_eq!(error.loss(), Some(Loss::Closed));
     names(&error, &path);
     drop(rival);
-    until_free::<K>(&looker, &path).await;
+    until_free(kind, &looker, &path).await;
 
-    let held = K::at(&other, &path).lock().await.unwrap();
+    let held = kind.at(&other, &path).lock().await.unwrap();
     let lost = held.lost();
     other.close().await;
     assert!(matches!(soon(lost).await, None | Some(Loss::Closed)));
     if let Err(error) = held.release().await {
         assert_eq!(error.loss(), Some(Loss::Closed));
     }
-    until_free::<K>(&looker, &path).await;
+    until_free(kind, &looker, &path).await;
 }
 
 /// The error names the lock, or what belongs to it.

@@ -1,8 +1,9 @@
 //! The promises of every kind of lock, tested on the embedded server, on an embedded cluster, and
 //! on a real ZooKeeper.
 //!
-//! A rule is a generic function over [`Kind`](kinds::Kind), which gives all kinds of lock the same
-//! interface. Each rule runs for each kind that it applies to, as three tests: for example
+//! A rule is a function that gets a [`Kind`](kinds::Kind), which gives all kinds of lock the same
+//! interface. No rule is generic: each one is compiled once and not for each kind. It runs for each
+//! kind that it applies to, as three tests: for example
 //! `of_a_mutex::first_come_first_served::embedded`, `::cluster` and `::real`.
 //!
 //! | file | rules about |
@@ -47,35 +48,39 @@ mod stress;
 mod types;
 mod waits;
 
-use kinds::{Both, Latching, Leading, Permitting, Reading, Reentering, Writing};
-use lockkeeper::{Mutex, locks::PlainMutex};
+use kinds::Kind;
 use lockkeeper_test_support as support;
+use support::{Arm, Ensemble, run};
+
+/// Runs a rule for one kind on an arm.
+async fn check(arm: Arm, kind: Kind, rule: impl AsyncFnOnce(Kind, &Ensemble)) {
+    run(arm, async |ensemble: &Ensemble| rule(kind, ensemble).await).await;
+}
 
 /// Makes three tests of each rule for one kind. The optional `(..)` holds the arguments of
 /// `tokio::test`.
 macro_rules! all_arms {
-    ($kind:ty, $file:ident: $($rule:ident)*) => {
+    ($kind:expr, $file:ident: $($rule:ident)*) => {
         all_arms!($kind, $file (flavor = "current_thread"): $($rule)*);
     };
-    ($kind:ty, $file:ident $runtime:tt: $($rule:ident)*) => {$(
+    ($kind:expr, $file:ident $runtime:tt: $($rule:ident)*) => {$(
         mod $rule {
             use super::*;
-            use crate::support::{Arm, run};
 
             #[tokio::test $runtime]
             async fn embedded() {
-                run(Arm::Embedded, $file::$rule::<$kind>).await;
+                check(Arm::Embedded, $kind, $file::$rule).await;
             }
 
             #[tokio::test $runtime]
             async fn cluster() {
-                run(Arm::Cluster, $file::$rule::<$kind>).await;
+                check(Arm::Cluster, $kind, $file::$rule).await;
             }
 
             #[tokio::test $runtime]
             #[ignore = "needs a real ZooKeeper: tests/run.sh"]
             async fn real() {
-                run(Arm::Real, $file::$rule::<$kind>).await;
+                check(Arm::Real, $kind, $file::$rule).await;
             }
         }
     )*};
@@ -84,19 +89,18 @@ macro_rules! all_arms {
 /// Makes two tests of each rule for one kind, on embedded servers, because the rule needs their
 /// faults.
 macro_rules! embedded {
-    ($kind:ty, $file:ident: $($rule:ident)*) => {$(
+    ($kind:expr, $file:ident: $($rule:ident)*) => {$(
         mod $rule {
             use super::*;
-            use crate::support::{Arm, run};
 
             #[tokio::test]
             async fn embedded() {
-                run(Arm::Embedded, $file::$rule::<$kind>).await;
+                check(Arm::Embedded, $kind, $file::$rule).await;
             }
 
             #[tokio::test]
             async fn cluster() {
-                run(Arm::Cluster, $file::$rule::<$kind>).await;
+                check(Arm::Cluster, $kind, $file::$rule).await;
             }
         }
     )*};
@@ -104,13 +108,13 @@ macro_rules! embedded {
 
 /// Makes one test of each rule for one kind. The rule starts clusters of its own.
 macro_rules! cluster {
-    ($kind:ty, $file:ident: $($rule:ident)*) => {$(
+    ($kind:expr, $file:ident: $($rule:ident)*) => {$(
         mod $rule {
             use super::*;
 
             #[tokio::test]
             async fn cluster() {
-                $file::$rule::<$kind>().await;
+                $file::$rule($kind).await;
             }
         }
     )*};
@@ -118,13 +122,13 @@ macro_rules! cluster {
 
 /// Makes one test of each rule for one kind, on paused time. The rule starts a server of its own.
 macro_rules! paused {
-    ($kind:ty, $file:ident: $($rule:ident)*) => {$(
+    ($kind:expr, $file:ident: $($rule:ident)*) => {$(
         mod $rule {
             use super::*;
 
             #[tokio::test(start_paused = true)]
             async fn embedded() {
-                $file::$rule::<$kind>().await;
+                $file::$rule($kind).await;
             }
         }
     )*};
@@ -132,7 +136,7 @@ macro_rules! paused {
 
 /// The rules for every kind.
 macro_rules! contract {
-    ($kind:ty) => {
+    ($kind:expr) => {
         all_arms!($kind, exclusion (flavor = "multi_thread", worker_threads = 2):
             it_never_has_more_holders_than_allowed tasks_of_one_session_take_turns);
         all_arms!($kind, exclusion: it_can_have_as_many_holders_as_allowed);
@@ -159,7 +163,7 @@ macro_rules! contract {
 
 /// The rules for the kinds that grant the lock in order: all but readers and the plain lock.
 macro_rules! in_order {
-    ($kind:ty) => {
+    ($kind:expr) => {
         all_arms!($kind, exclusion: first_come_first_served);
     };
 }
@@ -169,14 +173,14 @@ macro_rules! in_order {
 /// These are all kinds but two: a waiter for the plain lock has no node, and a latch creates a new
 /// one.
 macro_rules! waits_by_node {
-    ($kind:ty) => {
+    ($kind:expr) => {
         all_arms!($kind, loss: a_waiter_whose_node_is_deleted_is_told);
     };
 }
 
 /// The rules for the kinds that return errors: all but the latch.
 macro_rules! tells {
-    ($kind:ty) => {
+    ($kind:expr) => {
         all_arms!($kind, loss:
             a_holder_whose_node_is_deleted_is_told releasing_a_lost_lock_is_an_error
             a_view_of_a_hold_sees_its_loss a_view_of_a_hold_ends_with_its_release);
@@ -187,7 +191,7 @@ macro_rules! tells {
 
 /// The rules for the kinds that have a try, and a timeout of their own: all but the elections.
 macro_rules! tries {
-    ($kind:ty) => {
+    ($kind:expr) => {
         all_arms!($kind, giving_up: a_try_takes_a_free_lock_and_refuses_a_held_one);
         paused!($kind, waits: a_timeout_in_an_outage_names_its_cause);
     };
@@ -195,7 +199,7 @@ macro_rules! tries {
 
 /// Makes a module for each kind, with the tests of these groups of rules.
 macro_rules! kinds {
-    ($($module:ident: $kind:ty, $($rules:ident)*;)*) => {$(
+    ($($module:ident: $kind:expr, $($rules:ident)*;)*) => {$(
         mod $module {
             use super::*;
             $($rules!($kind);)*
@@ -204,14 +208,14 @@ macro_rules! kinds {
 }
 
 kinds! {
-    of_a_mutex: Mutex, contract in_order tells waits_by_node tries;
-    of_a_plain_lock: PlainMutex, contract tells tries;
-    of_a_writer: Writing, contract in_order tells waits_by_node tries;
-    of_readers: Reading, contract tells waits_by_node tries;
-    of_one_permit: Permitting<1>, contract in_order tells waits_by_node tries;
-    of_three_permits: Permitting<3>, contract in_order tells waits_by_node tries;
-    of_a_reentrant_mutex: Reentering, contract in_order tells waits_by_node tries;
-    of_two_locks_at_once: Both, contract in_order tells waits_by_node tries;
-    of_a_leader: Leading, contract in_order tells waits_by_node;
-    of_a_latch: Latching, contract in_order;
+    of_a_mutex: Kind::Mutex, contract in_order tells waits_by_node tries;
+    of_a_plain_lock: Kind::Plain, contract tells tries;
+    of_a_writer: Kind::Writer, contract in_order tells waits_by_node tries;
+    of_readers: Kind::Reader, contract tells waits_by_node tries;
+    of_one_permit: Kind::Permits(1), contract in_order tells waits_by_node tries;
+    of_three_permits: Kind::Permits(3), contract in_order tells waits_by_node tries;
+    of_a_reentrant_mutex: Kind::Reentrant, contract in_order tells waits_by_node tries;
+    of_two_locks_at_once: Kind::Both, contract in_order tells waits_by_node tries;
+    of_a_leader: Kind::Leader, contract in_order tells waits_by_node;
+    of_a_latch: Kind::Latch, contract in_order;
 }

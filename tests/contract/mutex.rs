@@ -18,11 +18,15 @@ use crate::{
     },
 };
 
+fn lock(client: &Client, path: &str) -> Mutex {
+    Mutex::new(client, path).unwrap()
+}
+
 on_both_arms! {
     async fn a_ticket_has_a_position_and_a_timeout_says_how_many_were_ahead(ensemble: &Ensemble) {
         let path = ensemble.unique_path("positions");
         let client = ensemble.client().await;
-        let mutex = Mutex::at(&client, &path);
+        let mutex = lock(&client, &path);
         let holder = mutex.lock().await.unwrap();
         let mut tickets = Vec::new();
         for number in 1..=3 {
@@ -59,7 +63,7 @@ on_both_arms! {
     async fn every_method_of_a_guard_reports_that_its_node_was_deleted(ensemble: &Ensemble) {
         let path = ensemble.unique_path("deleted-holder");
         let client = ensemble.client().await;
-        let guard = Mutex::at(&client, &path).lock().await.unwrap();
+        let guard = lock(&client, &path).lock().await.unwrap();
         let data = register(&client, &path).await;
         guard.transaction().set_data(&data, "1", Version::ANY).commit().await.unwrap();
         let lost = tokio::spawn(guard.lost());
@@ -76,10 +80,10 @@ on_both_arms! {
     async fn release_with_writes_releases_and_wakes_the_next_in_one_transaction(ensemble: &Ensemble) {
         let path = ensemble.unique_path("release-with");
         let (client, other) = (ensemble.client().await, ensemble.client().await);
-        let mutex = Mutex::at(&client, &path);
+        let mutex = lock(&client, &path);
         let guard = mutex.lock().await.unwrap();
         let data = register(&client, &path).await;
-        let ticket = Mutex::at(&other, &path).enqueue().await.unwrap();
+        let ticket = lock(&other, &path).enqueue().await.unwrap();
         let mut waiting = pin!(ticket.wait());
         assert!(driven(&other, waiting.as_mut()).await.is_none());
         let results = guard
@@ -97,16 +101,16 @@ on_both_arms! {
             .await
             .unwrap_err();
         assert!(error.to_string().starts_with("transaction refused: operation 0: bad version (-103) ("), "{error}");
-        until_free::<Mutex>(&client, &path).await;
+        until_free(Kind::Mutex, &client, &path).await;
         assert_eq!(client.get_data(&data).await.unwrap().data.unwrap(), "1");
     }
 
     async fn a_lock_is_handed_over_past_its_waiters_and_once(ensemble: &Ensemble) {
         let path = ensemble.unique_path("hand-over");
         let (client, other) = (ensemble.client().await, ensemble.client().await);
-        let guard = Mutex::at(&client, &path).lock().await.unwrap();
+        let guard = lock(&client, &path).lock().await.unwrap();
         let (token, data) = (guard.fencing_token(), register(&other, &path).await);
-        let ticket = Mutex::at(&other, &path).enqueue().await.unwrap();
+        let ticket = lock(&other, &path).enqueue().await.unwrap();
         let mut waiting = pin!(ticket.wait());
         assert!(driven(&other, waiting.as_mut()).await.is_none());
         let handed = guard.hand_over().await.unwrap();
@@ -135,7 +139,7 @@ on_both_arms! {
     async fn the_data_of_a_node_identify_the_contender(ensemble: &Ensemble) {
         let path = ensemble.unique_path("data");
         let client = ensemble.client().await;
-        let mutex = Mutex::at(&client, &path).with_data("host-1 pid 7");
+        let mutex = lock(&client, &path).with_data("host-1 pid 7");
         let guard = mutex.lock().await.unwrap();
         let node = client.get_data(&guard.path()).await.unwrap();
         assert_eq!(node.data.unwrap(), "host-1 pid 7");
@@ -154,7 +158,7 @@ on_both_arms! {
             client.create(&path, "", CreateMode::Persistent).await.unwrap();
             let node = format!("{path}/{name}");
             let theirs = client.create(&node, "", CreateMode::EphemeralSequential).await.unwrap();
-            let mutex = Mutex::at(&client, &path);
+            let mutex = lock(&client, &path);
             assert!(mutex.try_lock().await.unwrap().is_none());
             let ticket = mutex.enqueue().await.unwrap();
             assert_eq!(ticket.position(), 1);

@@ -12,7 +12,7 @@ use lockkeeper_server::{Server, When};
 use tokio::task::JoinHandle;
 
 use crate::{
-    kinds::{Held, Kind, Rival},
+    kinds::{Kind, Rival},
     rig::{idle, rival, soon, until, until_free, until_quiet},
     support::{Ensemble, SESSION_TIMEOUT},
 };
@@ -21,10 +21,13 @@ use crate::{
 /// first request of an acquisition and release, then at the second, and so on. The contender only
 /// loses time. But if the reply to a delete is lost, nobody knows who has deleted the node: that
 /// release is unknown.
-pub(crate) async fn a_connection_lost_at_any_request_only_costs_time<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn a_connection_lost_at_any_request_only_costs_time(
+    kind: Kind,
+    ensemble: &Ensemble,
+) {
     for is_heard in [false, true] {
         for contended in [false, true] {
-            let mut life = Life::new(ensemble).await;
+            let mut life = Life::new(kind, ensemble).await;
             let mut unknown = 0;
             while life.met {
                 let when = life.next(When::any());
@@ -33,7 +36,7 @@ pub(crate) async fn a_connection_lost_at_any_request_only_costs_time<K: Kind>(en
                 } else {
                     life.server.faults().cut_before(when);
                 }
-                let released = life.live::<K>(contended).await.unwrap();
+                let released = life.live(contended).await.unwrap();
                 if let Err(error) = released {
                     assert!(is_heard, "{error}");
                     // The outcome of a leader has a loss, and no error.
@@ -52,15 +55,18 @@ pub(crate) async fn a_connection_lost_at_any_request_only_costs_time<K: Kind>(en
 
 /// The server refuses the first create or listing, then the second, and so on. The kind may return
 /// the error or recover from it. In both cases no node is left.
-pub(crate) async fn an_attempt_refused_at_any_request_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
-    let lists = K::HAS_QUEUE.then_some(OpCode::GET_CHILDREN);
+pub(crate) async fn an_attempt_refused_at_any_request_leaves_nothing(
+    kind: Kind,
+    ensemble: &Ensemble,
+) {
+    let lists = kind.has_queue().then_some(OpCode::GET_CHILDREN);
     for op in [OpCode::CREATE2].into_iter().chain(lists) {
         for contended in [false, true] {
-            let mut life = Life::new(ensemble).await;
+            let mut life = Life::new(kind, ensemble).await;
             while life.met {
                 let (when, refused) = (life.next(When::op(op)), ErrorCode::NO_AUTH);
                 life.server.faults().refuse(when, refused);
-                match life.live::<K>(contended).await {
+                match life.live(contended).await {
                     Ok(released) => released.unwrap(),
                     Err(LockError::Session(error)) => assert_eq!(error.code(), Some(refused)),
                     Err(error) => panic!("{error:?}"),
@@ -73,11 +79,14 @@ pub(crate) async fn an_attempt_refused_at_any_request_leaves_nothing<K: Kind>(en
 
 /// The future is dropped while its first request is unanswered, then its second, and so on. The
 /// reply comes later, or is lost with the connection.
-pub(crate) async fn an_attempt_dropped_at_any_request_leaves_nothing<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn an_attempt_dropped_at_any_request_leaves_nothing(
+    kind: Kind,
+    ensemble: &Ensemble,
+) {
     for (contended, is_lost) in [(false, false), (false, true), (true, false), (true, true)] {
-        let mut life = Life::new(ensemble).await;
+        let mut life = Life::new(kind, ensemble).await;
         while life.met {
-            let (path, rival) = life.begin::<K>(contended).await;
+            let (path, rival) = life.begin(contended).await;
             let when = life.next(When::any());
             if is_lost {
                 life.server.faults().lose_reply(when);
@@ -85,12 +94,12 @@ pub(crate) async fn an_attempt_dropped_at_any_request_leaves_nothing<K: Kind>(en
                 let unanswered = Duration::from_millis(20);
                 life.server.faults().delay_reply(when, unanswered);
             }
-            let lock = K::at(&life.client, &path);
+            let lock = kind.at(&life.client, &path);
             let attempt = tokio::spawn(async move { lock.lock().await.map(drop) });
             life.until_met_or_waiting(&attempt).await;
             attempt.abort();
             drop(rival);
-            life.end::<K>(&path).await;
+            life.end(&path).await;
         }
         assert!(life.number > 2, "the fault met too few requests");
     }
@@ -98,6 +107,7 @@ pub(crate) async fn an_attempt_dropped_at_any_request_leaves_nothing<K: Kind>(en
 
 /// Runs one acquisition and release after the other, each with a fault one request later.
 struct Life<'a> {
+    kind: Kind,
     ensemble: &'a Ensemble,
     server: &'a Server,
     client: Client,
@@ -111,8 +121,9 @@ struct Life<'a> {
 }
 
 impl<'a> Life<'a> {
-    async fn new(ensemble: &'a Ensemble) -> Self {
+    async fn new(kind: Kind, ensemble: &'a Ensemble) -> Self {
         Self {
+            kind,
             ensemble,
             server: ensemble.server().expect("the embedded server"),
             client: impatient(ensemble).await,
@@ -132,9 +143,9 @@ impl<'a> Life<'a> {
 
     /// Acquires and releases: behind a rival, or where the directory does not exist yet. Returns
     /// what the release says.
-    async fn live<K: Kind>(&mut self, contended: bool) -> Result<Result<(), LockError>, LockError> {
-        let (path, rival) = self.begin::<K>(contended).await;
-        let lock = K::at(&self.client, &path);
+    async fn live(&mut self, contended: bool) -> Result<Result<(), LockError>, LockError> {
+        let (path, rival) = self.begin(contended).await;
+        let lock = self.kind.at(&self.client, &path);
         let attempt = tokio::spawn(async move { lock.lock().await });
         self.until_met_or_waiting(&attempt).await;
         drop(rival);
@@ -145,16 +156,16 @@ impl<'a> Life<'a> {
             }
             Err(error) => Err(error),
         };
-        self.end::<K>(&path).await;
+        self.end(&path).await;
         outcome
     }
 
-    async fn begin<K: Kind>(&self, contended: bool) -> (String, Option<Rival>) {
+    async fn begin(&self, contended: bool) -> (String, Option<Rival>) {
         let path = self.ensemble.unique_path("outage");
         if !contended {
             return (path, None);
         }
-        let rival = rival::<K>(&self.other, &path).await;
+        let rival = rival(self.kind, &self.other, &path).await;
         (path, Some(rival))
     }
 
@@ -168,8 +179,8 @@ impl<'a> Life<'a> {
         }
     }
 
-    async fn end<K: Kind>(&mut self, path: &str) {
-        until_free::<K>(&self.other, path).await;
+    async fn end(&mut self, path: &str) {
+        until_free(self.kind, &self.other, path).await;
         until_quiet(self.ensemble, &self.client).await;
         self.met = self.server.faults().pending() == 0;
         self.server.faults().clear();

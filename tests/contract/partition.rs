@@ -29,12 +29,12 @@ enum Cut {
 }
 
 /// Each cut, in a cluster of its own. Every server goes on answering its clients.
-pub(crate) async fn a_holder_that_is_cut_off_is_told_before_another_contender_holds_it<K: Kind>() {
+pub(crate) async fn a_holder_that_is_cut_off_is_told_before_another_contender_holds_it(kind: Kind) {
     let cuts = [Cut::Link, Cut::ToLeader, Cut::FromLeader, Cut::Leader];
-    join_all(cuts.map(lose::<K>)).await;
+    join_all(cuts.map(|cut| lose(kind, cut))).await;
 }
 
-async fn lose<K: Kind>(cut: Cut) {
+async fn lose(kind: Kind, cut: Cut) {
     let cluster = &builder().start_cluster(3).await.unwrap();
     let leader = cluster.leader().expect("a leader");
     let [follower, other] = cluster.followers()[..] else {
@@ -48,7 +48,7 @@ async fn lose<K: Kind>(cut: Cut) {
     let path = format!("/partition-{cut:?}");
     let holder = connect(cluster, own, Duration::from_secs(2)).await;
     let other = connect(cluster, other, Duration::from_secs(60)).await;
-    let held = K::at(&holder, &path).lock().await.unwrap();
+    let held = kind.at(&holder, &path).lock().await.unwrap();
     let lose = || match cut {
         Cut::Link => cluster.cut_link(own, leader),
         Cut::ToLeader => cluster.cut_one_way(own, leader),
@@ -58,7 +58,7 @@ async fn lose<K: Kind>(cut: Cut) {
             assert!(cluster.depose().is_some());
         }
     };
-    let (_, rival) = lose_to_a_rival::<K>(&held, &other, &path, lose).await;
+    let (_, rival) = lose_to_a_rival(kind, &*held, &other, &path, lose).await;
     drop((rival, held));
 }
 

@@ -18,6 +18,7 @@ use lockkeeper::{
 use lockkeeper_server::When;
 
 use crate::{
+    kinds::Kind,
     rig::{on_the_embedded_arm, soon, until_another_session, until_free, until_quiet},
     support::{Ensemble, on_both_arms},
 };
@@ -133,6 +134,6 @@ async fn a_node_of_the_same_session_may_belong_to_another_task(ensemble: &Ensemb
     };
     tokio::join!(turn(), turn());
     assert_eq!(faults.pending(), 0);
-    until_free::<PlainMutex>(&client, &path).await;
+    until_free(Kind::Plain, &client, &path).await;
     until_quiet(ensemble, &client).await;
 }

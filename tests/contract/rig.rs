@@ -39,9 +39,9 @@ pub(crate) async fn register(client: &Client, path: &str) -> String {
 }
 
 /// The nodes in the directories of a lock; none if a directory does not exist.
-pub(crate) async fn nodes<K: Kind>(client: &Client, at: &str) -> Vec<String> {
+pub(crate) async fn nodes(kind: Kind, client: &Client, at: &str) -> Vec<String> {
     let mut nodes = Vec::new();
-    for directory in K::directories(at) {
+    for directory in kind.directories(at) {
         let names = client.get_children(&directory).await.unwrap_or_default();
         nodes.extend(names.iter().map(|name| path::join(&directory, name)));
     }
@@ -49,17 +49,17 @@ pub(crate) async fn nodes<K: Kind>(client: &Client, at: &str) -> Vec<String> {
 }
 
 /// Acquires a rival. Returns when only the nodes that the rival needs are left in the queue.
-pub(crate) async fn rival<K: Kind>(client: &Client, path: &str) -> Rival {
-    let rival = soon(K::rival(client, path)).await.unwrap();
-    until_waiting::<K>(client, path, 0).await;
+pub(crate) async fn rival(kind: Kind, client: &Client, path: &str) -> Rival {
+    let rival = soon(kind.rival(client, path)).await.unwrap();
+    until_waiting(kind, client, path, 0).await;
     rival
 }
 
 /// Waits until `count` waiters are in the queue behind a rival. A lock without a queue shows no
 /// waiters: then it checks only the rival.
-pub(crate) async fn until_waiting<K: Kind>(client: &Client, path: &str, count: usize) {
-    let count = if K::HAS_QUEUE { count } else { 0 };
-    let (directory, length) = (&K::directories(path)[0], K::RIVALS_IN_QUEUE + count);
+pub(crate) async fn until_waiting(kind: Kind, client: &Client, path: &str, count: usize) {
+    let count = if kind.has_queue() { count } else { 0 };
+    let (directory, length) = (&kind.directories(path)[0], kind.rivals_in_queue() + count);
     until(&format!("{count} wait at {path}"), async || {
         let nodes = client.get_children(directory).await.unwrap_or_default();
         nodes.len() == length
@@ -70,8 +70,9 @@ pub(crate) async fn until_waiting<K: Kind>(client: &Client, path: &str, count: u
 /// Lets a rival wait for a held lock, and makes the holder lose it by `cause`. Checks that the
 /// holder is told before the rival is granted the lock. Returns what the holder is told, and the
 /// rival.
-pub(crate) async fn lose_to_a_rival<K: Kind>(
-    held: &K::Held,
+pub(crate) async fn lose_to_a_rival(
+    kind: Kind,
+    held: &dyn Held,
     other: &Client,
     path: &str,
     cause: impl FnOnce(),
@@ -84,14 +85,14 @@ pub(crate) async fn lose_to_a_rival<K: Kind>(
         assert!(views.is_empty() || !views.iter().all(GuardView::is_valid));
         told
     });
-    let before = nodes::<K>(other, path).await.len();
+    let before = nodes(kind, other, path).await.len();
     let granted = tokio::spawn({
         let (other, path) = (other.clone(), path.to_owned());
-        async move { (K::rival(&other, &path).await.unwrap(), Instant::now()) }
+        async move { (kind.rival(&other, &path).await.unwrap(), Instant::now()) }
     });
     until("the rival waits", async || {
-        if K::HAS_QUEUE {
-            nodes::<K>(other, path).await.len() > before
+        if kind.has_queue() {
+            nodes(kind, other, path).await.len() > before
         } else {
             other.metrics().watches > 0
         }
@@ -105,8 +106,8 @@ pub(crate) async fn lose_to_a_rival<K: Kind>(
 }
 
 /// Waits until the lock has no node.
-pub(crate) async fn until_free<K: Kind>(client: &Client, path: &str) {
-    until!(nodes::<K>(client, path).await.is_empty());
+pub(crate) async fn until_free(kind: Kind, client: &Client, path: &str) {
+    until!(nodes(kind, client, path).await.is_empty());
 }
 
 /// Waits until the client has no request under way and no watch, and the server has no watch of the

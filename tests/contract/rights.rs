@@ -12,7 +12,7 @@ use lockkeeper::{
 };
 
 use crate::{
-    kinds::{Held, Kind},
+    kinds::Kind,
     rig::{soon, until},
     support::{Ensemble, on_both_arms},
 };
@@ -48,12 +48,12 @@ async fn all_have(client: &Client, top: &str, acl: &[Acl]) -> usize {
 }
 
 /// Contenders with the same identity exclude each other.
-pub(crate) async fn what_it_makes_is_closed_to_strangers<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn what_it_makes_is_closed_to_strangers(kind: Kind, ensemble: &Ensemble) {
     let top = ensemble.unique_path("closed");
     let (path, other) = (format!("{top}/above/lock"), ensemble.client().await);
     let [one, two] = [(); 2].map(|()| ann(ensemble, Acl::CREATOR_ALL));
     let (one, two) = (one.await, two.await);
-    let held = soon(K::at(&one, &path).lock()).await.unwrap();
+    let held = soon(kind.at(&one, &path).lock()).await.unwrap();
     assert!(all_have(&one, &top, &[anns()]).await >= 4);
     for node in held.nodes() {
         let refused = other.get_data(&node).await.unwrap_err();
@@ -61,7 +61,7 @@ pub(crate) async fn what_it_makes_is_closed_to_strangers<K: Kind>(ensemble: &Ens
     }
     let rival = tokio::spawn({
         let (two, path) = (two.clone(), path.clone());
-        async move { K::rival(&two, &path).await.map(drop) }
+        async move { kind.rival(&two, &path).await.map(drop) }
     });
     until!(two.metrics().watches > 0);
     assert!(!rival.is_finished());
@@ -70,17 +70,17 @@ pub(crate) async fn what_it_makes_is_closed_to_strangers<K: Kind>(ensemble: &Ens
 }
 
 /// Also if its directory is missing, and the client may not make it. Once, the error was "no node".
-pub(crate) async fn who_may_not_enter_is_told_so<K: Kind>(ensemble: &Ensemble) {
+pub(crate) async fn who_may_not_enter_is_told_so(kind: Kind, ensemble: &Ensemble) {
     let top = ensemble.unique_path("refused");
     let (ann, other) = (ann(ensemble, vec![anns()]).await, ensemble.client().await);
     let path = format!("{top}/lock");
-    for directory in K::directories(&path) {
+    for directory in kind.directories(&path) {
         ann.create_all(&directory, "", CreateMode::Persistent)
             .await
             .unwrap();
     }
     for path in [path, format!("{top}/beside/lock")] {
-        let refused = soon(K::at(&other, &path).lock()).await.err().unwrap();
+        let refused = soon(kind.at(&other, &path).lock()).await.err().unwrap();
         assert!(refused.path().is_some_and(|at| at.starts_with(&path)));
         let LockError::Session(refused) = refused else {
             panic!("{path}: {refused}");

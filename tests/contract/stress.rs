@@ -16,15 +16,14 @@ use std::{
 };
 
 use lockkeeper::{
-    Client, LockError, Mutex,
+    Client, LockError,
     error::{Effect, Loss},
-    locks::PlainMutex,
 };
 use lockkeeper_server::Server;
 use lockkeeper_sim::Rng;
 
 use crate::{
-    kinds::{Both, Held, Kind, Latching, Leading, Permitting, Reading, Reentering, Writing},
+    kinds::{Hold, Kind},
     rig::{Dropped, dropped_after, until},
 };
 
@@ -48,7 +47,7 @@ impl Room {
 
     /// Counts a holder in and out again, and then releases the lock. An exclusive holder counts as
     /// `size`. Returns whether it is known that the lock was held until the release.
-    async fn pass<H: Held>(&self, held: H, exclusive: bool, random: &mut Rng) -> bool {
+    async fn pass(&self, held: Hold, exclusive: bool, random: &mut Rng) -> bool {
         let space = if exclusive { self.size } else { 1 };
         let before = self.taken.fetch_add(space, Ordering::SeqCst);
         assert!(
@@ -88,61 +87,54 @@ struct Stress {
 }
 
 impl Stress {
-    /// One random use of a lock, in a way that all kinds have.
-    async fn once<K: Kind>(&self, room: usize, client: &Client, random: &mut Rng) {
+    /// One random use of a lock. Not all kinds have a try, so it is not among the random ways.
+    async fn once(&self, kind: Kind, room: usize, tries: bool, client: &Client, random: &mut Rng) {
         let room = &self.rooms[room];
-        let lock = K::at(client, room.path);
-        let held = match random.below(4) {
-            0 => match dropped_after(random.below(9), client, lock.lock()).await {
-                Dropped::Ended(locked) => Some(locked.unwrap()),
-                _ => None,
-            },
-            1 => {
-                let wait = Duration::from_micros(u64::try_from(random.below(5_000)).unwrap());
-                lock.try_lock_for(wait).await.ok()
+        let lock = kind.at(client, room.path);
+        let held = if tries {
+            // If the connection is cut during the try, the try returns that error.
+            lock.try_lock().await.ok().flatten()
+        } else {
+            match random.below(4) {
+                0 => match dropped_after(random.below(9), client, lock.lock()).await {
+                    Dropped::Ended(locked) => Some(locked.unwrap()),
+                    _ => None,
+                },
+                1 => {
+                    let wait = Duration::from_micros(u64::try_from(random.below(5_000)).unwrap());
+                    lock.try_lock_for(wait).await.ok()
+                }
+                _ => Some(lock.lock().await.unwrap()),
             }
-            _ => Some(lock.lock().await.unwrap()),
         };
         if let Some(held) = held {
-            self.pass(room, held, K::HOLDERS == 1, random).await;
-        }
-    }
-
-    async fn tried<K: Kind>(&self, room: usize, client: &Client, random: &mut Rng) {
-        let room = &self.rooms[room];
-        let held = K::at(client, room.path).try_lock().await;
-        // If the connection is cut during the try, the try returns that error.
-        if let Ok(Some(held)) = held {
-            self.pass(room, held, K::HOLDERS == 1, random).await;
-        }
-    }
-
-    async fn pass<H: Held>(&self, room: &Room, held: H, exclusive: bool, random: &mut Rng) {
-        self.acquired.fetch_add(1, Ordering::Relaxed);
-        if !room.pass(held, exclusive, random).await {
-            self.unknown_releases.fetch_add(1, Ordering::Relaxed);
+            self.acquired.fetch_add(1, Ordering::Relaxed);
+            if !room.pass(held, kind.holders() == 1, random).await {
+                self.unknown_releases.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
     async fn contend(&self, client: Client, mut random: Rng) {
         let random = &mut random;
         while self.acquired.load(Ordering::Relaxed) < self.wanted {
-            match random.below(19) {
-                0..3 => self.once::<Mutex>(0, &client, random).await,
-                3 => self.tried::<Mutex>(0, &client, random).await,
-                4..6 => self.once::<Writing>(1, &client, random).await,
-                6..9 => self.once::<Reading>(1, &client, random).await,
-                9 => self.tried::<Reading>(1, &client, random).await,
-                10 => self.once::<Permitting<1>>(2, &client, random).await,
-                18 => self.tried::<Permitting<1>>(2, &client, random).await,
-                11 => self.once::<Permitting<3>>(3, &client, random).await,
-                12 => self.once::<Reentering>(4, &client, random).await,
-                13 => self.once::<Both>(5, &client, random).await,
-                14 => self.once::<PlainMutex>(7, &client, random).await,
-                15 => self.tried::<PlainMutex>(7, &client, random).await,
-                16 => self.once::<Leading>(6, &client, random).await,
-                _ => self.once::<Latching>(6, &client, random).await,
-            }
+            let (kind, room, tries) = match random.below(19) {
+                0..3 => (Kind::Mutex, 0, false),
+                3 => (Kind::Mutex, 0, true),
+                4..6 => (Kind::Writer, 1, false),
+                6..9 => (Kind::Reader, 1, false),
+                9 => (Kind::Reader, 1, true),
+                10 => (Kind::Permits(1), 2, false),
+                18 => (Kind::Permits(1), 2, true),
+                11 => (Kind::Permits(3), 3, false),
+                12 => (Kind::Reentrant, 4, false),
+                13 => (Kind::Both, 5, false),
+                14 => (Kind::Plain, 7, false),
+                15 => (Kind::Plain, 7, true),
+                16 => (Kind::Leader, 6, false),
+                _ => (Kind::Latch, 6, false),
+            };
+            self.once(kind, room, tries, &client, random).await;
             if random.below(500) == 0 {
                 self.cuts.fetch_add(1, Ordering::Relaxed);
                 self.server.faults().cut(client.snapshot().session_id);

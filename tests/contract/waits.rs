@@ -13,7 +13,7 @@ use lockkeeper_server::Server;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    kinds::{Held, Kind},
+    kinds::Kind,
     rig::{rival, soon, until},
 };
 
@@ -30,14 +30,14 @@ async fn client(server: &Server) -> Client {
 
 /// The servers are silent, or refuse connections, for much longer than the session lives. The
 /// waiter enters again, in a new session, whatever has waited: a node or a request.
-pub(crate) async fn an_outage_of_sixty_timeouts_does_not_end_a_wait<K: Kind>() {
+pub(crate) async fn an_outage_of_sixty_timeouts_does_not_end_a_wait(kind: Kind) {
     for is_silent in [true, false] {
         for was_waiting in [true, false] {
             let server = Server::start().await.unwrap();
             let [first, second] = [client(&server).await, client(&server).await];
-            let ahead = rival::<K>(&first, "/outage").await;
+            let ahead = rival(kind, &first, "/outage").await;
             let session = second.snapshot().session_id;
-            let lock = K::at(&second, "/outage");
+            let lock = kind.at(&second, "/outage");
             let waits = async move { lock.lock().await };
             let waits = if was_waiting {
                 let waits = tokio::spawn(waits);
@@ -62,11 +62,11 @@ pub(crate) async fn an_outage_of_sixty_timeouts_does_not_end_a_wait<K: Kind>() {
 
 /// Without the lock it ends when its time is over, not before. The error says that no server was
 /// there, since when, and why.
-pub(crate) async fn a_timeout_in_an_outage_names_its_cause<K: Kind>() {
+pub(crate) async fn a_timeout_in_an_outage_names_its_cause(kind: Kind) {
     let server = Server::start().await.unwrap();
     let [first, second] = [client(&server).await, client(&server).await];
-    let _ahead = rival::<K>(&first, "/late").await;
-    let (lock, wait, begun) = (K::at(&second, "/late"), 6 * TIMEOUT, Instant::now());
+    let _ahead = rival(kind, &first, "/late").await;
+    let (lock, wait, begun) = (kind.at(&second, "/late"), 6 * TIMEOUT, Instant::now());
     let (late, ()) = tokio::join!(lock.try_lock_for(wait), async {
         until!(second.metrics().watches > 0);
         begin(&server, false).await;

@@ -1,8 +1,9 @@
 //! The two ways to take part in an election, as kinds of lock: to be elected is to acquire, to
 //! resign is to release.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::{future::Future, sync::Mutex, time::Duration};
 
+use futures::future::BoxFuture;
 use lockkeeper::{
     Client, Election, FencingToken, Guard, LockError,
     election::Latch,
@@ -11,63 +12,40 @@ use lockkeeper::{
 };
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{Entered, Held, How, Kind};
-
-type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
-/// Names of children that are not contenders in an election.
-const STRANGERS: &[&str] = &["x-lock-0000000000", "x__WRIT__0000000000"];
-
-/// Leads in the foreground: [`Election::lead`].
-#[derive(Clone)]
-pub(crate) struct Leading(Election);
+use super::{Entered, Held, Hold, How};
 
 /// The work of a leader. It has begun, and ends when `done` is sent.
-pub(crate) struct Work {
-    term: Boxed<Result<(), LockError>>,
+struct Work {
+    term: BoxFuture<'static, Result<(), LockError>>,
     done: oneshot::Sender<()>,
     node: String,
     token: FencingToken,
     /// Resolves when the lead is lost. Taken from the guard while the work had it.
-    lost: std::sync::Mutex<Option<Boxed<Option<Loss>>>>,
+    lost: Mutex<Option<BoxFuture<'static, Option<Loss>>>>,
     view: GuardView,
 }
 
-impl Kind for Leading {
-    type Held = Work;
-    const STRANGERS: &[&str] = STRANGERS;
-
-    fn at(client: &Client, path: &str) -> Self {
-        Self(Election::new(client, path).unwrap())
-    }
-
-    async fn enter(&self, how: How) -> Entered<Work> {
-        within(&self.0, how, self.elected()).await
-    }
-}
-
-impl Leading {
-    async fn elected(&self) -> Result<Work, LockError> {
-        let (tell, mut started) = oneshot::channel();
-        let (done, finished) = oneshot::channel::<()>();
-        let election = self.0.clone();
-        let mut term: Boxed<_> = Box::pin(async move {
-            let work = async move |guard: &Guard| {
-                let lost: Boxed<Option<Loss>> = Box::pin(guard.lost());
-                let _ = tell.send((guard.path(), guard.fencing_token(), lost, guard.view()));
-                let _ = finished.await;
-            };
-            election.lead(work).await
-        });
-        tokio::select! {
-            biased;
-            start = &mut started => {
-                let (node, token, lost, view) = start.expect("work that begins says so");
-                let lost = std::sync::Mutex::new(Some(lost));
-                Ok(Work { term, done, node, token, lost, view })
-            }
-            ended = &mut term => Err(ended.expect_err("work that has not begun cannot end")),
+/// Leads in the foreground: [`Election::lead`].
+pub(super) async fn lead(election: &Election) -> Result<Hold, LockError> {
+    let (tell, mut started) = oneshot::channel();
+    let (done, finished) = oneshot::channel::<()>();
+    let election = election.clone();
+    let mut term: BoxFuture<'static, _> = Box::pin(async move {
+        let work = async move |guard: &Guard| {
+            let lost: BoxFuture<'static, Option<Loss>> = Box::pin(guard.lost());
+            let _ = tell.send((guard.path(), guard.fencing_token(), lost, guard.view()));
+            let _ = finished.await;
+        };
+        election.lead(work).await
+    });
+    tokio::select! {
+        biased;
+        start = &mut started => {
+            let (node, token, lost, view) = start.expect("work that begins says so");
+            let lost = Mutex::new(Some(lost));
+            Ok(Box::new(Work { term, done, node, token, lost, view }))
         }
+        ended = &mut term => Err(ended.expect_err("work that has not begun cannot end")),
     }
 }
 
@@ -80,7 +58,7 @@ impl Held for Work {
         self.token
     }
 
-    fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
+    fn lost(&self) -> BoxFuture<'static, Option<Loss>> {
         self.lost.lock().unwrap().take().expect("asked once")
     }
 
@@ -88,50 +66,34 @@ impl Held for Work {
         vec![self.view.clone()]
     }
 
-    async fn release(self) -> Result<(), LockError> {
-        let _ = self.done.send(());
-        self.term.await
+    fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
+        Box::pin(async move {
+            let _ = self.done.send(());
+            self.term.await
+        })
     }
 }
 
-/// A candidate in the background: [`Election::latch`].
-#[derive(Clone)]
-pub(crate) struct Latching(Election, Client);
-
 /// A latch that has been elected.
-pub(crate) struct Elected {
+struct Elected {
     latch: Latch,
     node: String,
     token: FencingToken,
 }
 
-impl Kind for Latching {
-    type Held = Elected;
-    const STRANGERS: &[&str] = STRANGERS;
-
-    fn at(client: &Client, path: &str) -> Self {
-        Self(Election::new(client, path).unwrap(), client.clone())
-    }
-
-    async fn enter(&self, how: How) -> Entered<Elected> {
-        within(&self.0, how, self.elected()).await
-    }
-}
-
-impl Latching {
-    async fn elected(&self) -> Result<Elected, LockError> {
-        let latch = self.0.latch();
-        let token = latch.elected().await?;
-        let contenders = loop {
-            match inspect(&self.1, self.0.path()).await {
-                // The latch itself survives a lost connection; this listing is repeated.
-                Err(LockError::Session(error)) if error.is_transient() => {}
-                contenders => break contenders?,
-            }
-        };
-        let node = contenders[0].path.clone();
-        Ok(Elected { latch, node, token })
-    }
+/// Is a candidate in the background: [`Election::latch`].
+pub(super) async fn latch(election: &Election, client: &Client) -> Result<Hold, LockError> {
+    let latch = election.latch();
+    let token = latch.elected().await?;
+    let contenders = loop {
+        match inspect(client, election.path()).await {
+            // The latch itself survives a lost connection; this listing is repeated.
+            Err(LockError::Session(error)) if error.is_transient() => {}
+            contenders => break contenders?,
+        }
+    };
+    let node = contenders[0].path.clone();
+    Ok(Box::new(Elected { latch, node, token }))
 }
 
 impl Held for Elected {
@@ -144,13 +106,13 @@ impl Held for Elected {
     }
 
     /// A latch does not report how it lost the lead.
-    fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
+    fn lost(&self) -> BoxFuture<'static, Option<Loss>> {
         let mut changes = self.latch.changes();
-        async move {
+        Box::pin(async move {
             let follows = Option::is_none;
             let _ = changes.wait_for(follows).await;
             None
-        }
+        })
     }
 
     fn views(&self) -> Vec<GuardView> {
@@ -158,18 +120,20 @@ impl Held for Elected {
     }
 
     /// A latch resigns in the background and returns no result.
-    async fn release(self) -> Result<(), LockError> {
-        drop(self.latch);
-        Ok(())
+    fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
+        Box::pin(async move {
+            drop(self);
+            Ok(())
+        })
     }
 }
 
 /// Adds the deadline to a method that has none. An election has no try.
-async fn within<T>(
+pub(super) async fn within(
     election: &Election,
     how: How,
-    elected: impl Future<Output = Result<T, LockError>> + Send,
-) -> Entered<T> {
+    elected: impl Future<Output = Result<Hold, LockError>>,
+) -> Entered {
     let How::Within(wait) = how else {
         return elected.await.map(Some);
     };

@@ -1,20 +1,19 @@
-//! The interface of a kind of lock for the rules, and its implementations for the kinds that return
-//! guards.
+//! The kinds of lock, with the same interface for the rules.
 //!
-//! A value of a `Kind` is one contender. [`Kind::lock`] acquires it in the same way as the users of
-//! that kind do. Nothing here checks a promise. Not here: the elections, which return no guards
-//! (`election`).
+//! A [`Kind`] is a value that a rule gets. A [`Contender`] acquires the lock in the same way as the
+//! users of its kind do, and gets a [`Hold`]. Nothing here checks a promise. Not here: how a
+//! contender takes part in an election (`election`).
 
 mod election;
 
 use std::{
-    future::Future,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
+use futures::future::BoxFuture;
 use lockkeeper::{
-    Client, FencingToken, Guard, LockError, Mutex, RwLock, Semaphore,
+    Client, Election, FencingToken, Guard, LockError, Mutex, RwLock, Semaphore,
     error::Loss,
     locks::{
         GuardView, Member, MultiGuard, MultiLock, PlainMutex, ReentrantGuard, ReentrantMutex,
@@ -22,7 +21,112 @@ use lockkeeper::{
     },
 };
 
-pub(crate) use election::{Latching, Leading};
+/// A kind of lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Mutex,
+    Plain,
+    /// A read/write lock, as a writer.
+    Writer,
+    /// A read/write lock, as a reader.
+    Reader,
+    /// A semaphore with this number of permits.
+    Permits(usize),
+    Reentrant,
+    /// A multi-lock of a mutex and the write side of a read/write lock.
+    Both,
+    /// An election: who is elected leads in the foreground, by [`Election::lead`].
+    Leader,
+    /// An election: the candidates are in the background, by [`Election::latch`].
+    Latch,
+}
+
+impl Kind {
+    /// How many contenders may hold it at the same time.
+    pub(crate) fn holders(self) -> usize {
+        match self {
+            Self::Reader => usize::MAX,
+            Self::Permits(permits) => permits,
+            _ => 1,
+        }
+    }
+
+    /// Whether there is a queue, in which each waiter has a numbered node.
+    pub(crate) fn has_queue(self) -> bool {
+        !matches!(self, Self::Plain)
+    }
+
+    /// How many nodes of a rival are in the first directory.
+    pub(crate) fn rivals_in_queue(self) -> usize {
+        usize::from(!matches!(self, Self::Permits(_) | Self::Both))
+    }
+
+    /// Names of children that are contenders of another kind and not of this one.
+    pub(crate) fn strangers(self) -> &'static [&'static str] {
+        match self {
+            Self::Leader | Self::Latch => &["x-lock-0000000000", "x__WRIT__0000000000"],
+            _ => &["x-latch-0000000000"],
+        }
+    }
+
+    /// The directories of its nodes. Contenders wait in the first one.
+    pub(crate) fn directories(self, path: &str) -> Vec<String> {
+        match self {
+            Self::Permits(_) => vec![format!("{path}/locks"), format!("{path}/leases")],
+            Self::Both => vec![format!("{path}/a"), format!("{path}/b")],
+            _ => vec![path.to_owned()],
+        }
+    }
+
+    /// A contender at this path.
+    pub(crate) fn at(self, client: &Client, path: &str) -> Contender {
+        let rw_lock = |path: &str| RwLock::new(client, path).unwrap();
+        let election = || Election::new(client, path).unwrap();
+        match self {
+            Self::Mutex => Contender::Mutex(Mutex::new(client, path).unwrap()),
+            Self::Plain => Contender::Plain(PlainMutex::new(client, path).unwrap()),
+            Self::Writer => Contender::Writer(rw_lock(path)),
+            Self::Reader => Contender::Reader(rw_lock(path)),
+            Self::Permits(permits) => {
+                Contender::Permits(Semaphore::new(client, path, permits).unwrap())
+            }
+            Self::Reentrant => {
+                let mutex = ReentrantMutex::new(client, path).unwrap();
+                Contender::Reentrant(mutex, Owner::new())
+            }
+            Self::Both => {
+                let mutex = Mutex::new(client, &format!("{path}/a")).unwrap();
+                let members = [
+                    Member::write(&rw_lock(&format!("{path}/b"))),
+                    Member::from(&mutex),
+                ];
+                Contender::Both(MultiLock::new(members).unwrap())
+            }
+            Self::Leader => Contender::Leader(election()),
+            Self::Latch => Contender::Latch(election(), client.clone()),
+        }
+    }
+
+    /// Acquires it in a way that excludes every contender, and waits for all present holders.
+    pub(crate) async fn rival(self, client: &Client, path: &str) -> Result<Rival, LockError> {
+        let rival = match self {
+            // Readers exclude a writer, too.
+            Self::Writer => Self::Reader.at(client, path),
+            Self::Reader => Self::Writer.at(client, path),
+            // The second lock only: a contender for both holds the first one while it waits.
+            Self::Both => Self::Writer.at(client, &format!("{path}/b")),
+            Self::Permits(all) => {
+                let semaphore = Semaphore::new(client, path, all).unwrap();
+                return Ok(Box::new(semaphore.acquire_many(all).await?));
+            }
+            _ => self.at(client, path),
+        };
+        Ok(Box::new(rival.lock().await?))
+    }
+}
+
+/// Dropping it releases. See [`Kind::rival`].
+pub(crate) type Rival = Box<dyn Send>;
 
 /// The three ways to ask for a lock.
 #[derive(Clone, Copy, Debug)]
@@ -34,78 +138,100 @@ pub(crate) enum How {
 }
 
 /// What a contender gets; `None` if a try finds the lock taken.
-pub(crate) type Entered<H> = Result<Option<H>, LockError>;
-
-/// Dropping it releases. See [`Kind::rival`].
-pub(crate) type Rival = Box<dyn Send>;
+pub(crate) type Entered = Result<Option<Hold>, LockError>;
 
 /// A contender of one kind.
-pub(crate) trait Kind: Clone + Send + Sync + 'static {
-    /// The type of a hold.
-    type Held: Held;
+#[derive(Clone)]
+pub(crate) enum Contender {
+    Mutex(Mutex),
+    Plain(PlainMutex),
+    Writer(RwLock),
+    Reader(RwLock),
+    Permits(Semaphore),
+    Reentrant(ReentrantMutex, Owner),
+    Both(MultiLock),
+    Leader(Election),
+    Latch(Election, Client),
+}
 
-    /// How many contenders may hold it at the same time.
-    const HOLDERS: usize = 1;
-
-    /// Whether there is a queue, in which each waiter has a numbered node.
-    const HAS_QUEUE: bool = true;
-
-    /// How many nodes of a rival are in the first directory.
-    const RIVALS_IN_QUEUE: usize = 1;
-
-    /// Names of children that are contenders of another kind and not of this one.
-    const STRANGERS: &[&str] = &["x-latch-0000000000"];
-
-    /// A contender at this path.
-    fn at(client: &Client, path: &str) -> Self;
-
-    fn enter(&self, how: How) -> impl Future<Output = Entered<Self::Held>> + Send;
-
-    fn lock(&self) -> impl Future<Output = Result<Self::Held, LockError>> + Send {
-        async { Ok(self.enter(How::Wait).await?.expect("waited for")) }
+impl Contender {
+    pub(crate) async fn lock(&self) -> Result<Hold, LockError> {
+        Ok(self.enter(How::Wait).await?.expect("waited for"))
     }
 
-    fn try_lock_for(
-        &self,
-        wait: Duration,
-    ) -> impl Future<Output = Result<Self::Held, LockError>> + Send {
-        async move { Ok(self.enter(How::Within(wait)).await?.expect("waited for")) }
+    pub(crate) async fn try_lock_for(&self, wait: Duration) -> Result<Hold, LockError> {
+        Ok(self.enter(How::Within(wait)).await?.expect("waited for"))
     }
 
-    fn try_lock(&self) -> impl Future<Output = Entered<Self::Held>> + Send {
-        self.enter(How::Try)
+    pub(crate) async fn try_lock(&self) -> Entered {
+        self.enter(How::Try).await
     }
 
-    /// Acquires it in a way that excludes every contender, and waits for all present holders.
-    fn rival(client: &Client, path: &str) -> impl Future<Output = Result<Rival, LockError>> + Send {
-        let rival = Self::at(client, path);
-        async move { boxed(rival.lock().await) }
-    }
-
-    /// The directories of its nodes. Contenders wait in the first one.
-    fn directories(path: &str) -> Vec<String> {
-        vec![path.to_owned()]
+    pub(crate) fn enter(&self, how: How) -> BoxFuture<'_, Entered> {
+        /// Calls the method of a lock that asks in this way.
+        macro_rules! ask {
+            ($lock:ident, $wait:ident, $within:ident, $try:ident $(, $owner:ident)?) => {
+                match how {
+                    How::Wait => boxed($lock.$wait($($owner)?).await.map(Some)),
+                    How::Within(wait) => boxed($lock.$within($($owner,)? wait).await.map(Some)),
+                    How::Try => boxed($lock.$try($($owner)?).await),
+                }
+            };
+        }
+        Box::pin(async move {
+            match self {
+                Self::Mutex(it) => ask!(it, lock, try_lock_for, try_lock),
+                Self::Plain(it) => ask!(it, lock, try_lock_for, try_lock),
+                Self::Writer(it) => ask!(it, write, try_write_for, try_write),
+                Self::Reader(it) => ask!(it, read, try_read_for, try_read),
+                Self::Permits(it) => ask!(it, acquire, try_acquire_for, try_acquire),
+                Self::Reentrant(it, Owner(me)) => ask!(it, lock, try_lock_for, try_lock, me),
+                Self::Both(it) => ask!(it, lock, try_lock_for, try_lock),
+                Self::Leader(it) => election::within(it, how, election::lead(it)).await,
+                Self::Latch(it, client) => {
+                    election::within(it, how, election::latch(it, client)).await
+                }
+            }
+        })
     }
 }
 
-fn boxed(held: Result<impl Send + 'static, LockError>) -> Result<Rival, LockError> {
-    held.map(|held| Box::new(held) as Rival)
+fn boxed(entered: Result<Option<impl Held + 'static>, LockError>) -> Entered {
+    Ok(entered?.map(|held| Box::new(held) as Hold))
 }
+
+/// The owner of a reentrant mutex. Each contender is a separate one, also each clone.
+pub(crate) struct Owner(String);
+
+impl Owner {
+    fn new() -> Self {
+        static OWNERS: AtomicUsize = AtomicUsize::new(0);
+        Self(OWNERS.fetch_add(1, Ordering::Relaxed).to_string())
+    }
+}
+
+impl Clone for Owner {
+    fn clone(&self) -> Self {
+        Self::new()
+    }
+}
+
+pub(crate) type Hold = Box<dyn Held>;
 
 /// A hold of one kind.
-pub(crate) trait Held: Send + 'static {
+pub(crate) trait Held: Send {
     /// Its nodes. The fencing token belongs to the first one.
     fn nodes(&self) -> Vec<String>;
 
     fn token(&self) -> FencingToken;
 
     /// Waits for the loss. Returns its cause if the kind reports one.
-    fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static;
+    fn lost(&self) -> BoxFuture<'static, Option<Loss>>;
 
     /// A view of each guard; none if the kind has no guards.
     fn views(&self) -> Vec<GuardView>;
 
-    fn release(self) -> impl Future<Output = Result<(), LockError>> + Send;
+    fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>>;
 }
 
 /// Implements [`Held`] for guards: of the guards of its locks, and of how to wait for the loss.
@@ -122,9 +248,9 @@ macro_rules! held {
                 $guards[0].fencing_token()
             }
 
-            fn lost(&self) -> impl Future<Output = Option<Loss>> + Send + 'static {
+            fn lost(&self) -> BoxFuture<'static, Option<Loss>> {
                 let $it = self;
-                $lost
+                Box::pin($lost)
             }
 
             fn views(&self) -> Vec<GuardView> {
@@ -132,8 +258,8 @@ macro_rules! held {
                 $guards.iter().map(|guard| guard.view()).collect()
             }
 
-            async fn release(self) -> Result<(), LockError> {
-                Self::release(self).await
+            fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
+                Box::pin(Self::release(*self))
             }
         }
     )*};
@@ -144,187 +270,4 @@ held! {
     WriteGuard: |it| [it], Guard::lost(it);
     ReentrantGuard: |it| [it], Guard::lost(it);
     MultiGuard: |it| it.guards(), MultiGuard::lost(it);
-}
-
-impl Kind for Mutex {
-    type Held = Guard;
-
-    fn at(client: &Client, path: &str) -> Self {
-        Self::new(client, path).unwrap()
-    }
-
-    async fn enter(&self, how: How) -> Entered<Guard> {
-        match how {
-            How::Wait => Self::lock(self).await.map(Some),
-            How::Within(wait) => Self::try_lock_for(self, wait).await.map(Some),
-            How::Try => Self::try_lock(self).await,
-        }
-    }
-}
-
-impl Kind for PlainMutex {
-    type Held = Guard;
-    const HAS_QUEUE: bool = false;
-
-    fn at(client: &Client, path: &str) -> Self {
-        Self::new(client, path).unwrap()
-    }
-
-    async fn enter(&self, how: How) -> Entered<Guard> {
-        match how {
-            How::Wait => Self::lock(self).await.map(Some),
-            How::Within(wait) => Self::try_lock_for(self, wait).await.map(Some),
-            How::Try => Self::try_lock(self).await,
-        }
-    }
-}
-
-/// A read/write lock, as a writer.
-#[derive(Clone)]
-pub(crate) struct Writing(RwLock);
-
-impl Kind for Writing {
-    type Held = WriteGuard;
-
-    fn at(client: &Client, path: &str) -> Self {
-        Self(RwLock::new(client, path).unwrap())
-    }
-
-    async fn enter(&self, how: How) -> Entered<WriteGuard> {
-        match how {
-            How::Wait => self.0.write().await.map(Some),
-            How::Within(wait) => self.0.try_write_for(wait).await.map(Some),
-            How::Try => self.0.try_write().await,
-        }
-    }
-
-    /// A reader: readers exclude a writer, too.
-    async fn rival(client: &Client, path: &str) -> Result<Rival, LockError> {
-        boxed(Reading::at(client, path).lock().await)
-    }
-}
-
-/// A read/write lock, as a reader.
-#[derive(Clone)]
-pub(crate) struct Reading(RwLock);
-
-impl Kind for Reading {
-    type Held = Guard;
-    const HOLDERS: usize = usize::MAX;
-
-    fn at(client: &Client, path: &str) -> Self {
-        Self(RwLock::new(client, path).unwrap())
-    }
-
-    async fn enter(&self, how: How) -> Entered<Guard> {
-        match how {
-            How::Wait => self.0.read().await.map(Some),
-            How::Within(wait) => self.0.try_read_for(wait).await.map(Some),
-            How::Try => self.0.try_read().await,
-        }
-    }
-
-    async fn rival(client: &Client, path: &str) -> Result<Rival, LockError> {
-        boxed(Writing::at(client, path).lock().await)
-    }
-}
-
-/// A semaphore with `PERMITS` permits.
-#[derive(Clone)]
-pub(crate) struct Permitting<const PERMITS: usize>(Semaphore);
-
-impl<const PERMITS: usize> Kind for Permitting<PERMITS> {
-    type Held = Guard;
-    const HOLDERS: usize = PERMITS;
-    const RIVALS_IN_QUEUE: usize = 0;
-
-    fn at(client: &Client, path: &str) -> Self {
-        Self(Semaphore::new(client, path, PERMITS).unwrap())
-    }
-
-    async fn enter(&self, how: How) -> Entered<Guard> {
-        match how {
-            How::Wait => self.0.acquire().await.map(Some),
-            How::Within(wait) => self.0.try_acquire_for(wait).await.map(Some),
-            How::Try => self.0.try_acquire().await,
-        }
-    }
-
-    async fn rival(client: &Client, path: &str) -> Result<Rival, LockError> {
-        boxed(Self::at(client, path).0.acquire_many(PERMITS).await)
-    }
-
-    fn directories(path: &str) -> Vec<String> {
-        vec![format!("{path}/locks"), format!("{path}/leases")]
-    }
-}
-
-/// A reentrant mutex. Each contender is a separate owner, also each clone.
-pub(crate) struct Reentering {
-    mutex: ReentrantMutex,
-    owner: String,
-}
-
-impl Reentering {
-    fn of_new_owner(mutex: ReentrantMutex) -> Self {
-        static OWNERS: AtomicUsize = AtomicUsize::new(0);
-        let owner = OWNERS.fetch_add(1, Ordering::Relaxed).to_string();
-        Self { mutex, owner }
-    }
-}
-
-impl Clone for Reentering {
-    fn clone(&self) -> Self {
-        Self::of_new_owner(self.mutex.clone())
-    }
-}
-
-impl Kind for Reentering {
-    type Held = ReentrantGuard;
-
-    fn at(client: &Client, path: &str) -> Self {
-        Self::of_new_owner(ReentrantMutex::new(client, path).unwrap())
-    }
-
-    async fn enter(&self, how: How) -> Entered<ReentrantGuard> {
-        let Self { mutex, owner } = self;
-        match how {
-            How::Wait => mutex.lock(owner).await.map(Some),
-            How::Within(wait) => mutex.try_lock_for(owner, wait).await.map(Some),
-            How::Try => mutex.try_lock(owner).await,
-        }
-    }
-}
-
-/// A multi-lock of a mutex and the write side of a read/write lock.
-#[derive(Clone)]
-pub(crate) struct Both(MultiLock);
-
-impl Kind for Both {
-    type Held = MultiGuard;
-    const RIVALS_IN_QUEUE: usize = 0;
-
-    fn at(client: &Client, path: &str) -> Self {
-        let [first, second] = [format!("{path}/a"), format!("{path}/b")];
-        let mutex = Mutex::new(client, &first).unwrap();
-        let lock = RwLock::new(client, &second).unwrap();
-        Self(MultiLock::new([Member::write(&lock), Member::from(&mutex)]).unwrap())
-    }
-
-    async fn enter(&self, how: How) -> Entered<MultiGuard> {
-        match how {
-            How::Wait => self.0.lock().await.map(Some),
-            How::Within(wait) => self.0.try_lock_for(wait).await.map(Some),
-            How::Try => self.0.try_lock().await,
-        }
-    }
-
-    /// Takes the second lock only: a contender for both holds the first one while it waits.
-    async fn rival(client: &Client, path: &str) -> Result<Rival, LockError> {
-        boxed(Writing::at(client, &format!("{path}/b")).lock().await)
-    }
-
-    fn directories(path: &str) -> Vec<String> {
-        vec![format!("{path}/a"), format!("{path}/b")]
-    }
 }
