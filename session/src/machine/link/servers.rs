@@ -95,14 +95,15 @@ impl Servers {
         // Once all others have failed, the session must not end for want of a server.
         let have_failed = self.unreached + 1 >= self.candidates();
         (self.avoided).take_if(|(_, until)| have_failed || *until <= now);
-        self.unreached += 1;
-        let is_last = |it: &Arc<Endpoint>| have_failed && self.reached.as_ref() == Some(it);
-        let waits = |it: &Arc<Endpoint>| self.is_owing(it) && !is_last(it);
+        let is_last = |it| self.reached.as_ref() == Some(it);
+        let may_return = self.unreached >= self.candidates();
+        let waits = |it| self.is_owing(it) && !(may_return && is_last(it));
         let in_turn = self.in_turn().enumerate();
         let (behind_next, endpoint) =
             in_turn.min_by_key(|(_, it)| (waits(it), self.is_avoided(it)))?;
         let endpoint = endpoint.clone();
         self.next = (self.next + behind_next + 1) % self.list.len();
+        self.unreached += 1;
         Some(endpoint)
     }
 
