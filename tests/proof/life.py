@@ -8,7 +8,7 @@ A write of a lost connection may lie in the queue of its server. It is applied a
 the leader takes the session to be at that server: until the next handshake elsewhere, and again
 after a handshake there, whether the client waits for its answer or not. So the client dials no
 server that owes it the outcome of a write, until a time is over in which the write was applied or
-dropped. It may dial the server of its last connection: what it asks there is behind that write.
+dropped.
 
 Not here: a client that goes back when all servers owe (`late_creates`), deletes by others (A4), the
 end of the session, with which all nodes go, and whose node a plain lock deletes (`plain`).
@@ -26,7 +26,7 @@ CREATE, REPLACE, DELETE = range(3)  # what is to be done
 
 def begin(s):
     return And(s.now == 0, s.stage == CREATES, s.goal == CREATE, s.write == NONE, s.linked, Not(s.left),
-               s.all("Server", lambda x: And(Not(s.late(x)), Not(s.owes(x)))), s.last == s.owner, s.barrier == 0, s.all("Node", lambda n: And(s.born(n) == 0, s.died(n) == 0, s.unused(n) == (n != s.own))))
+               s.all("Server", lambda x: And(Not(s.late(x)), Not(s.owes(x)))), s.barrier == 0, s.all("Node", lambda n: And(s.born(n) == 0, s.died(n) == 0, s.unused(n) == (n != s.own))))
 
 
 def send(s):
@@ -43,7 +43,7 @@ def written(s, stage, own):
 
 
 def apply(s):
-    return Rule({"it is under way": And(s.write == ASKED, s.linked), "a queue keeps its order": Not(s.late(s.owner))}, written(s, s.stage, s.own) | {"write": APPLIED})
+    return Rule({"it is under way": And(s.write == ASKED, s.linked)}, written(s, s.stage, s.own) | {"write": APPLIED})
 
 
 def apply_late(s, server):
@@ -64,31 +64,28 @@ def known(s):
 def reply(s):
     changes = {name: If(s.stage == CREATES, value, getattr(s, name)) for name, value in known(s).items()}
     return Rule({"it was applied": And(s.write == APPLIED, s.linked)}, changes | {
-        "stage": If(s.stage == CREATES, changes["stage"], DONE), "write": NONE, "owes": put(s.owes, s.owner, False)})
+        "stage": If(s.stage == CREATES, changes["stage"], DONE), "write": NONE})
 
 
 def cut(s):
     """What became of a create, or of the delete of a fixed name, is unknown. Other deletes are
     repeated."""
     unknown = And(s.write != NONE, Or(s.stage == CREATES, And(s.stage == DELETES, s.fixed)))
-    was_late = s.late(s.owner)
     return Rule({"there is a connection": s.linked}, {
         "linked": False, "write": NONE, "barrier": 0,
-        "late": put(s.late, s.owner, Or(was_late, s.write == ASKED)), "owes": put(s.owes, s.owner, Or(s.owes(s.owner), s.write != NONE)),
-        "late_stage": put(s.late_stage, s.owner, If(was_late, s.late_stage(s.owner), s.stage)),
-        "late_own": put(s.late_own, s.owner, If(was_late, s.late_own(s.owner), s.own)),
+        "late": put(s.late, s.owner, s.write == ASKED), "owes": put(s.owes, s.owner, s.write != NONE),
+        "late_stage": put(s.late_stage, s.owner, s.stage), "late_own": put(s.late_own, s.owner, s.own),
         "goal": If(And(unknown, s.stage == DELETES), DELETE, s.goal), "stage": If(unknown, LOOKS, s.stage)})
 
 
 def dial(s, server):
     """A handshake whose answer the client does not wait for."""
-    return Rule({"there is no connection": Not(s.linked),
-                 "the server owes nothing, or is the last one": Or(Not(s.owes(server)), server == s.last)}, {"owner": server})
+    return Rule({"there is no connection": Not(s.linked), "the server owes nothing": Not(s.owes(server))}, {"owner": server})
 
 
 def link(s, server):
     rule = dial(s, server)
-    return Rule(rule.needs, rule.changes | {"linked": True, "last": server})
+    return Rule(rule.needs, rule.changes | {"linked": True})
 
 
 def forget(s, server):
@@ -98,7 +95,7 @@ def forget(s, server):
 
 def ask(s):
     """The barrier, a write that changes nothing."""
-    return Rule({"it looks": And(s.stage == LOOKS, s.linked, s.barrier == 0), "a queue keeps its order": Not(s.late(s.owner))}, {"now": s.now + 1, "barrier": s.now + 1})
+    return Rule({"it looks": And(s.stage == LOOKS, s.linked, s.barrier == 0)}, {"now": s.now + 1, "barrier": s.now + 1})
 
 
 def found(s, view):
@@ -144,7 +141,6 @@ SYSTEM = System(
         "now": "Int", "born": "Node -> Int", "died": "Node -> Int", "unused": "Node -> Bool", "own": "Node", "writer": "Node",
         "stage": "Int", "goal": "Int", "write": "Int", "linked": "Bool", "left": "Bool", "barrier": "Int", "token": "Int",
         "owner": "Server",  # where the session is, to the leader
-        "last": "Server",  # of the last connection
         "late": "Server -> Bool", "late_stage": "Server -> Int", "late_own": "Server -> Node",  # a write of a former connection
         "owes": "Server -> Bool",  # the outcome of a write, as far as the client knows
     },
@@ -164,9 +160,8 @@ SYSTEM = System(
             Implies(And(s.stage == LOOKS, s.goal == DELETE), s.fixed), Implies(s.stage == LIVES, Not(s.left))),
         "names": lambda s: And(Not(s.unused(s.own)), s.all("Node", lambda n: Implies(s.unused(n), And(s.born(n) == 0, Not(And(
             s.goal == REPLACE, n == s.writer))))), Implies(And(s.goal == REPLACE, s.stage != DONE), s.own != s.writer)),
-        "where it is": lambda s: Or(s.owner == s.last, And(Not(s.linked), Not(s.owes(s.owner)))),
-        "what is late": lambda s: s.all("Server", lambda x: Implies(s.late(x), And(s.owes(x), Implies(s.last == x, And(
-            s.late_own(x) == s.own, s.barrier == 0, s.write != APPLIED, Or(
+        "what is late": lambda s: s.all("Server", lambda x: Implies(s.late(x), And(s.owes(x), Implies(s.owner == x, And(
+            Not(s.linked), s.late_own(x) == s.own, Or(
                 And(s.late_stage(x) == CREATES, s.stage == LOOKS, s.goal != DELETE, s.born(s.own) == 0),
                 And(s.late_stage(x) == DELETES, Or(s.stage == DELETES, And(s.stage == LOOKS, s.goal == DELETE))))))))),
         "what was created": lambda s: And(
@@ -196,8 +191,6 @@ SYSTEM = System(
         "a client goes elsewhere, and comes back after a minute": Shown(lambda s: And(s.stage == LIVES, Not(s.owes(s.owner)), s.some(
             "Server", lambda x: s.owes(x))), "send, cut, dial, link, ask, not found, drop late, forget, send, cut, link, ask, not found, "
             "send, apply, reply"),
-        "a client comes back to the server of its last connection": Shown(
-            lambda s: And(s.stage == LIVES, s.owes(s.owner)), "send, cut, dial, link, apply late, ask, found"),
         "a writer becomes a reader": Shown(
             lambda s: And(s.stage == LIVES, s.token > 1), "send, apply, reply, downgrade, send, cut, apply late, link, ask, found"),
         "the delete of a plain lock is repeated": Shown(
@@ -244,15 +237,10 @@ WEAKER = [
     Weaker("a leader that takes late writes of a session that is elsewhere", without(
         SYSTEM, "apply late", "the session is there, to the leader"), CARED, "send, cut, link, ask, apply late, not found"),
     Weaker("a server that owes a write is dialed, and the client waits for no answer", without(
-        SYSTEM, "dial", "the server owes nothing, or is the last one"), CARED, "send, cut, link, ask, not found, cut, dial, apply late"),
-    Weaker("the client comes back to a server that owes a write", without(
-        SYSTEM, "link", "the server owes nothing, or is the last one"), CARED, "send, cut, link, ask, not found, cut, link, apply late",
+        SYSTEM, "dial", "the server owes nothing"), CARED, "send, cut, link, ask, not found, cut, dial, apply late"),
+    Weaker("the client comes back to a server that owes a write", without(SYSTEM, "link", "the server owes nothing"), CARED,
+           "send, cut, link, ask, not found, cut, link, apply late",
         faults=["a server that owes the outcome of a write is dialed again"]),
-    Weaker("the client comes back to a server that owes a write, although another one was the last", weaker(SYSTEM, "link", changes={
-        "last": lambda s, server: s.last}), CARED, "send, cut, link, ask, not found, cut, link, apply late",
-        faults=["a server that owes is dialed although another one was reached since it was left"]),
-    Weaker("the barrier overtakes a late write in the queue of a server", without(SYSTEM, "ask", "a queue keeps its order"), CARED,
-           "send, cut, link, ask, not found, apply late"),
     Weaker("what a server owes is forgotten at the next connection", weaker(SYSTEM, "link", changes={
         "owes": lambda s, server: lambda x: False}), CARED, "send, cut, link, ask, not found, cut, dial, apply late",
         faults=["what a server owes is forgotten at the next connection"]),

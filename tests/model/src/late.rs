@@ -4,7 +4,7 @@
 //! A dial of another server makes a late write void. A later dial of the first one, finished or not,
 //! makes it valid again, at any moment from then on, until another write of the session has gone
 //! through that server: the writes in one queue keep their order. The shipped [`Servers`] says which
-//! servers a client dials: that of the last connection, too, when all others fail. When a look has not found a create, its name is not used again. The client
+//! servers a client dials. When a look has not found a create, its name is not used again. The client
 //! notes this name, and deletes the node if it comes (`node::late` in the recipes); here at any
 //! moment, but in the end.
 //!
@@ -33,41 +33,33 @@ pub(crate) const SERVERS: usize = 3;
 pub(crate) struct Late {
     /// How many there are.
     pub(crate) count: usize,
-    /// Which of them a client dials, for the server of its last connection, and each set of servers
-    /// that owe. A set has a bit for each server.
-    pub(crate) dials: [Dials; SERVERS],
+    /// Which of them a client dials, for each set of servers that owe. A set has a bit for each server.
+    pub(crate) dials: [[bool; SERVERS]; 1 << SERVERS],
     /// Whether a client looks for the nodes of creates that were not found.
     pub(crate) looks: bool,
     /// Whether creates may come late, too, and not only deletes.
     pub(crate) creates: bool,
 }
 
-pub(crate) type Dials = [[bool; SERVERS]; 1 << SERVERS];
-
 impl Late {
     pub(crate) fn new(count: usize) -> Self {
         Self {
             count,
-            dials: std::array::from_fn(|last| {
-                std::array::from_fn(|owing| dialed(count, last, owing))
-            }),
+            dials: std::array::from_fn(|owing| dialed(count, owing)),
             looks: true,
             creates: true,
         }
     }
 }
 
-/// Which servers the shipped code dials when these owe, and this one was reached last.
+/// Which servers the shipped code dials when these owe.
 #[allow(clippy::disallowed_methods, reason = "no time passes")]
-fn dialed(count: usize, last: usize, owing: usize) -> [bool; SERVERS] {
+fn dialed(count: usize, owing: usize) -> [bool; SERVERS] {
     let now = Instant::now();
     let list = ["a", "b", "c"][..count].join(",");
     let list: ConnectString = list.parse().expect("a list of servers");
     let mut servers = Servers::new(list.endpoints(), 0);
     for (at, server) in list.endpoints().iter().enumerate() {
-        if at == last {
-            servers.reached(&server.clone().into());
-        }
         if owing >> at & 1 == 1 {
             servers.owes(now, &server.clone().into());
         }
@@ -88,22 +80,12 @@ pub(crate) struct Server {
     owes: bool,
     /// The client has dialed it since there was one.
     is_dialed: bool,
-    /// The client was connected to it last.
-    is_last: bool,
 }
 
 impl Server {
     pub(crate) const NEW: Self = Self {
         owes: false,
         is_dialed: false,
-        is_last: false,
-    };
-
-    /// All of them, before the first connection ends.
-    pub(crate) const ALL: [Self; SERVERS] = {
-        let mut all = [Self::NEW; SERVERS];
-        all[0].is_last = true;
-        all
     };
 }
 
@@ -114,7 +96,7 @@ pub(crate) fn dialable(
 ) -> impl Iterator<Item = usize> + use<> {
     let at = usize::from(session.at);
     let dials = match scenario.late {
-        Some(late) if session.lives() => late.dials[last(session)][owing(session)],
+        Some(late) if session.lives() => late.dials[owing(session)],
         _ => std::array::from_fn(|server| server == at),
     };
     let count = scenario.late.map_or(1, |late| late.count);
@@ -125,12 +107,6 @@ pub(crate) fn dialable(
 fn owing(session: &Session) -> usize {
     let servers = session.servers.iter().rev();
     servers.fold(0, |mask, it| mask << 1 | usize::from(it.owes))
-}
-
-/// The server of the last connection.
-fn last(session: &Session) -> usize {
-    let last = session.servers.iter().position(|it| it.is_last);
-    last.expect("there was a connection")
 }
 
 /// The late writes that may be applied, and the dials that are given up.
@@ -188,14 +164,6 @@ pub(crate) fn dial(after: &mut State, scenario: &Scenario, client: usize, server
     let session = &mut after.sessions[client];
     session.at = u8::try_from(server).expect("few servers");
     session.servers[server].is_dialed = is_dialed;
-}
-
-/// There is a connection to the server that was dialed last.
-pub(crate) fn reached(session: &mut Session) {
-    let at = usize::from(session.at);
-    for (server, it) in session.servers.iter_mut().enumerate() {
-        it.is_last = server == at;
-    }
 }
 
 /// The connection is lost, and this write was under way.
@@ -275,17 +243,14 @@ pub(crate) fn forget(state: &mut State, scenario: &Scenario, client: usize) {
     };
     let session = &state.sessions[client];
     let (at, is_up, owing) = (usize::from(session.at), session.is_up, owing(session));
-    let last = last(session);
     let losses = u32::from(state.faults.cuts) + u32::from(state.faults.deaths);
     // Whether the client may ever dial this server while the server owes.
     let is_dialed_yet = |server: usize| {
         let reached = |later: &usize| {
             later >> server & 1 == 1 && later.count_ones() <= owing.count_ones() + losses
         };
-        let lasts = (0..late.count).filter(|it| *it != server || *it == last);
-        let dials = lasts.map(|last| late.dials[last]).collect::<Vec<_>>();
-        let mut later = (0..1 << SERVERS).filter(reached);
-        !(is_up && losses == 0) && later.any(|later| dials.iter().any(|dials| dials[later][server]))
+        let mut later = (0..late.dials.len()).filter(reached);
+        !(is_up && losses == 0) && later.any(|later| late.dials[later][server])
     };
     for server in 0..late.count {
         let is_valid = state.sessions[client].servers[server].is_dialed || (server == at && !is_up);

@@ -204,7 +204,7 @@ impl Scenario {
     /// The scenario, in which clients dial servers that owe the outcome of a write.
     #[must_use]
     pub fn dialing_any(self) -> Self {
-        let dials = [[[true; SERVERS]; 1 << SERVERS]; SERVERS];
+        let dials = [[true; SERVERS]; 1 << SERVERS];
         let late = self.late.map(|late| Late { dials, ..late });
         Self { late, ..self }
     }

@@ -505,7 +505,6 @@ fn connect(after: &mut State, scenario: &Scenario, client: usize, server: usize,
     session.is_leaving = false;
     let is_over = !session.lives();
     session.is_up = true;
-    late::reached(session);
     session.connection += 1;
     session.has_lease = true;
     session.expired = NEVER;

@@ -408,7 +408,7 @@ impl Session {
         expired: NEVER,
         is_leaving: false,
         at: 0,
-        servers: Server::ALL,
+        servers: [Server::NEW; SERVERS],
         known: Known::NONE,
     };
 

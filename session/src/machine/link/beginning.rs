@@ -152,7 +152,6 @@ impl Link {
         self.login_failed_since = None;
         self.session.hear(now);
         let (session, timeout) = (self.session.id(), self.session.timeout());
-        self.servers.reached(&server);
         // A reconnect is this one line at `info`. The attempts before it are at `debug`.
         match self.servers.end_outage(now) {
             None => tracing::info!(%session, %server, ?timeout, "connected"),

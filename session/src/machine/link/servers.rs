@@ -10,11 +10,8 @@
 //! it, but a handshake with that server overtakes the queue and makes the write valid again, even if
 //! the client gives the handshake up. Whatever the session has found out meanwhile at other servers
 //! is then wrong. So such a server is not even dialed for a minute while another one owes nothing,
-//! unless the session is over. The server of the last connection is an exception: while no other one
-//! was reached, the session has found out nothing elsewhere, and what comes next goes behind that
-//! write in the same queue. So when all others have failed, this server is dialed. Sources:
-//! `FollowerRequestProcessor.java` (`queuedRequests`), `LearnerHandler.java` (`REVALIDATE`),
-//! `SessionTrackerImpl.java` (`setOwner`).
+//! unless the session is over. Sources: `FollowerRequestProcessor.java` (`queuedRequests`),
+//! `LearnerHandler.java` (`REVALIDATE`), `SessionTrackerImpl.java` (`setOwner`).
 
 use std::{
     sync::Arc,
@@ -55,8 +52,6 @@ pub struct Servers {
     avoided: Option<(Arc<Endpoint>, Instant)>,
     /// Attempts in a row without a connection.
     unreached: usize,
-    /// The server of the last connection.
-    reached: Option<Arc<Endpoint>>,
     /// The servers that owe, and until when they may.
     owing: Vec<(Arc<Endpoint>, Instant)>,
     /// The lost connection that is not replaced yet, and when it was lost.
@@ -78,7 +73,6 @@ impl Servers {
             failures: Vec::new(),
             avoided: None,
             unreached: 0,
-            reached: None,
             owing: Vec::new(),
             outage: None,
         }
@@ -95,15 +89,12 @@ impl Servers {
         // Once all others have failed, the session must not end for want of a server.
         let have_failed = self.unreached + 1 >= self.candidates();
         (self.avoided).take_if(|(_, until)| have_failed || *until <= now);
-        let is_last = |it| self.reached.as_ref() == Some(it);
-        let may_return = self.unreached >= self.candidates();
-        let waits = |it| self.is_owing(it) && !(may_return && is_last(it));
+        self.unreached += 1;
         let in_turn = self.in_turn().enumerate();
         let (behind_next, endpoint) =
-            in_turn.min_by_key(|(_, it)| (waits(it), self.is_avoided(it)))?;
+            in_turn.min_by_key(|(_, it)| (self.is_owing(it), self.is_avoided(it)))?;
         let endpoint = endpoint.clone();
         self.next = (self.next + behind_next + 1) % self.list.len();
-        self.unreached += 1;
         Some(endpoint)
     }
 
@@ -198,14 +189,10 @@ impl Servers {
         self.outage = Some((now, lost));
     }
 
-    /// There is a connection to this server.
-    pub fn reached(&mut self, endpoint: &Arc<Endpoint>) {
-        self.unreached = 0;
-        self.reached = Some(endpoint.clone());
-    }
-
-    /// How long there was no connection, and why; `None` if none was lost.
+    /// A server was reached. Returns how long there was no connection, and why; `None` if none was
+    /// lost.
     pub(super) fn end_outage(&mut self, now: Instant) -> Option<(Duration, Lost)> {
+        self.unreached = 0;
         let (since, lost) = self.outage.take()?;
         Some((now.duration_since(since), lost))
     }
@@ -275,9 +262,9 @@ mod tests {
             servers.avoid(now, avoided.clone());
             let is_alone = list == "a";
             for _ in 0..3 * servers.len() {
-                let tried = servers.advance(now).unwrap();
-                assert_eq!(tried == avoided, is_alone);
-                servers.reached(&tried);
+                let tried = servers.advance(now);
+                assert_eq!(tried.as_ref() == Some(&avoided), is_alone);
+                servers.end_outage(now);
             }
             let mut tried = (0..3).map(|_| servers.advance(now + later));
             assert!(tried.any(|it| it.as_ref() == Some(&avoided)));
@@ -316,23 +303,6 @@ mod tests {
         assert!(are_all(tried(&mut servers, now), &second));
         servers.session_over();
         assert!(tried(&mut servers, now).contains(&first));
-    }
-
-    /// Nobody has found out anything elsewhere since it was left.
-    #[test]
-    fn the_server_of_the_last_connection_is_tried_when_all_others_have_failed() {
-        let now = now();
-        let mut servers = servers("a,b,c", 7);
-        let [first, second, third] = [(); 3].map(|()| servers.advance(now).unwrap());
-        for it in [&second, &first] {
-            servers.reached(it);
-            servers.owes(now, it);
-        }
-        let tried = [(); 4].map(|()| servers.advance(now).unwrap());
-        assert_eq!(tried, [&third, &first, &third, &first].map(Clone::clone));
-        servers.reached(&third);
-        let tried = [(); 4].map(|()| servers.advance(now).unwrap());
-        assert!(tried.iter().all(|it| *it == third));
     }
 
     /// The pauses grow as if there were no others.

@@ -212,21 +212,6 @@ fn a_server_is_not_dialed_again_in_a_session_of_which_it_owes_a_write() {
     }
 }
 
-/// The session ended for want of a server.
-#[test]
-fn a_server_that_owes_is_dialed_again_when_no_other_one_is_reached() {
-    let mut pair = Pair::connected(servers("zk1,zk2"));
-    let first = pair.server();
-    pair.submit(delete("/n"));
-    pair.cut();
-    pair.reach();
-    assert_ne!(pair.dialed(), first);
-    pair.cut();
-    pair.connect();
-    assert_eq!(pair.server(), first);
-    assert_eq!(pair.machine.link().session_id(), ID);
-}
-
 #[test]
 fn a_server_owes_until_its_leader_has_answered_a_later_write() {
     for (code, owes) in [
