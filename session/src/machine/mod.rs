@@ -336,6 +336,11 @@ impl<T> Machine<T> {
         token: T,
         request: impl Into<Encoded>,
     ) -> Result<(), Instant> {
+        if self.link.is_closing() {
+            // Nobody waits for what a machine that ends may owe: the reply is an error.
+            self.submit(now, token, request, RequestOptions::at(now));
+            return Ok(());
+        }
         if let Some(until) = self.link.owed_until(now) {
             return Err(until);
         }
