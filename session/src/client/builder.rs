@@ -172,7 +172,8 @@ impl Builder {
     /// Sets the longest frame that the client accepts, in bytes. Default: 8 MiB.
     ///
     /// A longer reply fails its request with [`ReplyTooLarge`](crate::ErrorKind::ReplyTooLarge). A
-    /// frame more than eight times as long also ends the connection.
+    /// frame more than eight times as long, or an event of a watch that is too long, also ends the
+    /// connection.
     pub fn frame_limit(mut self, limit: usize) -> Self {
         self.frame_limit = limit;
         self
