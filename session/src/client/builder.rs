@@ -286,6 +286,7 @@ impl Builder {
     /// wrong, or it is not ZooKeeper. A refused connection is tried again until the timeout.
     ///
     /// [`AuthFailed`](crate::ErrorKind::AuthFailed) when a server refused the identities.
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) when one is longer than [`max_request`](Self::max_request).
     /// [`Closed`](crate::ErrorKind::Closed) when the runtime has no I/O, which TCP needs, or no
     /// time; [`NoThread`](crate::ErrorKind::NoThread) when the system cannot start the client's
     /// thread, or when the only thread of the present runtime, which is to run the client, waits

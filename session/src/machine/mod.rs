@@ -116,14 +116,20 @@ impl<T> Machine<T> {
     #[must_use]
     pub fn new(config: Config, now: Instant) -> Self {
         let config = config.bounded();
-        Self {
+        let too_large = config.too_large();
+        let mut machine = Self {
             requests: Requests::new(&config, now),
             watches: Watches::default(),
             lease: Lease::new(config.lease),
             out: Outbox::new(),
             leaves_session: config.leaves_session,
             link: Link::new(config, now),
+        };
+        if let Some(error) = too_large {
+            machine.link.end_with(State::Closed, error, Cause::ByClient);
+            machine.router().hear();
         }
+        machine
     }
 
     /// Takes in what happened.
