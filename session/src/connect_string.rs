@@ -35,10 +35,15 @@ impl fmt::Display for Endpoint {
 
 impl From<SocketAddr> for Endpoint {
     fn from(address: SocketAddr) -> Self {
-        Self {
-            host: address.ip().to_string(),
-            port: address.port(),
+        let mut host = address.ip().to_string();
+        if let SocketAddr::V6(address) = address {
+            // Without the zone nobody is at a link-local address.
+            if address.scope_id() != 0 {
+                host = format!("{host}%{}", address.scope_id());
+            }
         }
+        let port = address.port();
+        Self { host, port }
     }
 }
 
@@ -210,6 +215,17 @@ mod tests {
         assert_eq!(parse("[fe80::1]").unwrap().to_string(), "[fe80::1]:2181");
         assert_eq!(parse("zk/").unwrap().chroot(), None);
         assert_eq!(parse("zk/app/").unwrap().to_string(), "zk:2181/app");
+    }
+
+    /// The zone was left out, and nobody is at such an address without it.
+    #[test]
+    fn an_address_is_taken_whole() {
+        for text in ["127.0.0.1:2181", "[::1]:1", "[fe80::1%2]:65535"] {
+            let address: SocketAddr = text.parse().unwrap();
+            let servers = ConnectString::from(address);
+            assert_eq!(servers.to_string(), text);
+            assert_eq!(parse(text).unwrap(), servers);
+        }
     }
 
     #[test]

@@ -297,6 +297,12 @@ impl Error {
         }
     }
 
+    /// The error of several requests, of which earlier ones were applied.
+    pub(crate) fn in_part(mut self) -> Self {
+        Arc::make_mut(&mut self.0).effect = Effect::Unknown;
+        self
+    }
+
     /// The error with the path of the node. For errors made where the path was not known.
     #[doc(hidden)] // also for the recipes, whose requests have no path either
     #[must_use]

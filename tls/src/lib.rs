@@ -19,6 +19,7 @@ use std::{
     fmt, fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
     time::{Duration, SystemTime},
 };
 
@@ -31,7 +32,7 @@ use rustls::{
     server::ParsedCertificate,
     sign::{CertifiedKey, SingleCertAndKey},
 };
-use tokio::task::spawn_blocking;
+use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
 
 pub use rustls;
@@ -252,8 +253,15 @@ impl TlsConfig {
     async fn newest(last: &Mutex<Self>) -> Self {
         let config = lock(last).clone();
         let again = config.clone();
-        // Reading a file blocks.
-        match spawn_blocking(move || again.read_again()).await {
+        let (sender, receiver) = oneshot::channel();
+        // Reading a file blocks, and the threads of the runtime may all be busy.
+        let builder = thread::Builder::new().name("lockkeeper-tls".to_owned());
+        let reading = builder.spawn(move || drop(sender.send(again.read_again())));
+        let read = match reading {
+            Ok(_) => receiver.await,
+            Err(error) => Ok(Err(TlsConfigError(error.to_string()))),
+        };
+        match read {
             Ok(Ok(Some(newer))) => {
                 tracing::info!("certificates have changed");
                 lock(last).clone_from(&newer);
@@ -262,7 +270,7 @@ impl TlsConfig {
             Ok(Err(error)) => {
                 tracing::warn!(%error, "certificates not read again, the former ones stay in use");
             }
-            // They have not changed, or the runtime is shutting down.
+            // They have not changed, or the thread has panicked.
             Ok(Ok(None)) | Err(_) => {}
         }
         config

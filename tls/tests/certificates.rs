@@ -6,7 +6,7 @@
 use std::{
     fs,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, mpsc},
     time::{Duration, SystemTime},
 };
 
@@ -390,7 +390,7 @@ async fn renewed_certificates_are_read_for_the_next_connection() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
-/// Reading the files again needs the runtime of the client, not that of the program.
+/// Reading the files again needs nothing of the program's runtime.
 #[tokio::test]
 async fn a_client_on_a_thread_of_its_own_reads_the_files() {
     let authority = Authority::new("ours");
@@ -402,6 +402,32 @@ async fn a_client_on_a_thread_of_its_own_reads_the_files() {
     let client = builder(&gate, config).own_thread().connect().await.unwrap();
     assert_works(&client).await;
     client.close().await;
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// The files were read by a thread of the runtime's pool for blocking work. The session, and with it
+/// the lock, was lost while a program kept all of these threads busy.
+#[test]
+fn the_files_are_read_while_the_runtime_is_full_of_blocking_work() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build();
+    let runtime = runtime.unwrap();
+    let (ends, work) = mpsc::channel::<()>();
+    let dir = folder("full");
+    runtime.block_on(async {
+        let authority = Authority::new("ours");
+        let (_server, gate) = gate(&authority.issue(NAMES), None).await;
+        let ca = dir.join("ca.pem");
+        fs::write(&ca, authority.certificate).unwrap();
+        let config = TlsConfig::from_ca_file(&ca).unwrap();
+        let client = builder(&gate, config).connect().await.unwrap();
+        let before = client.snapshot().session_id;
+        tokio::task::spawn_blocking(move || work.recv());
+        gate.throw_out();
+        let after = follow(&client, |now| now.connections == 2).await;
+        assert_eq!(after.session_id, before);
+    });
+    drop(ends);
     fs::remove_dir_all(&dir).unwrap();
 }
 

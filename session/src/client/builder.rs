@@ -172,7 +172,8 @@ impl Builder {
     /// Sets the longest frame that the client accepts, in bytes. Default: 8 MiB.
     ///
     /// A longer reply fails its request with [`ReplyTooLarge`](crate::ErrorKind::ReplyTooLarge). A
-    /// frame more than eight times as long also ends the connection.
+    /// frame more than eight times as long, or an event of a watch that is too long, also ends the
+    /// connection.
     pub fn frame_limit(mut self, limit: usize) -> Self {
         self.frame_limit = limit;
         self
@@ -285,6 +286,7 @@ impl Builder {
     /// wrong, or it is not ZooKeeper. A refused connection is tried again until the timeout.
     ///
     /// [`AuthFailed`](crate::ErrorKind::AuthFailed) when a server refused the identities.
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) when one is longer than [`max_request`](Self::max_request).
     /// [`Closed`](crate::ErrorKind::Closed) when the runtime has no I/O, which TCP needs, or no
     /// time; [`NoThread`](crate::ErrorKind::NoThread) when the system cannot start the client's
     /// thread, or when the only thread of the present runtime, which is to run the client, waits

@@ -10,7 +10,7 @@ use super::{
     sasl::Authenticator,
     ticket::{SHORTEST_TIMEOUT_MS, SessionTicket},
 };
-use crate::{ConnectString, Endpoint};
+use crate::{ConnectString, Endpoint, Error, ErrorKind};
 
 /// The settings of a session.
 #[derive(Clone, Debug)]
@@ -158,6 +158,15 @@ impl Config {
         // No frame is longer.
         self.max_request = self.max_request.min(i32::MAX.unsigned_abs() as usize);
         self
+    }
+
+    /// The error for an identity that is longer than requests may be: with it, servers would close
+    /// each connection.
+    pub(super) fn too_large(&self) -> Option<Error> {
+        let limit = self.max_request;
+        let mut lengths = self.auth.iter().map(|identity| identity.packet().len());
+        let length = lengths.find(|length| *length > limit)?;
+        Some(ErrorKind::TooLarge { length, limit }.into())
     }
 
     /// The session timeout to request, in milliseconds.

@@ -104,6 +104,15 @@ impl Kinds {
         }
     }
 
+    /// The type of `removeWatches` for a watch that lasts, and no other. Servers before 3.9 refuse it.
+    pub(crate) fn persistent_type(self) -> WatcherType {
+        if self == Self::RECURSIVE {
+            WatcherType::PERSISTENT_RECURSIVE
+        } else {
+            WatcherType::PERSISTENT
+        }
+    }
+
     /// `None` for an unknown mode.
     pub(crate) fn of_mode(mode: AddWatchMode) -> Option<Self> {
         match mode {

@@ -116,14 +116,20 @@ impl<T> Machine<T> {
     #[must_use]
     pub fn new(config: Config, now: Instant) -> Self {
         let config = config.bounded();
-        Self {
+        let too_large = config.too_large();
+        let mut machine = Self {
             requests: Requests::new(&config, now),
             watches: Watches::default(),
             lease: Lease::new(config.lease),
             out: Outbox::new(),
             leaves_session: config.leaves_session,
             link: Link::new(config, now),
+        };
+        if let Some(error) = too_large {
+            machine.link.end_with(State::Closed, error, Cause::ByClient);
+            machine.router().hear();
         }
+        machine
     }
 
     /// Takes in what happened.
@@ -336,6 +342,11 @@ impl<T> Machine<T> {
         token: T,
         request: impl Into<Encoded>,
     ) -> Result<(), Instant> {
+        if self.link.is_closing() {
+            // Nobody waits for what a machine that ends may owe: the reply is an error.
+            self.submit(now, token, request, RequestOptions::at(now));
+            return Ok(());
+        }
         if let Some(until) = self.link.owed_until(now) {
             return Err(until);
         }

@@ -3,13 +3,16 @@
 //! Not here: every order of what happens (`session/src/machine/tests/hand_over.rs`), locks that are
 //! handed over (`recipes/tests/locks/hand_over.rs`).
 
+use std::{sync::mpsc, thread};
+
+use futures::executor::block_on;
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode};
 use lockkeeper_server::When;
 use lockkeeper_session::{ErrorKind, SessionTicket};
 
 use super::{
-    servers::{builder, client, server},
-    waiting::soon,
+    servers::{builder, client, follow, server},
+    waiting::{LONG, soon, until},
 };
 
 #[tokio::test]
@@ -51,4 +54,25 @@ async fn a_server_before_3_6_refuses_and_the_client_goes_on() {
     let op = OpCode::GET_EPHEMERALS;
     assert_eq!(*refused.kind(), ErrorKind::Unsupported(op), "{refused}");
     soon(client.sync("/")).await.unwrap();
+}
+
+/// The wait for a server that may have a write ended at once, and began again without a pause: a
+/// thread of the program was busy for a minute.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_closed_meanwhile_hands_nothing_over() {
+    let server = server().await;
+    let client = client(&server).await;
+    server.faults().lose_reply(When::create());
+    let lost = soon(client.create("/a", "", CreateMode::Persistent)).await;
+    lost.unwrap_err();
+    follow(&client, |now| now.connections == 2).await;
+    let (sender, outcome) = mpsc::channel();
+    let leaving = client.clone();
+    thread::spawn(move || sender.send(block_on(leaving.hand_over())));
+    let listed = || server.counters().requests_of(OpCode::GET_EPHEMERALS) == 1;
+    until!(listed());
+    soon(client.close()).await;
+    let refused = tokio::task::spawn_blocking(move || outcome.recv_timeout(LONG));
+    let refused = refused.await.unwrap().expect("a hang").unwrap_err();
+    assert_eq!(*refused.kind(), ErrorKind::Closed, "{refused}");
 }

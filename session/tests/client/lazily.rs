@@ -91,3 +91,21 @@ async fn a_failure_that_lasts_is_reported_at_once() {
     let is_short = |cause: &Cause| matches!(cause, Cause::ShortSession { .. });
     assert!(is_short(&tried[0].cause) && client.is_closed(), "{error}");
 }
+
+/// The servers closed each connection, and no error said why.
+#[tokio::test]
+async fn an_identity_that_no_server_takes_is_named() {
+    let server = server().await;
+    let builder = builder(&server).max_request(100);
+    let builder = builder.auth("digest", vec![b'a'; 100]);
+    let refused = soon(builder.clone().connect()).await.unwrap_err();
+    let lazy = builder.connect_lazy();
+    let later = soon(lazy.sync("/")).await.unwrap_err();
+    for error in [refused, later] {
+        let ErrorKind::TooLarge { length, limit, .. } = *error.kind() else {
+            panic!("{error}")
+        };
+        assert_eq!((length, limit), (126, 100));
+    }
+    assert!(lazy.is_closed());
+}

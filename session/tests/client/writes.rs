@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
 use lockkeeper_server::When;
-use lockkeeper_session::{AsRaw, Client};
+use lockkeeper_session::{AsRaw, Client, Effect};
 use lockkeeper_test_support::peer::sync;
 
 use super::{
@@ -122,6 +122,27 @@ async fn a_tree_is_deleted_in_transactions_that_servers_take() {
             (times(OpCode::MULTI), times(OpCode::DELETE)),
             (transactions, singles)
         );
+    }
+}
+
+/// The error of a later request said that nothing had changed.
+#[tokio::test]
+async fn a_tree_that_is_deleted_in_part_is_not_said_to_be_unchanged() {
+    for (transaction, effect, nodes) in [(1, Effect::NotApplied, 4), (2, Effect::Unknown, 2)] {
+        let server = server().await;
+        let maker = client(&server).await;
+        for path in ["/t/a", "/t/b", "/t/c"] {
+            maker.ensure_path(path).await.unwrap();
+        }
+        // Room for two nodes in each transaction.
+        let deleter = builder(&server).max_request(64).connect();
+        let deleter = soon(deleter).await.unwrap();
+        let refused = When::op(OpCode::MULTI).nth(transaction);
+        server.faults().refuse(refused, ErrorCode::THROTTLED_OP);
+        let error = soon(deleter.delete_all("/t")).await.unwrap_err();
+        assert_eq!((error.effect(), server.paths().len()), (effect, nodes));
+        soon(deleter.delete_all("/t")).await.unwrap();
+        assert_eq!(server.paths(), [""; 0]);
     }
 }
 

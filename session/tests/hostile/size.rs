@@ -5,12 +5,12 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper_proto::{Request, Response, frame::FrameError};
-use lockkeeper_session::{Cause, Client, Error, ErrorKind};
+use lockkeeper_proto::{EventType, Request, Response, Version, frame::FrameError};
+use lockkeeper_session::{Cause, Client, Effect, Error, ErrorKind};
 
 use super::{
     assert_well, lost,
-    scripted::{Server, sound},
+    scripted::{Server, event, sound},
     waiting::{soon, until},
 };
 
@@ -88,4 +88,29 @@ async fn a_reply_that_is_too_long_fails_only_its_own_request() {
     too_large(&error.unwrap());
     assert_well(&client).await;
     assert_eq!((server.connections(), client.metrics().watches), (1, 0));
+}
+
+/// The oldest request was told that the server had done it, and its reply then ended the connection.
+#[tokio::test]
+async fn an_event_that_is_too_long_is_no_reply() {
+    let server = Server::bad(1, |mut peer| async move {
+        peer.handshake().await;
+        peer.request().await;
+        let long = event(EventType::NODE_CREATED, &"/long".repeat(300));
+        // The client waits for as much as it needs to tell the two apart.
+        peer.send(&long[..5]).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        peer.send(&long[5..]).await;
+        peer.ignore().await;
+    })
+    .await;
+    let builder = Client::builder(&server.connect_string()).unwrap();
+    let client = soon(builder.frame_limit(1000).connect()).await.unwrap();
+    let error = soon(client.set_data("/a", "", Version::ANY)).await;
+    let error = error.unwrap_err();
+    let Cause::Frame(FrameError::TooLong { limit, .. }) = lost(&error) else {
+        panic!("{error}")
+    };
+    assert_eq!((limit, error.effect()), (1000, Effect::Unknown));
+    assert_well(&client).await;
 }

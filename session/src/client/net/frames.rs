@@ -9,7 +9,10 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
-use lockkeeper_proto::frame::{self, FrameError, PREFIX_LEN};
+use lockkeeper_proto::{
+    Xid,
+    frame::{self, FrameError, PREFIX_LEN},
+};
 use tokio_util::io::poll_read_buf;
 
 use super::transport::Transport;
@@ -151,9 +154,18 @@ impl Splitter {
                 Ok(frame.map(Input::Frame))
             }
             Err(error @ FrameError::TooLong { length, limit }) => {
+                let is_skipped = length / MOST_SKIPPED <= limit;
+                let xid = stream.get(PREFIX_LEN..).and_then(<[u8]>::first_chunk);
+                match xid.map(|xid| Xid(i32::from_be_bytes(*xid))) {
+                    // An event answers no request. The next connection reports it, or that events
+                    // may be missing.
+                    Some(Xid::NOTIFICATION) => return Err(Cause::Frame(error)),
+                    None if is_skipped => return Ok(None),
+                    _ => {}
+                }
                 stream.advance(PREFIX_LEN);
                 self.skip = length;
-                self.end = (length / MOST_SKIPPED > limit).then_some(error);
+                self.end = (!is_skipped).then_some(error);
                 Ok(Some(Input::Oversized { length, limit }))
             }
             Err(error) => Err(Cause::Frame(error)),

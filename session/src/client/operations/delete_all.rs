@@ -44,8 +44,9 @@ impl Client {
     /// - [`NotAllDeleted`](crate::ErrorKind::NotAllDeleted) with the nodes that were left, and why.
     ///   All others that can go were deleted.
     ///
-    /// Also the errors of every request, see [`Client`]: a part of the tree may be deleted then.
-    /// Call the method again; "no node" says that nothing was left.
+    /// Also the errors of every request, see [`Client`]: a part of the tree may be deleted then, unless
+    /// the [`effect`](Error::effect) says that nothing was. Call the method again; "no node" says that
+    /// nothing was left.
     ///
     /// A [deadline](Self::with_deadline) counts for each round trip.
     ///
@@ -72,13 +73,20 @@ impl Client {
             Err(error) if is_not_empty(&error) => {}
             deleted => return deleted,
         }
+        let mut has_begun = false;
+        let deleted = self.delete_tree(path, &mut has_begun).await;
+        deleted.map_err(|error| if has_begun { error.in_part() } else { error })
+    }
+
+    /// Deletes a node that is not empty. Notes whether a node of the tree was deleted.
+    async fn delete_tree(&self, path: &str, has_begun: &mut bool) -> Result<(), Error> {
         let mut left: Vec<(String, Error)> = Vec::new();
         for _ in 0..ROUNDS {
             let mut refused = Vec::new();
             let mut rest = self.tree(path).await?.into_iter().rev().peekable();
             while rest.peek().is_some() {
                 let batch = self.batch(&mut rest);
-                self.delete_batch(batch, &mut refused).await?;
+                self.delete_batch(batch, &mut refused, has_begun).await?;
             }
             let full;
             (full, left) = refused.into_iter().partition(|(_, why)| is_not_empty(why));
@@ -145,13 +153,17 @@ impl Client {
         &self,
         batch: Vec<String>,
         refused: &mut Vec<(String, Error)>,
+        has_begun: &mut bool,
     ) -> Result<(), Error> {
         if batch.len() > 1 {
             let transaction = self.transaction();
             let delete = |all: Transaction, it: &String| all.delete(it, Version::ANY);
             match batch.iter().fold(transaction, delete).commit().await {
                 Err(error) if matches!(error.kind(), ErrorKind::TransactionRefused { .. }) => {}
-                deleted => return deleted.map(drop),
+                deleted => {
+                    *has_begun |= deleted.is_ok();
+                    return deleted.map(drop);
+                }
             }
         }
         let delete = |path: &String| {
@@ -162,7 +174,7 @@ impl Client {
         let replies = self.raw().submit_all_with_backpressure(requests).await;
         for (path, reply) in batch.into_iter().zip(replies) {
             match reply.await {
-                Ok(_) => {}
+                Ok(_) => *has_begun = true,
                 Err(error) if error.is_no_node() => {}
                 Err(error) if matches!(error.kind(), ErrorKind::Refused { .. }) => {
                     let error = error.on(&path);

@@ -143,7 +143,7 @@ impl Link {
     }
 
     /// Ends the link. Every request from now on gets the error `ended`.
-    fn end_with(&mut self, state: State, ended: Error, cause: Cause) {
+    pub(crate) fn end_with(&mut self, state: State, ended: Error, cause: Cause) {
         if self.ended().is_some() {
             return;
         }

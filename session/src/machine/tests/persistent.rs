@@ -144,6 +144,28 @@ fn a_one_shot_watch_ends_a_persistent_one_whose_request_is_pending() {
     assert_eq!(pair.machine.metrics().watches, 0);
 }
 
+/// Both requests waited for the connection. The persistent watch stayed on the server.
+#[test]
+fn a_persistent_watch_whose_request_waits_does_not_stay_beside_the_one_shot_watch_that_ended_it() {
+    for (mode, watcher_type) in [
+        (PERSISTENT, WatcherType::PERSISTENT),
+        (RECURSIVE, WatcherType::PERSISTENT_RECURSIVE),
+    ] {
+        let mut pair = Pair::new(|_| {});
+        let (_, persistent) = pair.submit_watching(add_watch("/a", mode));
+        let (_, once) = pair.submit_watching(get("/a", true));
+        pair.connect();
+        for (xid, request) in pair.requests() {
+            pair.reply(xid, 1, Ok(sound_reply(&request)));
+        }
+        let ended = (persistent, Err(ErrorKind::WatchConflict.into()));
+        assert_eq!(pair.fired(), [ended]);
+        assert_eq!(pair.sent(), [removal("/a", watcher_type)]);
+        pair.event(CHANGED, "/a");
+        assert_eq!(ids(&pair.fired()), [once]);
+    }
+}
+
 #[test]
 fn restored_persistent_watches_report_that_events_may_be_missing() {
     let mut pair = Pair::connected(|_| {});

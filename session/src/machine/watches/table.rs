@@ -243,6 +243,9 @@ impl Watches {
             let is_kept = watched.class() == kind.class();
             if is_kept {
                 watched.mark_set(kind);
+            } else {
+                // A one-shot watch was asked for behind it, perhaps before this connection.
+                remove(path, kind.persistent_type(), out);
             }
             match listener {
                 Some(Listener::Pending) if is_kept => {
@@ -251,7 +254,6 @@ impl Watches {
                     self.listeners.insert(pending.id, registered);
                     self.persistent += usize::from(kind.has(Kinds::ANY_PERSISTENT));
                 }
-                // A one-shot watch was asked for behind it.
                 Some(Listener::Pending) => {
                     out.tell(pending.id, Err(ErrorKind::WatchConflict.into()));
                 }
