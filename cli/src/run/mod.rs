@@ -97,12 +97,18 @@ pub(crate) async fn beside(
     loop {
         tokio::select! {
             biased;
-            event = child.next() => if let Event::Ended(status) = event {
-                return Ok(status);
+            event = child.next() => match event {
+                Event::Ended(status) => return Ok(status),
+                Event::Unwatched | Event::AllEnded => break,
             },
             signal = signals.next() => child.pass_on(signal),
         }
     }
+    child.end(LONGEST_GRACE, signals).await;
+    Err(failure!(
+        SYSTEM,
+        "the watchdog was killed, so nobody would end the command in time"
+    ))
 }
 
 /// Runs the command under the lock, and returns the exit status.
