@@ -307,9 +307,8 @@ impl Child {
         }
     }
 
-    /// Ends all with TERM, and after the grace time with KILL. Returns when all have ended.
+    /// Ends all that do not end by themselves after TERM: after the grace time with KILL. Returns when all have ended.
     pub(super) async fn end(&mut self, grace: Duration, signals: &mut Signals) {
-        self.pass_on(Signal::TERM);
         let mut kill_at = Instant::now() + grace;
         loop {
             tokio::select! {

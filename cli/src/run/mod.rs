@@ -104,6 +104,7 @@ pub(crate) async fn beside(
             signal = signals.next() => child.pass_on(signal),
         }
     }
+    child.pass_on(Signal::TERM);
     child.end(LONGEST_GRACE, signals).await;
     Err(failure!(
         SYSTEM,
@@ -411,6 +412,8 @@ impl Run {
                 release(guard, status, args).await
             }
             Err(loss) => {
+                // Before the message, which nobody may read.
+                child.pass_on(Signal::TERM);
                 say!(
                     "{path}: lock lost: {loss}; ending {child} within {}",
                     Human(grace)
