@@ -30,7 +30,7 @@ use std::{
 use futures::FutureExt as _;
 use lockkeeper::{Client, Guard, LockError, Version, error::Loss, locks::LockState, raw::AsRaw};
 use rustix::process::Signal;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout, timeout_at};
 
 use crate::{
     client::{GOODBYE, connected},
@@ -63,6 +63,9 @@ const LISTED: usize = 8;
 
 /// How long `run` waits for the script of `--on-loss` after the command has ended. Then it kills the script.
 const LONGEST_SCRIPT: Duration = Duration::from_secs(10);
+
+/// After this time a signal ends the wait for a release. One that has ended the command may come to this process a little later.
+const USUAL_RELEASE: Duration = Duration::from_secs(1);
 
 /// The variables of the command. A run inside it reads them.
 const PATH: &str = "LOCKKEEPER_PATH";
@@ -409,7 +412,7 @@ impl Run {
                 if !left.is_empty() {
                     say!("{path}: without the lock run on: {}", list(&left));
                 }
-                release(guard, status, args).await
+                release(guard, status, args, signals).await
             }
             Err(loss) => {
                 // Before the message, which nobody may read.
@@ -472,7 +475,12 @@ fn list(processes: &[Process]) -> String {
 }
 
 /// Releases the lock after the command has ended with this status.
-async fn release(guard: Guard, status: u8, args: &RunArgs) -> Result<u8, Failure> {
+async fn release(
+    guard: Guard,
+    status: u8,
+    args: &RunArgs,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
     let path = &args.path;
     let report = |loss: Loss| {
         say!("{path}: lock lost before the command ended: {loss}");
@@ -486,14 +494,23 @@ async fn release(guard: Guard, status: u8, args: &RunArgs) -> Result<u8, Failure
     };
     // Wait no longer than the lease. A later reply could say that the session has expired, although the lock was held
     // until the command ended.
-    let unconfirmed = match timeout_at(until, guard.release()).await {
-        Ok(Ok(())) => {
-            tell!("{path}: released");
-            return Ok(status);
-        }
-        Ok(Err(LockError::Lost { loss, .. })) => return report(loss),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "no reply before the lease ended".to_owned(),
+    let released = timeout_at(until, guard.release());
+    let signal = async {
+        sleep(USUAL_RELEASE).await;
+        signals.ending().await
+    };
+    let unconfirmed = tokio::select! {
+        biased;
+        released = released => match released {
+            Ok(Ok(())) => {
+                tell!("{path}: released");
+                return Ok(status);
+            }
+            Ok(Err(LockError::Lost { loss, .. })) => return report(loss),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no reply before the lease ended".to_owned(),
+        },
+        _ = signal => "no reply before a signal".to_owned(),
     };
     say!(
         "{path}: release not confirmed ({unconfirmed}); the lock becomes free at the latest when the session expires"
