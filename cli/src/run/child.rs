@@ -180,6 +180,13 @@ impl Child {
                         _ => failure!(CANNOT_EXECUTE, "{program}: cannot be executed: {error}"),
                     });
                 }
+                // The time was over, and all has ended.
+                None if self.watchdog.ended == Some(exit::OK) => {
+                    return Err(failure!(
+                        LOST,
+                        "{program}: its lock was lost before it said that it began"
+                    ));
+                }
                 None if self.watchdog.ended.is_some() => {
                     // It may have begun the command a moment before, and nobody knows.
                     self.kill_all().await;
