@@ -9,6 +9,7 @@ mod conversation;
 use std::{
     cell::RefCell,
     fs,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -97,7 +98,8 @@ fn decode(args: &DecodeArgs) -> Result<u8, Failure> {
     let file = Some(Path::new("/dev/stdin")).filter(|_| is_stdin);
     let file = file.unwrap_or(&args.file);
     let what = format!("read {}", file.display());
-    let recording = fs::read(file).map_err(Failure::system(what))?;
+    let recording = if is_stdin { stdin() } else { fs::read(file) };
+    let recording = recording.map_err(Failure::system(what))?;
     let mut conversation = Conversation::new(args.json, false, 1);
     for (number, line) in (1..).zip(String::from_utf8_lossy(&recording).lines()) {
         let line = line.trim();
@@ -110,6 +112,13 @@ fn decode(args: &DecodeArgs) -> Result<u8, Failure> {
         }
     }
     conversation.end().map(|()| exit::OK)
+}
+
+/// All of stdin, which need not be a file that can be opened again.
+fn stdin() -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    io::stdin().read_to_end(&mut all)?;
+    Ok(all)
 }
 
 /// The bytes of a line in hexadecimal, and their side.

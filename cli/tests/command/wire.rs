@@ -2,6 +2,8 @@
 
 use std::{
     fs,
+    io::Write as _,
+    os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
 };
 
@@ -85,6 +87,18 @@ fn no_bytes_make_it_fail() {
             );
         }
     }
+}
+
+/// It opened the file of stdin again, which is refused where another user has opened it, and for sockets.
+#[test]
+fn a_recording_is_read_from_whatever_stdin_is() {
+    let (mut recording, stdin) = UnixStream::pair().unwrap();
+    recording.write_all(b"C> 72756f6b\n").unwrap();
+    drop(recording);
+    let mut decode = lockkeeper(&["wire", "decode", "-"]);
+    let decoded = decode.stdin(OwnedFd::from(stdin)).output().unwrap();
+    let said = String::from_utf8(decoded.stdout).unwrap();
+    assert!(said.contains("\"ruok\""), "{said}{:?}", decoded.stderr);
 }
 
 /// Starts a spy, and returns its address, too.
