@@ -261,7 +261,7 @@ impl MultiGuard {
     }
 
     /// The earliest instant at which another client can get one of the locks; `None` when one is
-    /// lost. See [`Guard::valid_until`].
+    /// lost, or if there are none. See [`Guard::valid_until`].
     #[must_use]
     pub fn valid_until(&self) -> Option<Instant> {
         let all: Option<Vec<_>> = self.guards.iter().map(Guard::valid_until).collect();
