@@ -444,5 +444,5 @@ async fn tickets_of_a_former_session_are_not_ahead() {
     });
     let mutex = Mutex::new(&client, PATH).unwrap();
     let wait = client.snapshot().session_timeout / 2;
-    mutex.try_lock_for(wait).await.unwrap();
+    drop(mutex.try_lock_for(wait).await.unwrap());
 }
