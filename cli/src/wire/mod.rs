@@ -146,7 +146,7 @@ async fn spy(args: &SpyArgs) -> Result<u8, Failure> {
     signals.or_end(relayed).await.map(|()| exit::OK)
 }
 
-/// Relays one connection until one side ends it.
+/// Relays one connection until both sides have ended it: a client that sends nothing more may still read, as `echo ruok | nc` does.
 async fn connection(args: &SpyArgs, number: usize, mut client: TcpStream) -> Result<(), Failure> {
     let mut server = match TcpStream::connect(&args.connect).await {
         Ok(server) => server,
@@ -160,12 +160,12 @@ async fn connection(args: &SpyArgs, number: usize, mut client: TcpStream) -> Res
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
     let conversation = RefCell::new(Conversation::new(args.json, true, number));
-    let ended = tokio::select! {
-        ended = relay(&conversation, Side::Client, from_client, to_server) => ended,
-        ended = relay(&conversation, Side::Server, from_server, to_client) => ended,
-    };
+    let ended = tokio::try_join!(
+        relay(&conversation, Side::Client, from_client, to_server),
+        relay(&conversation, Side::Server, from_server, to_client),
+    );
     conversation.borrow_mut().end()?;
-    ended
+    ended.map(drop)
 }
 
 /// Passes on the bytes of one side until it ends the connection, also those that cannot be decoded.
@@ -183,5 +183,7 @@ async fn relay(
             break;
         }
     }
+    // It may be closed.
+    let _ = to.shutdown().await;
     Ok(())
 }

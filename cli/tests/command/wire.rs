@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    io::Write as _,
+    io::{Read as _, Write as _},
+    net::{Shutdown, TcpStream},
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
 };
@@ -157,6 +158,20 @@ fn a_spy_prints_what_client_and_server_say() {
     let auth = &objects(&auth)[0];
     assert!(!auth.to_string().contains("hunter2"), "{auth}");
     assert_eq!(auth["hex"], Value::Null);
+}
+
+/// The spy ended the connection with the first of both sides.
+#[test]
+fn a_client_of_a_spy_that_sends_nothing_more_gets_its_answer() {
+    let arm = Arm::embedded();
+    let (_spy, address) = spy(&arm, &[]);
+    for _ in 0..20 {
+        let (mut client, mut answer) = (TcpStream::connect(&address).unwrap(), String::new());
+        client.write_all(b"ruok").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "imok");
+    }
 }
 
 /// The first bytes were taken for the length of a frame: "frame of 369295616 bytes".
