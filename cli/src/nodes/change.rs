@@ -111,12 +111,15 @@ pub(super) async fn rm(args: &RmArgs, client: &Client) -> Result<(), Failure> {
 /// Deletes a node and everything below it, if no session uses it, or with `--force`.
 async fn rm_all(args: &RmArgs, client: &Client) -> Result<(), Failure> {
     if !args.force {
+        // A server that lags may not know of the newest locks.
+        client.sync(&args.path).await?;
         let (found, refused) = walk(client, &args.path, true).await?;
         // Nothing is deleted below a node that cannot go.
         if let Some(error) = refused.into_values().next() {
             return Err(error.into());
         }
         unused(client, &found).await?;
+        return rm_found(client, &found).await;
     }
     let Err(error) = client.delete_all(&args.path).await else {
         return Ok(());
@@ -126,6 +129,44 @@ async fn rm_all(args: &RmArgs, client: &Client) -> Result<(), Failure> {
         _ => &error,
     };
     Err(why.clone().into())
+}
+
+/// Deletes these nodes, children first, and no others: those that somebody creates meanwhile may be locks.
+async fn rm_found(client: &Client, found: &[String]) -> Result<(), Failure> {
+    let Some(top) = found.first() else {
+        return Ok(());
+    };
+    // Whoever may not delete the node itself deletes nothing below it.
+    match client.delete(top, Version::ANY).await {
+        Err(error) if is_not_empty(&error) => {}
+        deleted => return deleted.map_err(Failure::from),
+    }
+    let depth = |path: &String| path.matches('/').count();
+    let levels = found.chunk_by(|one, next| depth(one) == depth(next));
+    let mut left: Option<Error> = None;
+    for level in levels.rev() {
+        let requests = level.iter().map(|path| client.delete(path, Version::ANY));
+        let mut replies = stream::iter(requests).buffered(AT_ONCE);
+        while let Some(deleted) = replies.next().await {
+            match deleted {
+                Err(error) if error.is_no_node() => {}
+                Err(error) if error.code().is_some() => left = left.or(Some(error)),
+                deleted => deleted?,
+            }
+        }
+    }
+    match left {
+        None => Ok(()),
+        Some(error) if is_not_empty(&error) => Err(failure!(
+            REFUSED,
+            "{top}: nodes that were created in it meanwhile are left"
+        )),
+        Some(error) => Err(error.into()),
+    }
+}
+
+fn is_not_empty(error: &Error) -> bool {
+    error.code() == Some(ErrorCode::NOT_EMPTY)
 }
 
 /// Refuses a tree with a node of a session: its program would lose a lock, or another thing that it relies on.

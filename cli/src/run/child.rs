@@ -180,6 +180,13 @@ impl Child {
                         _ => failure!(CANNOT_EXECUTE, "{program}: cannot be executed: {error}"),
                     });
                 }
+                // The time was over, and all has ended.
+                None if self.watchdog.ended == Some(exit::OK) => {
+                    return Err(failure!(
+                        LOST,
+                        "{program}: its lock was lost before it said that it began"
+                    ));
+                }
                 None if self.watchdog.ended.is_some() => {
                     // It may have begun the command a moment before, and nobody knows.
                     self.kill_all().await;
@@ -307,9 +314,8 @@ impl Child {
         }
     }
 
-    /// Ends all with TERM, and after the grace time with KILL. Returns when all have ended.
+    /// Ends all that do not end by themselves after TERM: after the grace time with KILL. Returns when all have ended.
     pub(super) async fn end(&mut self, grace: Duration, signals: &mut Signals) {
-        self.pass_on(Signal::TERM);
         let mut kill_at = Instant::now() + grace;
         loop {
             tokio::select! {

@@ -30,7 +30,7 @@ use std::{
 use futures::FutureExt as _;
 use lockkeeper::{Client, Guard, LockError, Version, error::Loss, locks::LockState, raw::AsRaw};
 use rustix::process::Signal;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout, timeout_at};
 
 use crate::{
     client::{GOODBYE, connected},
@@ -63,6 +63,9 @@ const LISTED: usize = 8;
 
 /// How long `run` waits for the script of `--on-loss` after the command has ended. Then it kills the script.
 const LONGEST_SCRIPT: Duration = Duration::from_secs(10);
+
+/// After this time a signal ends the wait for a release. One that has ended the command may come to this process a little later.
+const USUAL_RELEASE: Duration = Duration::from_secs(1);
 
 /// The variables of the command. A run inside it reads them.
 const PATH: &str = "LOCKKEEPER_PATH";
@@ -97,12 +100,19 @@ pub(crate) async fn beside(
     loop {
         tokio::select! {
             biased;
-            event = child.next() => if let Event::Ended(status) = event {
-                return Ok(status);
+            event = child.next() => match event {
+                Event::Ended(status) => return Ok(status),
+                Event::Unwatched | Event::AllEnded => break,
             },
             signal = signals.next() => child.pass_on(signal),
         }
     }
+    child.pass_on(Signal::TERM);
+    child.end(LONGEST_GRACE, signals).await;
+    Err(failure!(
+        SYSTEM,
+        "the watchdog was killed, so nobody would end the command in time"
+    ))
 }
 
 /// Runs the command under the lock, and returns the exit status.
@@ -402,9 +412,11 @@ impl Run {
                 if !left.is_empty() {
                     say!("{path}: without the lock run on: {}", list(&left));
                 }
-                release(guard, status, args).await
+                release(guard, status, args, signals).await
             }
             Err(loss) => {
+                // Before the message, which nobody may read.
+                child.pass_on(Signal::TERM);
                 say!(
                     "{path}: lock lost: {loss}; ending {child} within {}",
                     Human(grace)
@@ -463,7 +475,12 @@ fn list(processes: &[Process]) -> String {
 }
 
 /// Releases the lock after the command has ended with this status.
-async fn release(guard: Guard, status: u8, args: &RunArgs) -> Result<u8, Failure> {
+async fn release(
+    guard: Guard,
+    status: u8,
+    args: &RunArgs,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
     let path = &args.path;
     let report = |loss: Loss| {
         say!("{path}: lock lost before the command ended: {loss}");
@@ -477,14 +494,23 @@ async fn release(guard: Guard, status: u8, args: &RunArgs) -> Result<u8, Failure
     };
     // Wait no longer than the lease. A later reply could say that the session has expired, although the lock was held
     // until the command ended.
-    let unconfirmed = match timeout_at(until, guard.release()).await {
-        Ok(Ok(())) => {
-            tell!("{path}: released");
-            return Ok(status);
-        }
-        Ok(Err(LockError::Lost { loss, .. })) => return report(loss),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "no reply before the lease ended".to_owned(),
+    let released = timeout_at(until, guard.release());
+    let signal = async {
+        sleep(USUAL_RELEASE).await;
+        signals.ending().await
+    };
+    let unconfirmed = tokio::select! {
+        biased;
+        released = released => match released {
+            Ok(Ok(())) => {
+                tell!("{path}: released");
+                return Ok(status);
+            }
+            Ok(Err(LockError::Lost { loss, .. })) => return report(loss),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no reply before the lease ended".to_owned(),
+        },
+        _ = signal => "no reply before a signal".to_owned(),
     };
     say!(
         "{path}: release not confirmed ({unconfirmed}); the lock becomes free at the latest when the session expires"

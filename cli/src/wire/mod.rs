@@ -9,6 +9,7 @@ mod conversation;
 use std::{
     cell::RefCell,
     fs,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -97,7 +98,8 @@ fn decode(args: &DecodeArgs) -> Result<u8, Failure> {
     let file = Some(Path::new("/dev/stdin")).filter(|_| is_stdin);
     let file = file.unwrap_or(&args.file);
     let what = format!("read {}", file.display());
-    let recording = fs::read(file).map_err(Failure::system(what))?;
+    let recording = if is_stdin { stdin() } else { fs::read(file) };
+    let recording = recording.map_err(Failure::system(what))?;
     let mut conversation = Conversation::new(args.json, false, 1);
     for (number, line) in (1..).zip(String::from_utf8_lossy(&recording).lines()) {
         let line = line.trim();
@@ -110,6 +112,13 @@ fn decode(args: &DecodeArgs) -> Result<u8, Failure> {
         }
     }
     conversation.end().map(|()| exit::OK)
+}
+
+/// All of stdin, which need not be a file that can be opened again.
+fn stdin() -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    io::stdin().read_to_end(&mut all)?;
+    Ok(all)
 }
 
 /// The bytes of a line in hexadecimal, and their side.
@@ -137,7 +146,7 @@ async fn spy(args: &SpyArgs) -> Result<u8, Failure> {
     signals.or_end(relayed).await.map(|()| exit::OK)
 }
 
-/// Relays one connection until one side ends it.
+/// Relays one connection until both sides have ended it: a client that sends nothing more may still read, as `echo ruok | nc` does.
 async fn connection(args: &SpyArgs, number: usize, mut client: TcpStream) -> Result<(), Failure> {
     let mut server = match TcpStream::connect(&args.connect).await {
         Ok(server) => server,
@@ -151,12 +160,12 @@ async fn connection(args: &SpyArgs, number: usize, mut client: TcpStream) -> Res
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
     let conversation = RefCell::new(Conversation::new(args.json, true, number));
-    let ended = tokio::select! {
-        ended = relay(&conversation, Side::Client, from_client, to_server) => ended,
-        ended = relay(&conversation, Side::Server, from_server, to_client) => ended,
-    };
+    let ended = tokio::try_join!(
+        relay(&conversation, Side::Client, from_client, to_server),
+        relay(&conversation, Side::Server, from_server, to_client),
+    );
     conversation.borrow_mut().end()?;
-    ended
+    ended.map(drop)
 }
 
 /// Passes on the bytes of one side until it ends the connection, also those that cannot be decoded.
@@ -174,5 +183,7 @@ async fn relay(
             break;
         }
     }
+    // It may be closed.
+    let _ = to.shutdown().await;
     Ok(())
 }

@@ -5,7 +5,7 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, PipeReader, PipeWriter, Read as _, Write as _},
     net::TcpListener,
     os::{fd::OwnedFd, unix::net::UnixDatagram},
     process::{Command, Stdio},
@@ -247,15 +247,47 @@ fn a_signal_to_all_processes_does_not_end_the_watchdog() {
     });
 }
 
+/// A pipe that nobody reads: a write to it waits.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut full) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&full, true).unwrap();
+    while full.write_all(&[b'\n'; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&full, false).unwrap();
+    (reader, full)
+}
+
+/// The message came before the signal. The command worked beside the next holder until the former end of the lease.
+#[test]
+fn a_command_whose_lock_is_lost_gets_term_although_nobody_reads_messages() {
+    contained(|| {
+        let arm = Arm::embedded();
+        let files = Files::new("told");
+        let told = files.path("told");
+        let script = format!(
+            "exec 2> /dev/null; trap 'echo > {told}; exit' TERM; echo $LOCKKEEPER_NODE; while :; do sleep 0.05; done"
+        );
+        let options = ["--notify", "--session-timeout", "5s"];
+        let mut run = arm.run(&options, &arm.path(), &["sh", "-c", &script]);
+        let manager = Manager::of(&mut run);
+        let (messages, full) = full_pipe();
+        let mut run = run.stdout(Stdio::piped()).stderr(full).spawn().unwrap();
+        let mut node = String::new();
+        let stdout = run.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut node).unwrap();
+        manager.until_begun();
+        arm.delete(node.trim_end());
+        wait_for("the signal", || fs::exists(&told).unwrap());
+        drop(messages);
+        assert_eq!(run.wait().unwrap().code(), Some(74));
+    });
+}
+
 /// `run` hangs after the grant, here because nobody reads its messages. The command began, and was ended after that.
 #[test]
 fn a_command_does_not_begin_after_the_lease() {
     let arm = Arm::embedded();
     let path = arm.path();
-    let (mut messages, mut full) = std::io::pipe().unwrap();
-    rustix::io::ioctl_fionbio(&full, true).unwrap();
-    while full.write_all(&[b'\n'; 4096]).is_ok() {}
-    rustix::io::ioctl_fionbio(&full, false).unwrap();
+    let (mut messages, full) = full_pipe();
     let options = [
         "--try",
         "-v",

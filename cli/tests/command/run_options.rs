@@ -12,11 +12,12 @@ use std::{
 };
 
 use crate::support::{
-    Arm, Files, Manager, Running, contained, ended, root, wait_for, without_variables,
+    Arm, Files, Manager, Running, children, contained, ended, root, wait_for, watchdog_of,
+    without_variables,
 };
 use lockkeeper::proto::OpCode;
 use lockkeeper_server::When;
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 
 on_both_arms!(
     verbose_tells_each_step_and_quiet_tells_nothing,
@@ -189,6 +190,31 @@ fn a_lock_lost_before_the_period_is_noted_is_a_lost_lock() {
     run.end()
         .is(74, "")
         .says("lock lost before the command began");
+}
+
+/// Status 71 said that the watchdog was killed.
+#[test]
+fn a_lock_lost_while_the_command_begins_is_a_lost_lock() {
+    contained(|| {
+        let arm = Arm::embedded();
+        let path = arm.path();
+        arm.create(&format!("{path}.once"));
+        let faults = arm.server().faults();
+        let second_look = When::op(OpCode::GET_DATA)
+            .within(format!("{path}.once"))
+            .nth(2);
+        faults.delay_reply(second_look, Duration::from_secs(1));
+        let options = ["--once-per", "1d", "--session-timeout", "2s"];
+        let run = arm.start(&options, &path, "echo ran");
+        let watchdog = watchdog_of(run.pid());
+        wait_for("what becomes the command", || {
+            !children(watchdog).is_empty()
+        });
+        for launcher in children(watchdog) {
+            kill_process(launcher, Signal::STOP).unwrap();
+        }
+        run.end().is(74, "").says("its lock was lost before");
+    });
 }
 
 /// Status 69. If only the answer to the note was lost, nobody ran the command in this period.

@@ -4,9 +4,11 @@
 
 use std::time::Duration;
 
-use crate::support::{LIMIT, Running, ended, is_ignored, lockkeeper, objects};
+use crate::support::{
+    LIMIT, Running, contained, ended, is_ignored, lockkeeper, objects, until_dead, watchdog_of,
+};
 use lockkeeper::{Client, CreateMode, Mutex};
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 use tokio::runtime::Runtime;
 
 #[test]
@@ -122,6 +124,19 @@ fn a_command_beside_the_server_gets_its_signals() {
         serve.end().is(3, "told\n");
         assert!(std::net::TcpStream::connect(address).is_err());
     }
+}
+
+/// It never ended, and was busy with the news that nothing of the command was left.
+#[test]
+fn a_server_whose_watchdog_was_killed_ends_all_of_its_command_and_itself() {
+    contained(|| {
+        let script = "sleep 600 & echo $!; wait";
+        let mut serve = Running::start(&mut lockkeeper(&["serve", "--", "sh", "-c", script]));
+        let other = serve.pid_in_line();
+        kill_process(watchdog_of(serve.pid()), Signal::KILL).unwrap();
+        until_dead(other);
+        serve.end().is(71, "").says("watchdog was killed");
+    });
 }
 
 /// The log until a client has come and gone, as one text.

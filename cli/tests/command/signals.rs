@@ -7,7 +7,7 @@ use std::{
 
 use crate::support::{
     Arm, Files, Running, comm_of, contained, ended, is_alive, is_ignored, lockkeeper, pid_of,
-    state_of, terminal, until_dead, wait_for,
+    session_of, state_of, terminal, until_dead, wait_for,
 };
 use rustix::process::{Signal, kill_process};
 
@@ -247,5 +247,30 @@ fn a_watchdog_that_was_stopped_does_not_let_the_command_go_on_for_longer() {
         kill_process(watchdog, Signal::CONT).unwrap();
         until_dead(pid);
         assert!(went_on.elapsed().as_secs() < 4, "{:?}", went_on.elapsed());
+    });
+}
+
+/// The release waited for silent servers until the end of the lease, whatever signals came.
+#[test]
+fn a_signal_ends_the_wait_for_a_release() {
+    contained(|| {
+        let arm = Arm::embedded();
+        let script = "trap '' TERM; echo begun; read line; exit 7";
+        for (options, status) in [(&[][..], 7), (&["--strict"], 74)] {
+            let path = arm.path();
+            let options = [&["--session-timeout", "60s"], options].concat();
+            let mut run = arm.run(&options, &path, &["sh", "-c", script]);
+            let (mut run, stdin) = Running::start_to_write(&mut run);
+            assert_eq!(run.line(), "begun");
+            let session = session_of(arm.server(), &path).unwrap();
+            arm.server().faults().stall_session(session);
+            drop(stdin);
+            // One that comes before the end of the command is for that.
+            wait_for("the end", || {
+                run.signal(Signal::TERM);
+                !run.is_running()
+            });
+            run.end().ends(status).says("release not confirmed (");
+        }
     });
 }

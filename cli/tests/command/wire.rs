@@ -2,6 +2,9 @@
 
 use std::{
     fs,
+    io::{Read as _, Write as _},
+    net::{Shutdown, TcpStream},
+    os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
 };
 
@@ -87,6 +90,18 @@ fn no_bytes_make_it_fail() {
     }
 }
 
+/// It opened the file of stdin again, which is refused where another user has opened it, and for sockets.
+#[test]
+fn a_recording_is_read_from_whatever_stdin_is() {
+    let (mut recording, stdin) = UnixStream::pair().unwrap();
+    recording.write_all(b"C> 72756f6b\n").unwrap();
+    drop(recording);
+    let mut decode = lockkeeper(&["wire", "decode", "-"]);
+    let decoded = decode.stdin(OwnedFd::from(stdin)).output().unwrap();
+    let said = String::from_utf8(decoded.stdout).unwrap();
+    assert!(said.contains("\"ruok\""), "{said}{:?}", decoded.stderr);
+}
+
 /// Starts a spy, and returns its address, too.
 fn spy(arm: &Arm, options: &[&str]) -> (Running, String) {
     spy_on(&arm.connect, options)
@@ -143,6 +158,20 @@ fn a_spy_prints_what_client_and_server_say() {
     let auth = &objects(&auth)[0];
     assert!(!auth.to_string().contains("hunter2"), "{auth}");
     assert_eq!(auth["hex"], Value::Null);
+}
+
+/// The spy ended the connection with the first of both sides.
+#[test]
+fn a_client_of_a_spy_that_sends_nothing_more_gets_its_answer() {
+    let arm = Arm::embedded();
+    let (_spy, address) = spy(&arm, &[]);
+    for _ in 0..20 {
+        let (mut client, mut answer) = (TcpStream::connect(&address).unwrap(), String::new());
+        client.write_all(b"ruok").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "imok");
+    }
 }
 
 /// The first bytes were taken for the length of a frame: "frame of 369295616 bytes".

@@ -511,6 +511,11 @@ impl Guard {
 /// Tells the users of the lock, then lets the node be deleted, unless that is not ours to do.
 impl Drop for Guard {
     fn drop(&mut self) {
+        // Nobody may have asked. The end of the client is no loss to somebody who drops the guard.
+        let is_lost = |loss: &Loss| self.hold.is_held() && *loss != Loss::Closed;
+        if let Some(loss) = self.loss().filter(is_lost) {
+            self.hold.lost(loss);
+        }
         if !self.hold.release() {
             self.node_mut().forget();
         }

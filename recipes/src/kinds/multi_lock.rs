@@ -261,7 +261,7 @@ impl MultiGuard {
     }
 
     /// The earliest instant at which another client can get one of the locks; `None` when one is
-    /// lost. See [`Guard::valid_until`].
+    /// lost, or if there are none. See [`Guard::valid_until`].
     #[must_use]
     pub fn valid_until(&self) -> Option<Instant> {
         let all: Option<Vec<_>> = self.guards.iter().map(Guard::valid_until).collect();
@@ -346,12 +346,24 @@ impl MultiGuard {
     /// The guard itself if all the locks are held. The session of the first ones may have ended
     /// while the last one was acquired.
     async fn if_valid(self) -> Result<Self, LockError> {
+        self.leases_renewed().await;
         let Some(loss) = self.state().loss() else {
             return Ok(self);
         };
         let path = self.lost_path();
         self.release_quietly().await;
         Err(LockError::lost(loss).at(&path))
+    }
+
+    /// Waits until the lease of each client is good for a grant, or a lock is lost. That of the last
+    /// guard is good: it was granted just now.
+    async fn leases_renewed(&self) {
+        let last = self.guards.last();
+        for guard in &self.guards {
+            if last.is_some_and(|last| !last.client().raw().is_same(guard.client())) {
+                select(pin!(guard.lease_renewed()), self.lost()).await;
+            }
+        }
     }
 
     /// The path of the first lock that is not held.

@@ -332,6 +332,44 @@ async fn a_multi_lock_is_not_granted_after_the_lease_of_its_first_lock() {
     assert_eq!((error.loss(), error.path()), lost);
 }
 
+/// A guard has a quarter of the session timeout left of its lease, and so has each of several clients. Less of the first
+/// one was left when the second one was granted.
+#[tokio::test]
+async fn a_multi_lock_is_granted_with_each_lease_renewed() {
+    let server = Server::start().await.unwrap();
+    let ((one, ahead), other) = (client_ahead(&server, 100).await, client(&server).await);
+    let sessions = [&one, &other].map(|client| client.snapshot().session_id);
+    let locks = [(&one, "/a"), (&other, "/b")].map(|(of, path)| Mutex::new(of, path).unwrap());
+    let both = MultiLock::new(locks.each_ref().map(Member::from)).unwrap();
+    server.faults().stall_session(sessions[1]);
+    let trying = tokio::spawn(async move { both.try_lock().await });
+    until!(other.metrics().outstanding() > 0);
+    refuse_proofs(&server, sessions[0]);
+    let is_short = || {
+        let lease = one.lease();
+        let left = lease
+            .valid_until
+            .unwrap()
+            .saturating_duration_since(one.now());
+        assert!(lease.is_valid);
+        left < one.snapshot().session_timeout / 4
+    };
+    until("the lease is short", async || {
+        ahead.fetch_add(1, Ordering::Relaxed);
+        one.exists("/").await.unwrap();
+        is_short()
+    })
+    .await;
+    server.faults().resume_session(sessions[1]);
+    until!(below(&server, "/b") == 1);
+    idle(&other).await;
+    assert!(is_short() && !trying.is_finished());
+    server.faults().clear();
+    let both = soon(trying).await.unwrap().unwrap().unwrap();
+    assert!(both.is_valid() && !is_short());
+    both.release().await.unwrap();
+}
+
 /// The lease of the first lock ends while the second one is waited for, and is renewed.
 #[tokio::test]
 async fn a_multi_lock_that_waits_outlives_a_lease_that_is_renewed() {

@@ -2,7 +2,10 @@
 //!
 //! Not here: what each number means (`holds`, `releases`).
 
-use crate::support::{client, server, waiting::soon};
+use crate::support::{
+    client, server,
+    waiting::{soon, until_another_session},
+};
 use lockkeeper_recipes::{
     Election, LockMeter, Mutex, PlainMutex, ReentrantMutex, RwLock, Semaphore,
 };
@@ -69,4 +72,24 @@ async fn an_attempt_waits_until_it_is_granted_or_dropped() {
     assert_eq!(now(), (0, 1));
     drop(held);
     assert_eq!(now(), (0, 0));
+}
+
+/// It counted as released, and no alert told of it.
+#[tokio::test]
+async fn a_lock_that_is_lost_before_its_guard_is_dropped_counts_as_lost() {
+    let server = server().await;
+    let client = client(&server).await;
+    let meter = LockMeter::new("one");
+    let mutex = Mutex::new(&client, "/mutex").unwrap().with_meter(&meter);
+    drop(mutex.lock().await.unwrap());
+    let guard = mutex.lock().await.unwrap();
+    let session = client.snapshot().session_id;
+    server.faults().expire_early(session);
+    until_another_session(&client, session).await;
+    drop(guard);
+    assert_eq!(meter.metrics().lost, 1);
+    let guard = mutex.lock().await.unwrap();
+    client.close().await;
+    drop(guard);
+    assert_eq!(meter.metrics().lost, 1, "the program has given it up");
 }
