@@ -319,11 +319,13 @@ mod needs_kerberos {
         assert_eq!(run.line(), "begun");
 
         sleep(Duration::from_secs(5));
-        proxy.reset();
         let mut doctor = lockkeeper(&["doctor", "--kerberos", "--timeout", "1s"]);
         doctor.args(["--connect", &*realm.servers()]);
         let doctor = ended(realm.in_realm(&mut doctor, "cache")).ends(69);
         doctor.shows("icket expired").shows("run kinit again");
+        // No connection, until there is another ticket.
+        proxy.reset();
+        sleep(Duration::from_secs(1));
         realm.kinit("cache", "1h");
         sleep(Duration::from_secs(6));
         assert!(run.is_running());
