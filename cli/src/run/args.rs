@@ -151,6 +151,7 @@ The command's environment:
 token it has seen, and refuses lower ones, is safe from earlier holders
   LOCKKEEPER_PATH   the path of the lock
   LOCKKEEPER_NODE   the node in ZooKeeper that holds it
+  LOCKKEEPER_AROUND both of each lock around this one, in lines: a run inside reads them
 
 An outage of the servers does not end the wait: a run that has lost its session enters the \
 queue again, at its end. A line on stderr says so when the outage begins, rarely while it \
