@@ -15,7 +15,7 @@ use lockkeeper_proto::{
     Acl,
     CreateMode::{Ephemeral, Persistent},
     ErrorCode, EventType, Perms, Request, Response,
-    records::{Empty, GetAclRequest, SetAclRequest},
+    records::{CreateTtlRequest, Empty, GetAclRequest, SetAclRequest},
 };
 use lockkeeper_server::{Cluster, Server};
 
@@ -75,6 +75,26 @@ async fn advancing_the_clock_moves_the_times_of_nodes() {
         (50_000..60_000).contains(&(stat.mtime - stat.ctime)),
         "{stat:?}"
     );
+}
+
+/// With paused time, a time to live is over as soon as the timers that tokio moves to are: the wall
+/// clock stood still, so such a node stayed for ever.
+#[tokio::test(start_paused = true)]
+async fn a_time_to_live_ends_by_a_paused_clock() {
+    let server = Server::start().await.unwrap();
+    let mut peer = Peer::join_for(&server, 60_000).await;
+    let ttl = CreateTtlRequest {
+        path: "/n".to_owned(),
+        data: None,
+        acl: Some(Acl::OPEN_UNSAFE.into()),
+        flags: 5,
+        ttl_ms: 90_000,
+    };
+    peer.call(&Request::CreateTtl(ttl)).await.unwrap();
+    tokio::time::sleep(61 * SECOND).await;
+    assert_eq!(server.paths(), ["/n"]);
+    tokio::time::sleep(60 * SECOND).await;
+    assert_eq!(server.paths(), Vec::<String>::new());
 }
 
 #[tokio::test]
