@@ -9,6 +9,7 @@ use lockkeeper_proto::{
     CreateMode::{Ephemeral, EphemeralSequential, Persistent, PersistentSequential},
     ErrorCode, OpCode, Request,
     multi::MultiRequest,
+    records::CreateTtlRequest,
 };
 use lockkeeper_server::{Builder, Server, When};
 use lockkeeper_test_support::peer::{Peer, create};
@@ -50,9 +51,19 @@ async fn at_a_chosen_address_no_ephemeral_node_is_created_before_former_sessions
             let Request::Create(create) = create else {
                 panic!("{create:?}");
             };
-            let ops = vec![Request::Create(create)];
-            let refused = peer.call(&Request::Multi(MultiRequest { ops })).await;
-            assert_eq!(refused.unwrap_err(), ErrorCode::THROTTLED_OP);
+            // In a multi, its flags make it ephemeral.
+            let by_flags = CreateTtlRequest {
+                path: create.path.clone(),
+                data: None,
+                acl: create.acl.clone(),
+                flags: create.flags,
+                ttl_ms: -1,
+            };
+            for op in [Request::Create(create), Request::CreateTtl(by_flags)] {
+                let ops = vec![op];
+                let refused = peer.call(&Request::Multi(MultiRequest { ops })).await;
+                assert_eq!(refused, Err(ErrorCode::THROTTLED_OP));
+            }
         }
         peer.create("/p", PersistentSequential).await.unwrap();
         assert_eq!(server.paths(), ["/p0000000000"]);
