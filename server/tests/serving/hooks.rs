@@ -8,7 +8,7 @@ use common::{
 };
 use lockkeeper_proto::{
     CreateMode::{Ephemeral, Persistent, PersistentSequential},
-    ErrorCode, EventType, OpCode, Xid,
+    ErrorCode, EventType, OpCode, Response, Xid,
 };
 use lockkeeper_server::{Cluster, Faults, Server, When};
 
@@ -229,6 +229,27 @@ async fn sequences_can_be_set_and_stop_at_their_maximum(server: &Server) {
     assert!(server.faults().set_sequence("/", -5));
     let created = peer.create("/s-", PersistentSequential).await.unwrap();
     assert_eq!(created, "/s--000000005");
+}
+
+/// With its number at its maximum, a node keeps its `pzxid` when a child is created: ZooKeeper sets
+/// both together, and only if the number grows.
+#[tokio::test]
+async fn at_the_maximum_a_create_does_not_change_the_parents_pzxid() {
+    let server = server().await;
+    let mut peer = Peer::join(&server).await;
+    let mut pzxids = Vec::new();
+    for (next, path) in [(i32::MAX - 1, "/a"), (i32::MAX, "/b")] {
+        assert!(server.faults().set_sequence("/", next));
+        peer.create(path, Persistent).await.unwrap();
+        let Ok(Response::Exists(root)) = peer.call(&exists("/", false)).await else {
+            panic!("no root");
+        };
+        pzxids.push((root.stat.pzxid, peer.zxid));
+    }
+    let [(first, created), (second, _)] = pzxids[..] else {
+        panic!("{pzxids:?}");
+    };
+    assert_eq!((first, second), (created, created));
 }
 
 #[tokio::test]
