@@ -146,7 +146,7 @@ impl Faults {
     /// Sets the number of the next sequential child of a node. Returns whether the node exists.
     pub fn set_sequence(&self, path: &str, next: i32) -> bool {
         self.shared
-            .with(|engine, _| engine.set_sequence(path, next))
+            .with(|engine, now| engine.set_sequence(path, next, now))
     }
 
     /// Ends all faults that were set with this type. Only a closed port stays closed. In a cluster,

@@ -30,6 +30,8 @@ pub(super) enum Deed {
     /// Deletes nodes without a check. If the transaction ends a session, it carries the timeout of
     /// that session.
     Remove(Vec<Arc<str>>, Option<Duration>),
+    /// Sets the number of the next sequential child of this node.
+    Number(Arc<str>, i32),
     /// Starts a session with this timeout on this connection.
     Start(ConnId, Duration),
 }

@@ -231,6 +231,24 @@ async fn sequences_can_be_set_and_stop_at_their_maximum(server: &Server) {
     assert_eq!(created, "/s--000000005");
 }
 
+/// A member that lags has the creates from before in its future. It numbered them from the new number.
+#[tokio::test]
+async fn all_members_agree_on_the_numbers_from_before_a_sequence_is_set() {
+    let cluster = Cluster::start(3).await.unwrap();
+    let (leader, follower) = (cluster.leader().unwrap(), cluster.followers()[0]);
+    let at = |server| cluster.connect_string_of(server).parse().unwrap();
+    let mut writer = Peer::join_at(at(leader), 10_000).await;
+    let mut reader = Peer::join_at(at(follower), 10_000).await;
+    cluster.lag(follower);
+    let mut names = vec![writer.create("/s-", PersistentSequential).await.unwrap()];
+    assert!(cluster.faults().set_sequence("/", 7));
+    names.push(writer.create("/s-", PersistentSequential).await.unwrap());
+    assert_eq!(names, ["/s-0000000000", "/s-0000000007"]);
+    cluster.catch_up(follower);
+    let children = reader.children("/").await.unwrap();
+    assert_eq!(children, ["s-0000000000", "s-0000000007", "zookeeper"]);
+}
+
 /// With its number at its maximum, a node keeps its `pzxid` when a child is created: ZooKeeper sets
 /// both together, and only if the number grows.
 #[tokio::test]
