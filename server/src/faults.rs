@@ -95,7 +95,8 @@ impl Faults {
         self.rule(when, Effect::Refuse(error));
     }
 
-    /// The server will lose the next event about this path or one below it: nobody is told.
+    /// The server will lose the next event about this path or one below it, on its way to one client.
+    /// Others that watch are told: call this once for each of them.
     pub fn lose_event(&self, within: &str) {
         let within = within.to_owned();
         self.shared.with(|engine, _| engine.lose_event(within));

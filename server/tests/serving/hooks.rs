@@ -35,6 +35,7 @@ mod alone_and_in_a_cluster {
         a_delay_affects_one_connection_only
         the_port_can_be_closed_and_opened
         sequences_can_be_set_and_stop_at_their_maximum
+        each_lost_event_is_lost_for_one_client
         cutting_a_connection_keeps_the_session
         the_nodes_of_an_expired_session_go_when_its_client_knows
     }
@@ -268,6 +269,26 @@ async fn at_the_maximum_a_create_does_not_change_the_parents_pzxid() {
         panic!("{pzxids:?}");
     };
     assert_eq!((first, second), (created, created));
+}
+
+async fn each_lost_event_is_lost_for_one_client(server: &Server) {
+    let mut writer = Peer::join(server).await;
+    let mut watchers = [Peer::join(server).await, Peer::join(server).await];
+    writer.create("/n", Persistent).await.unwrap();
+    for lost in 0..3 {
+        for watcher in &mut watchers {
+            watcher.call(&get_data("/n", true)).await.unwrap();
+            watcher.events.clear();
+        }
+        (0..lost).for_each(|_| server.faults().lose_event("/n"));
+        writer.call(&set_data("/n", b"")).await.unwrap();
+        let mut told = 0;
+        for watcher in &mut watchers {
+            watcher.call(&exists("/n", false)).await.unwrap();
+            told += watcher.events.len();
+        }
+        assert_eq!(told, 2 - lost);
+    }
 }
 
 #[tokio::test]
