@@ -6,6 +6,7 @@ use std::time::Duration;
 use common::{
     Peer, Raw, create, delete, exists, get_children, get_data, new_session, now, set_data,
 };
+use futures::FutureExt as _;
 use lockkeeper_proto::{
     CreateMode::{Ephemeral, Persistent, PersistentSequential},
     ErrorCode, EventType, OpCode, Response, Xid,
@@ -218,6 +219,17 @@ async fn the_port_can_be_closed_and_opened(server: &Server) {
     faults.open_port().await.unwrap();
     let mut peer = peer.resume(server).await.unwrap();
     assert_eq!(peer.children("/").await.unwrap(), ["n", "zookeeper"]);
+}
+
+/// As the documentation promises. The port stayed closed.
+#[tokio::test]
+async fn a_port_opens_even_if_nobody_waits_for_it() {
+    let server = server().await;
+    let faults = server.faults();
+    faults.close_port().await;
+    let _ = faults.open_port().now_or_never();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    Peer::join(&server).await;
 }
 
 async fn sequences_can_be_set_and_stop_at_their_maximum(server: &Server) {
