@@ -21,9 +21,10 @@ impl Engine {
         &mut self.rules
     }
 
-    /// Removes all rules, and ends all stalls and delays.
+    /// Removes all rules, and ends all stalls and delays. No event is lost any more.
     pub fn clear_faults(&mut self) {
         self.rules = Rules::default();
+        self.connections.lost_events.clear();
         self.resume_all();
     }
 

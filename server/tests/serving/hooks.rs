@@ -304,6 +304,17 @@ async fn each_lost_event_is_lost_for_one_client(server: &Server) {
 }
 
 #[tokio::test]
+async fn clearing_the_faults_brings_events_back() {
+    let server = server().await;
+    let mut peer = Peer::join(&server).await;
+    server.faults().lose_event("/");
+    server.faults().clear();
+    peer.call(&exists("/n", true)).await.unwrap_err();
+    peer.create("/n", Persistent).await.unwrap();
+    assert_eq!(peer.events.len(), 1);
+}
+
+#[tokio::test]
 async fn counters_count_what_clients_did() {
     let server = server().await;
     let mut peer = Peer::join(&server).await;
