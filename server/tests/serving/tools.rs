@@ -77,6 +77,22 @@ async fn advancing_the_clock_moves_the_times_of_nodes() {
     );
 }
 
+/// Work that was always due kept the server busy and its clock where it was.
+#[tokio::test]
+async fn intervals_of_zero_let_time_go_on() {
+    let builder = || Server::builder().max_session_timeout(SECOND);
+    let at_once = builder().container_check_interval(Duration::ZERO);
+    let server = at_once.start().await.unwrap();
+    let quick = builder().tick_time(Duration::ZERO);
+    let cluster = quick.start_cluster(3).await.unwrap();
+    for server in [&server, &cluster] {
+        let peer = Peer::join(server).await;
+        server.faults().cut(peer.session);
+        server.advance(10 * SECOND);
+        assert!(server.report().sessions.is_empty());
+    }
+}
+
 /// With paused time, a time to live is over as soon as the timers that tokio moves to are: the wall
 /// clock stood still, so such a node stayed for ever.
 #[tokio::test(start_paused = true)]
