@@ -116,8 +116,9 @@ impl Ensemble {
         matches!(self.role(server), Role::Serving | Role::Former)
     }
 
+    /// Nothing is cut between a member and itself.
     pub(super) fn set_cut(&mut self, from: ServerId, to: ServerId, is_cut: bool) {
-        if is_cut {
+        if is_cut && from != to {
             self.cuts.insert((from, to));
         } else {
             self.cuts.remove(&(from, to));

@@ -296,3 +296,15 @@ async fn clients_of_one_member_can_be_cut_and_refused() {
     cluster.accept_clients(one).await.unwrap();
     peer.resume_at(address(&cluster, one)).await.unwrap();
 }
+
+/// As by a loop over all servers. The leader got none of its own transactions, and nothing healed it.
+#[tokio::test]
+async fn a_member_is_never_cut_off_from_itself() {
+    let (cluster, leader, _) = three().await;
+    for server in cluster.servers() {
+        cluster.cut_link(leader, server);
+    }
+    cluster.heal();
+    let mut peer = join(&cluster, leader).await;
+    peer.create("/n", Persistent).await.unwrap();
+}
