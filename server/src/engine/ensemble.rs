@@ -323,7 +323,9 @@ impl Ensemble {
                 for (_, commit) in coming.drain(..) {
                     let _ = member.view.catch_up_with(&commit);
                 }
-                live.tree.clone_from(&member.view.tree);
+                if self.leader == Some(server) {
+                    live.tree.clone_from(&member.view.tree);
+                }
             }
         }
         unknown

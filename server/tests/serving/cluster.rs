@@ -308,3 +308,23 @@ async fn a_member_is_never_cut_off_from_itself() {
     let mut peer = join(&cluster, leader).await;
     peer.create("/n", Persistent).await.unwrap();
 }
+
+/// One that does not become the leader. Its nodes were in the way of creates.
+#[tokio::test]
+async fn nodes_of_ended_sessions_that_a_follower_keeps_are_not_the_leaders() {
+    let (cluster, first, _) = three().await;
+    cluster.stop(first).await;
+    let second = cluster.leader().unwrap();
+    cluster.restart(first).await.unwrap();
+    let mut owner = join(&cluster, second).await;
+    owner.create("/e", Ephemeral).await.unwrap();
+    cluster.keep_ended_sessions(first);
+    cluster.lag(first);
+    owner.close().await;
+    cluster.stop(second).await;
+    let third = cluster.leader().unwrap();
+    assert_ne!(third, first);
+    let mut other = join(&cluster, third).await;
+    assert_eq!(other.children("/").await.unwrap(), ["zookeeper"]);
+    other.create("/e", Ephemeral).await.unwrap();
+}
