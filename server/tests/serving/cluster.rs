@@ -9,7 +9,7 @@ use std::{net::SocketAddr, pin::pin, time::Duration};
 use common::{Peer, Raw, create, delete, exists, get_children, get_data, new_session, set_data};
 use lockkeeper_proto::{
     CreateMode::{Ephemeral, Persistent},
-    EventType, Response, Version,
+    ErrorCode, EventType, Response, Version,
 };
 use lockkeeper_server::{Cluster, Server, ServerId};
 use tokio::time::timeout;
@@ -307,6 +307,21 @@ async fn a_member_is_never_cut_off_from_itself() {
     cluster.heal();
     let mut peer = join(&cluster, leader).await;
     peer.create("/n", Persistent).await.unwrap();
+}
+
+/// The leader has no such node, so that a delete of it fails everywhere. The member carried it out.
+#[tokio::test]
+async fn a_member_that_keeps_nodes_of_ended_sessions_keeps_them_when_others_delete_them() {
+    let (cluster, leader, [keeper, _]) = three().await;
+    let mut owner = join(&cluster, leader).await;
+    let mut other = join(&cluster, leader).await;
+    let mut reader = join(&cluster, keeper).await;
+    owner.create("/e", Ephemeral).await.unwrap();
+    cluster.keep_ended_sessions(keeper);
+    owner.close().await;
+    let refused = other.call(&delete("/e")).await.unwrap_err();
+    assert_eq!(refused, ErrorCode::NO_NODE);
+    assert_eq!(reader.children("/").await.unwrap(), ["e", "zookeeper"]);
 }
 
 /// One that does not become the leader. Its nodes were in the way of creates.
