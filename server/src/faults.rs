@@ -90,7 +90,8 @@ impl Faults {
         self.rule(when, Effect::Delay(delay));
     }
 
-    /// The server will answer a matching request with an error, and not execute the request.
+    /// The server will answer a matching request with an error, and not execute the request. An
+    /// answer to a handshake has no place for an error: the server closes the connection.
     pub fn refuse(&self, when: When, error: ErrorCode) {
         self.rule(when, Effect::Refuse(error));
     }

@@ -33,6 +33,7 @@ mod alone_and_in_a_cluster {
         a_lost_reply_was_applied_and_a_cut_request_was_not
         a_lost_reply_loses_its_events_too
         the_reply_to_a_handshake_can_be_lost
+        a_handshake_that_is_refused_begins_no_session
         a_delay_affects_one_connection_only
         the_port_can_be_closed_and_opened
         sequences_can_be_set_and_stop_at_their_maximum
@@ -110,6 +111,17 @@ async fn the_reply_to_a_handshake_can_be_lost(server: &Server) {
     let mut raw = Raw::connect(server.local_addr()).await;
     assert_eq!(raw.handshake(&new_session(10_000)).await, None);
     faults.clear();
+    Peer::join(server).await;
+}
+
+/// The rule was used up, and the session began.
+async fn a_handshake_that_is_refused_begins_no_session(server: &Server) {
+    let when = When::op(OpCode::CREATE_SESSION);
+    server.faults().refuse(when, ErrorCode::NO_AUTH);
+    let mut raw = Raw::connect(server.local_addr()).await;
+    assert_eq!(raw.handshake(&new_session(10_000)).await, None);
+    assert!(server.report().sessions.is_empty());
+    assert_eq!(server.faults().pending(), 0);
     Peer::join(server).await;
 }
 
