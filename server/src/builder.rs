@@ -51,9 +51,9 @@ impl Builder {
     /// ZooKeeper's `tickTime`. Default: 500 ms, where ZooKeeper has 2 s.
     ///
     /// Sessions expire in steps of one tick. A session ends when its client has been silent for its
-    /// timeout, or up to one tick later.
+    /// timeout, or up to one tick later. A tick has at least a millisecond.
     pub fn tick_time(mut self, tick: Duration) -> Self {
-        self.config.tick_time = tick;
+        self.config.tick_time = tick.max(SHORTEST);
         self
     }
 
@@ -98,9 +98,9 @@ impl Builder {
     }
 
     /// How often the server deletes empty containers, and nodes whose time to live is over.
-    /// Default: 60 s, as in ZooKeeper.
+    /// Default: 60 s, as in ZooKeeper. At least a millisecond.
     pub fn container_check_interval(mut self, interval: Duration) -> Self {
-        self.config.container_check_interval = interval;
+        self.config.container_check_interval = interval.max(SHORTEST);
         self
     }
 
@@ -148,3 +148,6 @@ impl Builder {
         config
     }
 }
+
+/// The shortest interval for work: with shorter ones, the server would do nothing else.
+const SHORTEST: Duration = Duration::from_millis(1);

@@ -1,9 +1,9 @@
 //! The only place where the server reads a clock.
 //!
 //! The monotonic clock is tokio's. So a test that pauses tokio's time controls the server's
-//! timeouts, too.
+//! timeouts, too. The wall clock is ahead by as much as tokio's time is: times to live go by it.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::engine::Now;
 
@@ -13,9 +13,14 @@ use crate::engine::Now;
     reason = "everything else gets the time as an argument"
 )]
 pub(crate) fn now() -> Now {
+    let instant = tokio::time::Instant::now().into_std();
+    let real = Instant::now();
+    let wall = since_1970()
+        .saturating_add(instant.saturating_duration_since(real))
+        .saturating_sub(real.saturating_duration_since(instant));
     Now {
-        instant: tokio::time::Instant::now().into_std(),
-        unix_ms: i64::try_from(since_1970().as_millis()).unwrap_or(i64::MAX),
+        instant,
+        unix_ms: i64::try_from(wall.as_millis()).unwrap_or(i64::MAX),
     }
 }
 

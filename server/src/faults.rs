@@ -90,12 +90,14 @@ impl Faults {
         self.rule(when, Effect::Delay(delay));
     }
 
-    /// The server will answer a matching request with an error, and not execute the request.
+    /// The server will answer a matching request with an error, and not execute the request. An
+    /// answer to a handshake has no place for an error: the server closes the connection.
     pub fn refuse(&self, when: When, error: ErrorCode) {
         self.rule(when, Effect::Refuse(error));
     }
 
-    /// The server will lose the next event about this path or one below it: nobody is told.
+    /// The server will lose the next event about this path or one below it, on its way to one client.
+    /// Others that watch are told: call this once for each of them.
     pub fn lose_event(&self, within: &str) {
         let within = within.to_owned();
         self.shared.with(|engine, _| engine.lose_event(within));
@@ -146,7 +148,7 @@ impl Faults {
     /// Sets the number of the next sequential child of a node. Returns whether the node exists.
     pub fn set_sequence(&self, path: &str, next: i32) -> bool {
         self.shared
-            .with(|engine, _| engine.set_sequence(path, next))
+            .with(|engine, now| engine.set_sequence(path, next, now))
     }
 
     /// Ends all faults that were set with this type. Only a closed port stays closed. In a cluster,

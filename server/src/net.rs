@@ -53,11 +53,17 @@ impl Port {
         }
     }
 
-    /// Listens again.
+    /// Listens again. Once the future was polled, the port is open even if the future is dropped.
+    #[allow(
+        clippy::unused_async,
+        reason = "it waits for nothing, as whoever drops the future needs"
+    )]
     pub(crate) async fn open(&self) -> io::Result<()> {
         if self.listening().is_none() {
-            let bound = self.runtime.spawn(TcpListener::bind(self.address));
-            self.listen(bound.await.map_err(io::Error::other)??)?;
+            let bound = std::net::TcpListener::bind(self.address)?;
+            bound.set_nonblocking(true)?;
+            let _entered = self.runtime.enter();
+            self.listen(TcpListener::from_std(bound)?)?;
         }
         Ok(())
     }

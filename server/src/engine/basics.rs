@@ -120,7 +120,9 @@ pub enum Received {
     Partly,
 }
 
-/// `now` plus `time`; just `now` if the clock cannot represent the sum.
+/// `now` plus `time`. Longer times than a century end with it: no clock can represent all of them.
 pub(super) fn after(now: Instant, time: Duration) -> Instant {
-    now.checked_add(time).unwrap_or(now)
+    now.checked_add(time.min(CENTURY)).unwrap_or(now)
 }
+
+const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

@@ -16,8 +16,19 @@ pub(super) struct Commit {
     /// The session and the xid of its request.
     pub(super) asked: (SessionId, Xid),
     pub(super) deed: Deed,
-    /// What the leader has decided.
+    /// What the leader has decided; before that, the error 0.
     pub(super) reply: Result<Response, ErrorCode>,
+}
+
+impl Commit {
+    /// Whether the leader has decided that a request fails.
+    pub(super) fn is_refused(&self) -> bool {
+        match &self.reply {
+            Err(code) => !code.is_ok(),
+            Ok(Response::Multi(multi)) => multi.failure().is_some(),
+            Ok(_) => false,
+        }
+    }
 }
 
 /// The effect of a transaction.
@@ -30,6 +41,8 @@ pub(super) enum Deed {
     /// Deletes nodes without a check. If the transaction ends a session, it carries the timeout of
     /// that session.
     Remove(Vec<Arc<str>>, Option<Duration>),
+    /// Sets the number of the next sequential child of this node.
+    Number(Arc<str>, i32),
     /// Starts a session with this timeout on this connection.
     Start(ConnId, Duration),
 }

@@ -35,7 +35,7 @@ pub(super) struct Connections {
     held: BTreeSet<ConnId>,
     /// Connections whose input has waited, and can be handled now.
     resumed: BTreeSet<ConnId>,
-    /// Paths about which, or below which, the next event is lost.
+    /// Paths about which, or below which, the next event for one connection is lost.
     pub(super) lost_events: Vec<String>,
     /// For each server: the frames that it received from connections that are gone, and sent them.
     gone: BTreeMap<ServerId, (u64, u64)>,

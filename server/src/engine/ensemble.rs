@@ -116,8 +116,9 @@ impl Ensemble {
         matches!(self.role(server), Role::Serving | Role::Former)
     }
 
+    /// Nothing is cut between a member and itself.
     pub(super) fn set_cut(&mut self, from: ServerId, to: ServerId, is_cut: bool) {
-        if is_cut {
+        if is_cut && from != to {
             self.cuts.insert((from, to));
         } else {
             self.cuts.remove(&(from, to));
@@ -322,7 +323,9 @@ impl Ensemble {
                 for (_, commit) in coming.drain(..) {
                     let _ = member.view.catch_up_with(&commit);
                 }
-                live.tree.clone_from(&member.view.tree);
+                if self.leader == Some(server) {
+                    live.tree.clone_from(&member.view.tree);
+                }
             }
         }
         unknown

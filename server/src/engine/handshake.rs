@@ -58,7 +58,8 @@ impl Engine {
             return self.close(id);
         }
         let fate = self.rules.fate(request.session_id, None);
-        if fate.cut_before {
+        // There is no place for an error.
+        if fate.cut_before || fate.refuse.is_some() {
             return self.close(id);
         }
         let timeout = self.config.negotiate(request.timeout_ms);

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use lockkeeper_proto::{SessionId, path};
+use lockkeeper_proto::{SessionId, Xid, path};
 
 use super::{
     Engine,
     basics::{Now, ServerId},
+    commit::Deed,
     connection::Connection,
     rules::Rules,
 };
@@ -20,9 +21,10 @@ impl Engine {
         &mut self.rules
     }
 
-    /// Removes all rules, and ends all stalls and delays.
+    /// Removes all rules, and ends all stalls and delays. No event is lost any more.
     pub fn clear_faults(&mut self) {
         self.rules = Rules::default();
+        self.connections.lost_events.clear();
         self.resume_all();
     }
 
@@ -131,12 +133,14 @@ impl Engine {
         self.resume_all();
     }
 
-    /// Sets the number of the next sequential child of a node. Returns whether the node exists.
-    pub fn set_sequence(&mut self, path: &str, next: i32) -> bool {
-        let mut is_there = false;
-        for view in self.state.views_mut() {
-            let node = view.tree.get_mut(path);
-            is_there = node.map(|node| node.created = next).is_some();
+    /// Sets the number of the next sequential child of a node, in a transaction. No election undoes
+    /// that. Returns whether the node exists.
+    pub fn set_sequence(&mut self, path: &str, next: i32, now: Now) -> bool {
+        let is_there = self.state.live.tree.get(path).is_some();
+        if is_there {
+            let deed = Deed::Number(Arc::from(path), next);
+            let _ = self.transact((SessionId::NONE, Xid(0)), deed, now);
+            self.keep();
         }
         is_there
     }

@@ -35,6 +35,8 @@ fn makes_ephemeral(request: &Request) -> bool {
         |flags| CreateMode::from_flags(flags, 0).is_some_and(CreateMode::is_ephemeral);
     match request {
         Request::Create(create) | Request::Create2(create) => is_ephemeral(create.flags),
+        // In a multi, its flags decide.
+        Request::CreateTtl(create) => is_ephemeral(create.flags),
         Request::Multi(multi) => multi.ops.iter().any(makes_ephemeral),
         _ => false,
     }

@@ -105,9 +105,10 @@ impl<'a> Txn<'a> {
                 (parent.created, parent.meta.pzxid) = (created, pzxid);
             }
         }));
-        // The counter never moves down, so it stays at 2^31-1: ZOOKEEPER-3249.
-        parent.created = parent.created.max(parent.created.wrapping_add(1));
-        parent.meta.pzxid = zxid;
+        // The counter never moves down, so it stays at 2^31-1, and the zxid with it: ZOOKEEPER-3249.
+        if let Some(next) = parent.created.checked_add(1) {
+            (parent.created, parent.meta.pzxid) = (next, zxid);
+        }
         let parent_acl = Arc::clone(&parent.acl);
         self.tree.insert(Arc::clone(&path), node);
         let made = path.to_string();

@@ -58,6 +58,8 @@ impl View {
     ) -> (Vec<Change>, Result<Response, ErrorCode>) {
         self.zxid = commit.zxid;
         match &commit.deed {
+            // This tree may have nodes that the leader's does not have.
+            Deed::Request(..) if commit.is_refused() => (Vec::new(), commit.reply.clone()),
             Deed::Remove(_, Some(_)) if self.keeps_ended => {
                 (Vec::new(), Ok(Response::CloseSession(Empty {})))
             }

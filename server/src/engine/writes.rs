@@ -40,6 +40,12 @@ impl Commit {
         match &self.deed {
             Deed::Refuse(code) => (Vec::new(), Err(*code)),
             Deed::Start(..) => (Vec::new(), Err(ErrorCode::SESSION_MOVED)),
+            Deed::Number(path, next) => {
+                if let Some(node) = tree.get_mut(path) {
+                    node.created = *next;
+                }
+                (Vec::new(), Err(ErrorCode::OK))
+            }
             Deed::Remove(paths, _) => {
                 let mut txn = Txn::new(tree, self, &[]);
                 for path in paths {

@@ -9,7 +9,7 @@ use std::{net::SocketAddr, pin::pin, time::Duration};
 use common::{Peer, Raw, create, delete, exists, get_children, get_data, new_session, set_data};
 use lockkeeper_proto::{
     CreateMode::{Ephemeral, Persistent},
-    EventType, Response, Version,
+    ErrorCode, EventType, Response, Version,
 };
 use lockkeeper_server::{Cluster, Server, ServerId};
 use tokio::time::timeout;
@@ -295,4 +295,51 @@ async fn clients_of_one_member_can_be_cut_and_refused() {
     other.call(&exists("/n", false)).await.unwrap();
     cluster.accept_clients(one).await.unwrap();
     peer.resume_at(address(&cluster, one)).await.unwrap();
+}
+
+/// As by a loop over all servers. The leader got none of its own transactions, and nothing healed it.
+#[tokio::test]
+async fn a_member_is_never_cut_off_from_itself() {
+    let (cluster, leader, _) = three().await;
+    for server in cluster.servers() {
+        cluster.cut_link(leader, server);
+    }
+    cluster.heal();
+    let mut peer = join(&cluster, leader).await;
+    peer.create("/n", Persistent).await.unwrap();
+}
+
+/// The leader has no such node, so that a delete of it fails everywhere. The member carried it out.
+#[tokio::test]
+async fn a_member_that_keeps_nodes_of_ended_sessions_keeps_them_when_others_delete_them() {
+    let (cluster, leader, [keeper, _]) = three().await;
+    let mut owner = join(&cluster, leader).await;
+    let mut other = join(&cluster, leader).await;
+    let mut reader = join(&cluster, keeper).await;
+    owner.create("/e", Ephemeral).await.unwrap();
+    cluster.keep_ended_sessions(keeper);
+    owner.close().await;
+    let refused = other.call(&delete("/e")).await.unwrap_err();
+    assert_eq!(refused, ErrorCode::NO_NODE);
+    assert_eq!(reader.children("/").await.unwrap(), ["e", "zookeeper"]);
+}
+
+/// One that does not become the leader. Its nodes were in the way of creates.
+#[tokio::test]
+async fn nodes_of_ended_sessions_that_a_follower_keeps_are_not_the_leaders() {
+    let (cluster, first, _) = three().await;
+    cluster.stop(first).await;
+    let second = cluster.leader().unwrap();
+    cluster.restart(first).await.unwrap();
+    let mut owner = join(&cluster, second).await;
+    owner.create("/e", Ephemeral).await.unwrap();
+    cluster.keep_ended_sessions(first);
+    cluster.lag(first);
+    owner.close().await;
+    cluster.stop(second).await;
+    let third = cluster.leader().unwrap();
+    assert_ne!(third, first);
+    let mut other = join(&cluster, third).await;
+    assert_eq!(other.children("/").await.unwrap(), ["zookeeper"]);
+    other.create("/e", Ephemeral).await.unwrap();
 }

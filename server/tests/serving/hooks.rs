@@ -6,9 +6,10 @@ use std::time::Duration;
 use common::{
     Peer, Raw, create, delete, exists, get_children, get_data, new_session, now, set_data,
 };
+use futures::FutureExt as _;
 use lockkeeper_proto::{
     CreateMode::{Ephemeral, Persistent, PersistentSequential},
-    ErrorCode, EventType, OpCode, Xid,
+    ErrorCode, EventType, OpCode, Response, Xid,
 };
 use lockkeeper_server::{Cluster, Faults, Server, When};
 
@@ -32,9 +33,11 @@ mod alone_and_in_a_cluster {
         a_lost_reply_was_applied_and_a_cut_request_was_not
         a_lost_reply_loses_its_events_too
         the_reply_to_a_handshake_can_be_lost
+        a_handshake_that_is_refused_begins_no_session
         a_delay_affects_one_connection_only
         the_port_can_be_closed_and_opened
         sequences_can_be_set_and_stop_at_their_maximum
+        each_lost_event_is_lost_for_one_client
         cutting_a_connection_keeps_the_session
         the_nodes_of_an_expired_session_go_when_its_client_knows
     }
@@ -108,6 +111,17 @@ async fn the_reply_to_a_handshake_can_be_lost(server: &Server) {
     let mut raw = Raw::connect(server.local_addr()).await;
     assert_eq!(raw.handshake(&new_session(10_000)).await, None);
     faults.clear();
+    Peer::join(server).await;
+}
+
+/// The rule was used up, and the session began.
+async fn a_handshake_that_is_refused_begins_no_session(server: &Server) {
+    let when = When::op(OpCode::CREATE_SESSION);
+    server.faults().refuse(when, ErrorCode::NO_AUTH);
+    let mut raw = Raw::connect(server.local_addr()).await;
+    assert_eq!(raw.handshake(&new_session(10_000)).await, None);
+    assert!(server.report().sessions.is_empty());
+    assert_eq!(server.faults().pending(), 0);
     Peer::join(server).await;
 }
 
@@ -219,6 +233,17 @@ async fn the_port_can_be_closed_and_opened(server: &Server) {
     assert_eq!(peer.children("/").await.unwrap(), ["n", "zookeeper"]);
 }
 
+/// As the documentation promises. The port stayed closed.
+#[tokio::test]
+async fn a_port_opens_even_if_nobody_waits_for_it() {
+    let server = server().await;
+    let faults = server.faults();
+    faults.close_port().await;
+    let _ = faults.open_port().now_or_never();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    Peer::join(&server).await;
+}
+
 async fn sequences_can_be_set_and_stop_at_their_maximum(server: &Server) {
     let mut peer = Peer::join(server).await;
     assert!(!server.faults().set_sequence("/none", 1));
@@ -229,6 +254,76 @@ async fn sequences_can_be_set_and_stop_at_their_maximum(server: &Server) {
     assert!(server.faults().set_sequence("/", -5));
     let created = peer.create("/s-", PersistentSequential).await.unwrap();
     assert_eq!(created, "/s--000000005");
+}
+
+/// A member that lags has the creates from before in its future. It numbered them from the new number.
+#[tokio::test]
+async fn all_members_agree_on_the_numbers_from_before_a_sequence_is_set() {
+    let cluster = Cluster::start(3).await.unwrap();
+    let (leader, follower) = (cluster.leader().unwrap(), cluster.followers()[0]);
+    let at = |server| cluster.connect_string_of(server).parse().unwrap();
+    let mut writer = Peer::join_at(at(leader), 10_000).await;
+    let mut reader = Peer::join_at(at(follower), 10_000).await;
+    cluster.lag(follower);
+    let mut names = vec![writer.create("/s-", PersistentSequential).await.unwrap()];
+    assert!(cluster.faults().set_sequence("/", 7));
+    names.push(writer.create("/s-", PersistentSequential).await.unwrap());
+    assert_eq!(names, ["/s-0000000000", "/s-0000000007"]);
+    cluster.catch_up(follower);
+    let children = reader.children("/").await.unwrap();
+    assert_eq!(children, ["s-0000000000", "s-0000000007", "zookeeper"]);
+}
+
+/// With its number at its maximum, a node keeps its `pzxid` when a child is created: ZooKeeper sets
+/// both together, and only if the number grows.
+#[tokio::test]
+async fn at_the_maximum_a_create_does_not_change_the_parents_pzxid() {
+    let server = server().await;
+    let mut peer = Peer::join(&server).await;
+    let mut pzxids = Vec::new();
+    for (next, path) in [(i32::MAX - 1, "/a"), (i32::MAX, "/b")] {
+        assert!(server.faults().set_sequence("/", next));
+        peer.create(path, Persistent).await.unwrap();
+        let Ok(Response::Exists(root)) = peer.call(&exists("/", false)).await else {
+            panic!("no root");
+        };
+        pzxids.push((root.stat.pzxid, peer.zxid));
+    }
+    let [(first, created), (second, _)] = pzxids[..] else {
+        panic!("{pzxids:?}");
+    };
+    assert_eq!((first, second), (created, created));
+}
+
+async fn each_lost_event_is_lost_for_one_client(server: &Server) {
+    let mut writer = Peer::join(server).await;
+    let mut watchers = [Peer::join(server).await, Peer::join(server).await];
+    writer.create("/n", Persistent).await.unwrap();
+    for lost in 0..3 {
+        for watcher in &mut watchers {
+            watcher.call(&get_data("/n", true)).await.unwrap();
+            watcher.events.clear();
+        }
+        (0..lost).for_each(|_| server.faults().lose_event("/n"));
+        writer.call(&set_data("/n", b"")).await.unwrap();
+        let mut told = 0;
+        for watcher in &mut watchers {
+            watcher.call(&exists("/n", false)).await.unwrap();
+            told += watcher.events.len();
+        }
+        assert_eq!(told, 2 - lost);
+    }
+}
+
+#[tokio::test]
+async fn clearing_the_faults_brings_events_back() {
+    let server = server().await;
+    let mut peer = Peer::join(&server).await;
+    server.faults().lose_event("/");
+    server.faults().clear();
+    peer.call(&exists("/n", true)).await.unwrap_err();
+    peer.create("/n", Persistent).await.unwrap();
+    assert_eq!(peer.events.len(), 1);
 }
 
 #[tokio::test]

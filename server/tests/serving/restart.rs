@@ -7,10 +7,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use lockkeeper_proto::{
     CreateMode::{Ephemeral, EphemeralSequential, Persistent, PersistentSequential},
-    ErrorCode, Request,
+    ErrorCode, OpCode, Request,
     multi::MultiRequest,
+    records::CreateTtlRequest,
 };
-use lockkeeper_server::{Builder, Server};
+use lockkeeper_server::{Builder, Server, When};
 use lockkeeper_test_support::peer::{Peer, create};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -50,9 +51,19 @@ async fn at_a_chosen_address_no_ephemeral_node_is_created_before_former_sessions
             let Request::Create(create) = create else {
                 panic!("{create:?}");
             };
-            let ops = vec![Request::Create(create)];
-            let refused = peer.call(&Request::Multi(MultiRequest { ops })).await;
-            assert_eq!(refused.unwrap_err(), ErrorCode::THROTTLED_OP);
+            // In a multi, its flags make it ephemeral.
+            let by_flags = CreateTtlRequest {
+                path: create.path.clone(),
+                data: None,
+                acl: create.acl.clone(),
+                flags: create.flags,
+                ttl_ms: -1,
+            };
+            for op in [Request::Create(create), Request::CreateTtl(by_flags)] {
+                let ops = vec![op];
+                let refused = peer.call(&Request::Multi(MultiRequest { ops })).await;
+                assert_eq!(refused, Err(ErrorCode::THROTTLED_OP));
+            }
         }
         peer.create("/p", PersistentSequential).await.unwrap();
         assert_eq!(server.paths(), ["/p0000000000"]);
@@ -80,6 +91,29 @@ async fn a_fresh_server_creates_ephemeral_nodes_at_once() {
         let mut peer = Peer::join(&server).await;
         peer.create("/e", Ephemeral).await.unwrap();
     }
+}
+
+/// No clock can represent the end of these times. Each of them was over at once: connections were
+/// closed, replies came early, and locks were granted.
+#[tokio::test]
+async fn a_time_without_an_end_does_not_end() {
+    let builder = Server::builder()
+        .handshake_timeout(Duration::MAX)
+        .container_check_interval(Duration::MAX);
+    let server = builder
+        .clone()
+        .no_ephemerals_for(Duration::MAX)
+        .start()
+        .await;
+    let server = server.unwrap();
+    let mut peer = Peer::join(&server).await;
+    let refused = peer.create("/e", Ephemeral).await.unwrap_err();
+    assert_eq!(refused, ErrorCode::THROTTLED_OP);
+    let when = When::op(OpCode::CREATE);
+    server.faults().delay_reply(when, Duration::MAX);
+    peer.send(&create("/p", b"", Persistent)).await;
+    assert!(peer.raw.is_silent().await);
+    assert_eq!(server.paths(), ["/p"]);
 }
 
 /// Also if one builder starts several servers, and after elections.

@@ -15,7 +15,7 @@ use lockkeeper_proto::{
     Acl,
     CreateMode::{Ephemeral, Persistent},
     ErrorCode, EventType, Perms, Request, Response,
-    records::{Empty, GetAclRequest, SetAclRequest},
+    records::{CreateTtlRequest, Empty, GetAclRequest, SetAclRequest},
 };
 use lockkeeper_server::{Cluster, Server};
 
@@ -75,6 +75,42 @@ async fn advancing_the_clock_moves_the_times_of_nodes() {
         (50_000..60_000).contains(&(stat.mtime - stat.ctime)),
         "{stat:?}"
     );
+}
+
+/// Work that was always due kept the server busy and its clock where it was.
+#[tokio::test]
+async fn intervals_of_zero_let_time_go_on() {
+    let builder = || Server::builder().max_session_timeout(SECOND);
+    let at_once = builder().container_check_interval(Duration::ZERO);
+    let server = at_once.start().await.unwrap();
+    let quick = builder().tick_time(Duration::ZERO);
+    let cluster = quick.start_cluster(3).await.unwrap();
+    for server in [&server, &cluster] {
+        let peer = Peer::join(server).await;
+        server.faults().cut(peer.session);
+        server.advance(10 * SECOND);
+        assert!(server.report().sessions.is_empty());
+    }
+}
+
+/// With paused time, a time to live is over as soon as the timers that tokio moves to are: the wall
+/// clock stood still, so such a node stayed for ever.
+#[tokio::test(start_paused = true)]
+async fn a_time_to_live_ends_by_a_paused_clock() {
+    let server = Server::start().await.unwrap();
+    let mut peer = Peer::join_for(&server, 60_000).await;
+    let ttl = CreateTtlRequest {
+        path: "/n".to_owned(),
+        data: None,
+        acl: Some(Acl::OPEN_UNSAFE.into()),
+        flags: 5,
+        ttl_ms: 90_000,
+    };
+    peer.call(&Request::CreateTtl(ttl)).await.unwrap();
+    tokio::time::sleep(61 * SECOND).await;
+    assert_eq!(server.paths(), ["/n"]);
+    tokio::time::sleep(60 * SECOND).await;
+    assert_eq!(server.paths(), Vec::<String>::new());
 }
 
 #[tokio::test]
