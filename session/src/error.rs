@@ -297,7 +297,7 @@ impl Error {
         }
     }
 
-    /// The error of several requests, of which earlier ones were applied.
+    /// The error of one of several requests. Earlier ones were applied.
     #[cfg(feature = "tokio")]
     pub(crate) fn in_part(mut self) -> Self {
         Arc::make_mut(&mut self.0).effect = Effect::Unknown;

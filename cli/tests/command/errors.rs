@@ -106,7 +106,7 @@ fn a_command_fails_at_once_when_no_server_listens() {
     }
 }
 
-/// It waited for twice the session timeout, whatever the time was.
+/// It waited for twice the session timeout, and not for the time that was given.
 #[test]
 fn a_queue_whose_server_is_silent_is_not_waited_for_longer_than_its_time() {
     let arm = Arm::embedded();

@@ -170,20 +170,23 @@ fn the_crontab_of_the_runbook_runs_a_job_once_in_a_period() {
     arm.release(guard);
 }
 
+/// The look at the record under the lock takes a second. The first look is before the lock.
+fn delay_second_look(arm: &Arm, path: &str) {
+    let look = When::op(OpCode::GET_DATA).within(format!("{path}.once"));
+    let faults = arm.server().faults();
+    faults.delay_reply(look.nth(2), Duration::from_secs(1));
+}
+
 /// Status 75 said that it was not acquired.
 #[test]
 fn a_lock_lost_before_the_period_is_noted_is_a_lost_lock() {
     let arm = Arm::embedded();
     let path = arm.path();
     arm.create(&format!("{path}.once"));
-    let faults = arm.server().faults();
-    // The first look is before the lock.
-    let second_look = When::op(OpCode::GET_DATA)
-        .within(format!("{path}.once"))
-        .nth(2);
-    faults.delay_reply(second_look, Duration::from_secs(1));
+    delay_second_look(&arm, &path);
     let run = arm.start(&["--once-per", "1d"], &path, "echo ran");
     arm.until_nodes(&path, 1);
+    let faults = arm.server().faults();
     wait_for("the second look", || faults.pending() == 0);
     let node = arm.nodes(&path).pop().unwrap();
     arm.delete(&format!("{path}/{node}"));
@@ -199,11 +202,7 @@ fn a_lock_lost_while_the_command_begins_is_a_lost_lock() {
         let arm = Arm::embedded();
         let path = arm.path();
         arm.create(&format!("{path}.once"));
-        let faults = arm.server().faults();
-        let second_look = When::op(OpCode::GET_DATA)
-            .within(format!("{path}.once"))
-            .nth(2);
-        faults.delay_reply(second_look, Duration::from_secs(1));
+        delay_second_look(&arm, &path);
         let options = ["--once-per", "1d", "--session-timeout", "2s"];
         let run = arm.start(&options, &path, "echo ran");
         let watchdog = watchdog_of(run.pid());

@@ -250,7 +250,7 @@ fn a_watchdog_that_was_stopped_does_not_let_the_command_go_on_for_longer() {
     });
 }
 
-/// The release waited for silent servers until the end of the lease, whatever signals came.
+/// The release waited for silent servers until the end of the lease. No signal had an effect.
 #[test]
 fn a_signal_ends_the_wait_for_a_release() {
     contained(|| {

@@ -355,8 +355,8 @@ impl MultiGuard {
         Err(LockError::lost(loss).at(&path))
     }
 
-    /// Waits until the lease of each client is good for a grant, or a lock is lost. That of the last
-    /// guard is good: it was granted just now.
+    /// Waits until the lease of each client has been good for a grant, one after the other, or a lock is
+    /// lost. That of the last guard is good: it was granted just now.
     async fn leases_renewed(&self) {
         let last = self.guards.last();
         for guard in &self.guards {

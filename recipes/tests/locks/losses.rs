@@ -16,11 +16,12 @@ use std::{
 
 use lockkeeper_proto::{ErrorCode, OpCode, SessionId, Version};
 use lockkeeper_recipes::{
-    Election, LockError, LockMeter, Loss, Member, MultiLock, Mutex, RwLock, Semaphore, inspect,
+    Election, LockError, LockMeter, Loss, Member, MultiGuard, MultiLock, Mutex, RwLock, Semaphore,
+    inspect,
 };
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::Client;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, task::JoinHandle};
 
 use crate::support::{
     below, client, server, server_and_two,
@@ -304,6 +305,22 @@ fn refuse_proofs(server: &Server, session: SessionId) {
     }
 }
 
+/// A multi-lock of two clients that has the first lock, and waits for a silent server to get the second one. Nothing proves
+/// the lease of the first client any more.
+async fn first_of_two(
+    server: &Server,
+    one: &Client,
+    other: &Client,
+) -> JoinHandle<Result<Option<MultiGuard>, LockError>> {
+    let locks = [(one, "/a"), (other, "/b")].map(|(of, path)| Mutex::new(of, path).unwrap());
+    let both = MultiLock::new(locks.each_ref().map(Member::from)).unwrap();
+    server.faults().stall_session(other.snapshot().session_id);
+    let trying = tokio::spawn(async move { both.try_lock().await });
+    until!(other.metrics().outstanding() > 0);
+    refuse_proofs(server, one.snapshot().session_id);
+    trying
+}
+
 async fn until_lease_ended(client: &Client, ahead: &AtomicU32) {
     until("the lease has ended", async || {
         ahead.fetch_add(1, Ordering::Relaxed);
@@ -318,15 +335,9 @@ async fn until_lease_ended(client: &Client, ahead: &AtomicU32) {
 async fn a_multi_lock_is_not_granted_after_the_lease_of_its_first_lock() {
     let server = Server::start().await.unwrap();
     let ((one, ahead), other) = (client_ahead(&server, 100).await, client(&server).await);
-    let sessions = [&one, &other].map(|client| client.snapshot().session_id);
-    let locks = [(&one, "/a"), (&other, "/b")].map(|(of, path)| Mutex::new(of, path).unwrap());
-    let both = MultiLock::new(locks.each_ref().map(Member::from)).unwrap();
-    server.faults().stall_session(sessions[1]);
-    let trying = tokio::spawn(async move { both.try_lock().await });
-    until!(other.metrics().outstanding() > 0);
-    refuse_proofs(&server, sessions[0]);
+    let trying = first_of_two(&server, &one, &other).await;
     until_lease_ended(&one, &ahead).await;
-    server.faults().resume_session(sessions[1]);
+    server.faults().resume_session(other.snapshot().session_id);
     let error = soon(trying).await.unwrap().unwrap_err();
     let lost = (Some(Loss::Elapsed), Some("/a"));
     assert_eq!((error.loss(), error.path()), lost);
@@ -338,13 +349,7 @@ async fn a_multi_lock_is_not_granted_after_the_lease_of_its_first_lock() {
 async fn a_multi_lock_is_granted_with_each_lease_renewed() {
     let server = Server::start().await.unwrap();
     let ((one, ahead), other) = (client_ahead(&server, 100).await, client(&server).await);
-    let sessions = [&one, &other].map(|client| client.snapshot().session_id);
-    let locks = [(&one, "/a"), (&other, "/b")].map(|(of, path)| Mutex::new(of, path).unwrap());
-    let both = MultiLock::new(locks.each_ref().map(Member::from)).unwrap();
-    server.faults().stall_session(sessions[1]);
-    let trying = tokio::spawn(async move { both.try_lock().await });
-    until!(other.metrics().outstanding() > 0);
-    refuse_proofs(&server, sessions[0]);
+    let trying = first_of_two(&server, &one, &other).await;
     let is_short = || {
         let lease = one.lease();
         let left = lease
@@ -360,7 +365,7 @@ async fn a_multi_lock_is_granted_with_each_lease_renewed() {
         is_short()
     })
     .await;
-    server.faults().resume_session(sessions[1]);
+    server.faults().resume_session(other.snapshot().session_id);
     until!(below(&server, "/b") == 1);
     idle(&other).await;
     assert!(is_short() && !trying.is_finished());

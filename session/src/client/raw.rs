@@ -247,8 +247,8 @@ impl Raw<'_> {
     }
 
     /// Moves to another server, if there is one, and does not come back for a minute, unless all
-    /// others fail. Requests under way fail as with a lost connection. For a layer that has seen the present server show what its
-    /// leader does not have.
+    /// others fail. Requests under way fail as with a lost connection. For a layer that has seen the
+    /// present server show what its leader does not have.
     pub fn leave_server(self) {
         self.client
             .shared

@@ -248,7 +248,8 @@ impl<T> Machine<T> {
     /// Adds an identity, on this connection and on every later one.
     ///
     /// The machine keeps the identity at once, without waiting for the server's answer. It does not
-    /// keep it if the request is too long or the machine has ended.
+    /// keep it if the request is too long or the machine has ended. After the deadline of `options` the
+    /// machine keeps it, too.
     pub fn add_auth(&mut self, now: Instant, token: T, auth: Auth, options: RequestOptions) {
         let request = auth.packet();
         let router = self.router();

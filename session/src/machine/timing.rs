@@ -4,7 +4,7 @@
 //! | part of `T` | what | by |
 //! |---|---|---|
 //! | 7/8 | a lease lasts from a touch that is proved; the rest is for slow clocks | `lease` |
-//! | 1/3 | between a touch and the `sync` that begins its proof; 2/3 of a tick that is known | `wait` |
+//! | 1/3 | between a touch and the `sync` that begins its proof; 2/3 of a tick that is known, but at most 4/9 | `wait` |
 //! | 1/4 | of the lease is left at a grant; between two touches that are to be proved | `grant`, `proof` |
 //! | 1/6 | between a proof behind the end of a lease and the write that confirms it; between pings | `confirm`, `ping` |
 //! | 1/8 | before a write of a proof that was refused is sent again | `again` |

@@ -367,7 +367,7 @@ impl Link {
         None
     }
 
-    /// A request that was sent at `sent` is answered, after `took`, by a reply that names this transaction.
+    /// A request that was sent at `sent` is answered, after `took`. The reply names this transaction.
     pub(crate) fn answered(&mut self, now: Instant, sent: Instant, took: Duration, zxid: Zxid) {
         self.session.see(zxid);
         self.took(now, took);
