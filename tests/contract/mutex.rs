@@ -11,7 +11,7 @@ use lockkeeper::{
 
 use crate::{
     kinds::Kind,
-    rig::{register, soon, until_free},
+    rig::{nodes, register, soon, until_free},
     support::{
         Ensemble, on_both_arms,
         waiting::{driven, until},
@@ -92,7 +92,7 @@ on_both_arms! {
             .unwrap();
         assert_eq!(results.len(), 1);
         soon(waiting).await.unwrap().release().await.unwrap();
-        assert_eq!(client.get_children(&path).await.unwrap(), [""; 0]);
+        assert_eq!(nodes(Kind::Mutex, &client, &path).await, [""; 0]);
         // An error names the number of the refused write. Nothing is written, and the lock is
         // released all the same.
         let guard = mutex.lock().await.unwrap();

@@ -54,7 +54,7 @@ on_both_arms! {
         guard.release().await.unwrap();
         assert_eq!(holder_at(&other, &path).await, None);
 
-        other.create(&node, "foreign", CreateMode::Ephemeral).await.unwrap();
+        other.create_all(&node, "foreign", CreateMode::Ephemeral).await.unwrap();
         assert!(lock(&client, &path).try_lock().await.unwrap().is_none());
         let holder = holder_at(&client, &path).await.unwrap();
         assert_eq!(holder.data.as_deref(), Some(&b"foreign"[..]));
