@@ -11,9 +11,10 @@ use crate::facts::{
     wire::{CLOSE_SESSION, CREATE_SESSION},
 };
 
-/// A link to the first leader, and to the second.
+/// A link to the leader of the first epoch, of the second, and of a later one.
 const FIRST: Of = Of::Link(1);
 const SECOND: Of = Of::Link(2);
+const LATER: Of = Of::Link(3);
 
 /// Clients and sessions. The first leader ends `A`, and leaves the others to the second leader. It
 /// is the server of `C`, and fails before it answers the handshake, and of `D`. The follower does not
@@ -49,7 +50,11 @@ const fn zxid(epoch: i64, counter: i64) -> i64 {
 
 /// A transaction, and its commit after 4 ms.
 fn commit(record: &mut Record, at: u64, zxid: i64, asked: Asked) {
-    let of = if zxid >> 32 == 1 { FIRST } else { SECOND };
+    let of = match zxid >> 32 {
+        1 => FIRST,
+        2 => SECOND,
+        _ => LATER,
+    };
     let timeout = ms(if asked.2 == CREATE_SESSION { 1000 } else { 0 });
     record.push((ms(at), of, What::Proposal(zxid, asked, timeout)));
     record.push((ms(at + 2), of, What::Ack(zxid)));
@@ -74,10 +79,11 @@ fn read(record: &mut Record, at: u64, number: usize, xid: i32) {
     record.push((ms(at + 1), client(number), What::Answered(xid)));
 }
 
-/// A follower serves, and answers pings every half tick. `told` are times and sessions.
-fn link(record: &mut Record, at: u64, of: Of, leader: usize, to: u64, told: &[(u64, i64)]) {
-    let new_leader = What::NewLeader(i64::try_from(leader).unwrap());
-    let linked = What::Linked(0, leader);
+/// A follower serves, and answers pings every half tick. `told` are times and sessions. Server 1 leads
+/// in odd epochs, server 2 in even ones.
+fn link(record: &mut Record, at: u64, of: Of, epoch: usize, to: u64, told: &[(u64, i64)]) {
+    let new_leader = What::NewLeader(i64::try_from(epoch).unwrap());
+    let linked = What::Linked(0, 2 - epoch % 2);
     record.push((ms(at.saturating_sub(1)), of, linked));
     for what in [new_leader, What::Ping, What::UpToDate] {
         record.push((ms(at), of, what));
@@ -261,4 +267,19 @@ fn a_deviation_from_each_fact_is_found() {
     }
     facts.dedup();
     assert_eq!(facts, FACTS);
+}
+
+/// The first leader was alone for longer than the timeout of `B`, `D` and `E`.
+#[test]
+fn only_a_leader_that_was_alone_may_have_lost_a_session_when_it_leads_again() {
+    for (epoch, expected) in [(3, &[][..]), (4, &["F1"; 3])] {
+        let mut it = good("F1");
+        it.retain(|(at, of, _)| *of != SECOND || *at < ms(3400));
+        it.push((ms(3400), SECOND, What::Unlinked));
+        link(&mut it, 3500, LATER, epoch, 5500, &[]);
+        let end = Asked(C, 0, CLOSE_SESSION);
+        commit(&mut it, 4700, zxid(epoch.try_into().unwrap(), 1), end);
+        it.push((ms(5510), LATER, What::Unlinked));
+        assert_eq!(broken(&it), expected, "{epoch}");
+    }
 }

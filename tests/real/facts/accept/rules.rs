@@ -87,6 +87,9 @@ impl World {
             let writes = self.links.values().flat_map(|it| &it.requests);
             let writes = writes.filter(|(_, it)| it.0 == session && !it.key().2 && it.2 != RESUME);
             let written = writes.map(|it| it.0.at).collect::<Vec<_>>();
+            // Leaders that may have ended it alone. One that leads again may have kept that, see
+            // assumption A1 of docs/safety.md: then nobody ends it.
+            let (mut alone, mut is_lost) = (Vec::new(), false);
             for (&epoch, &(leader, begin, serves)) in self.epochs.range(made..) {
                 let mut told = told.remove(&(epoch, session)).unwrap_or_default();
                 if epoch != made {
@@ -104,12 +107,20 @@ impl World {
                 // A write that is newer than that would have extended the session, if writes did.
                 let is_written = written.iter().any(|at| *at > latest && *at < until);
                 let fact = if is_written { "F3" } else { "F1" };
-                let is_soon = self.within(leader, latest, timeout + 2 * TICK, until);
+                is_lost |= alone.contains(&leader);
+                let is_soon = self.within(leader, latest, timeout + 2 * TICK, until) || is_lost;
                 let how = format!("it lived until {until:?}, told at {latest:?}");
                 self.demand((fact, about), is_soon, seen.unwrap_or(begin), &how);
                 let Some(end) = seen.filter(|_| !is_asked) else {
                     if end.is_some() {
                         break;
+                    }
+                    let mut later = self.epochs.range(epoch + 1..);
+                    if later
+                        .next()
+                        .is_some_and(|(_, it)| latest + timeout <= it.1.at)
+                    {
+                        alone.push(leader);
                     }
                     continue;
                 };
