@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::support::{
-    Arm, Files, Manager, Running, children, contained, ended, root, wait_for, watchdog_of,
+    Arm, Files, Manager, Running, contained, ended, launcher_of, root, wait_for, watchdog_of,
     without_variables,
 };
 use lockkeeper::proto::OpCode;
@@ -205,13 +205,8 @@ fn a_lock_lost_while_the_command_begins_is_a_lost_lock() {
         delay_second_look(&arm, &path);
         let options = ["--once-per", "1d", "--session-timeout", "2s"];
         let run = arm.start(&options, &path, "echo ran");
-        let watchdog = watchdog_of(run.pid());
-        wait_for("what becomes the command", || {
-            !children(watchdog).is_empty()
-        });
-        for launcher in children(watchdog) {
-            kill_process(launcher, Signal::STOP).unwrap();
-        }
+        let launcher = launcher_of(watchdog_of(run.pid()));
+        kill_process(launcher, Signal::STOP).unwrap();
         run.end().is(74, "").says("its lock was lost before");
     });
 }

@@ -35,8 +35,8 @@ use tokio::runtime::Runtime;
 pub(crate) use contained::{contained, freely, namespace};
 #[allow(unused_imports, reason = "each test file uses only a part")]
 pub(crate) use processes::{
-    children, comm_of, is_alive, is_ignored, is_in, marked, pid_of, state_of, until_dead,
-    watchdog_of,
+    children, comm_of, is_alive, is_ignored, is_in, launcher_of, marked, pid_of, state_of,
+    until_dead, watchdog_of,
 };
 
 /// The limit of each wait: far longer than any step takes, even on a busy machine.

@@ -28,16 +28,26 @@ pub(crate) fn until_dead(pid: Pid) {
 
 /// The watchdog that a `run` has started. For a moment, a new process has no arguments.
 pub(crate) fn watchdog_of(run: Pid) -> Pid {
-    let is_watchdog = |pid: &Pid| {
+    child_with(run, "--watchdog")
+}
+
+/// The process that becomes the command. It is a program of its own by then, and until it is, the watchdog waits for it.
+pub(crate) fn launcher_of(watchdog: Pid) -> Pid {
+    child_with(watchdog, "--command")
+}
+
+/// Waits for a child with this argument.
+fn child_with(parent: Pid, argument: &str) -> Pid {
+    let is_meant = |pid: &Pid| {
         let command = fs::read_to_string(format!("/proc/{pid}/cmdline"));
-        command.is_ok_and(|command| command.contains("--watchdog"))
+        command.is_ok_and(|command| command.contains(argument))
     };
-    let mut watchdog = None;
-    wait_for("the watchdog", || {
-        watchdog = children(run).into_iter().find(is_watchdog);
-        watchdog.is_some()
+    let mut child = None;
+    wait_for(argument, || {
+        child = children(parent).into_iter().find(is_meant);
+        child.is_some()
     });
-    watchdog.unwrap()
+    child.unwrap()
 }
 
 /// The living processes with this in their environment, and the name of each. What a marked process starts is marked, too.
