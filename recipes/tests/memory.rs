@@ -103,19 +103,32 @@ fn beside_the_tasks(waiters: usize) -> usize {
     taken
 }
 
+/// What is under way on a busy machine only adds to what is counted: one of three attempts must fit.
+fn in_one_of_three(
+    counts: [usize; 2],
+    bytes: impl Fn(usize) -> usize,
+    fits: impl Fn(usize, usize) -> bool,
+) {
+    let attempts = (0..3).map(|_| counts.map(&bytes));
+    let too_many: Vec<_> = attempts
+        .take_while(|&[few, many]| !fits(few, many))
+        .collect();
+    assert!(too_many.len() < 3, "{counts:?} take {too_many:?} bytes");
+}
+
 /// Half of it is the future of the lock, which is in a box.
 #[test]
 fn a_waiter_takes_at_most_1_300_bytes() {
-    let [few, many] = [1_000, 10_000].map(beside_the_tasks);
-    assert!(many <= 10_000 * 1_300, "{many} bytes for 10,000 waiters");
-    assert!(many - few <= 9_000 * 1_300, "{few} and {many} bytes");
+    in_one_of_three([1_000, 10_000], beside_the_tasks, |few, many| {
+        many <= 10_000 * 1_300 && many - few <= 9_000 * 1_300
+    });
 }
 
 /// How often the memory of sessions is looked at.
 const LOOKS: usize = 50;
 
 /// The bytes that clients take, each with a session, a task and a held lock.
-fn of_sessions(count: u64) -> usize {
+fn of_sessions(count: usize) -> usize {
     let apart = Apart::new();
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let servers = apart.server.connect_string();
@@ -129,7 +142,8 @@ fn of_sessions(count: u64) -> usize {
                 guards.push(mutex.lock().await.unwrap());
             }
             let before = apart.quiet();
-            until!(apart.quiet() >= before + 6 * count);
+            let pings = 6 * u64::try_from(count).unwrap();
+            until!(apart.quiet() >= before + pings);
             std::mem::forget(guards);
         });
     });
@@ -143,16 +157,14 @@ fn of_sessions(count: u64) -> usize {
         least = least.min(taken);
     }
     let least = usize::try_from(least).unwrap();
-    println!(
-        "{count} sessions: {} bytes each",
-        least / usize::try_from(count).unwrap()
-    );
+    println!("{count} sessions: {} bytes each", least / count);
     least
 }
 
 /// With the client's task, and what tokio keeps for its socket and its timer.
 #[test]
 fn a_session_with_a_held_lock_takes_some_six_kilobytes() {
-    let [few, many] = [20, 220].map(of_sessions);
-    assert!(many - few <= 200 * 6_400, "{few} and {many} bytes");
+    in_one_of_three([20, 220], of_sessions, |few, many| {
+        many - few <= 200 * 6_400
+    });
 }
