@@ -83,6 +83,7 @@ mod cluster;
 pub mod engine;
 #[cfg(not(feature = "unstable"))]
 #[allow(
+    clippy::exhaustive_structs,
     dead_code,
     unreachable_pub,
     reason = "only who has the feature uses all of it"
