@@ -134,7 +134,8 @@ impl ServerArgs {
         match env::var(AUTH_VARIABLE) {
             Ok(text) => parsed(&text, &AUTH_VARIABLE, has_login),
             Err(env::VarError::NotPresent) => Ok(Vec::new()),
-            Err(error) => Err(failure!(USAGE, "{AUTH_VARIABLE}: {error}")),
+            // The error of the library has the text of the variable.
+            Err(env::VarError::NotUnicode(_)) => Err(failure!(USAGE, "{AUTH_VARIABLE}: not UTF-8")),
         }
     }
 
