@@ -132,7 +132,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
     pub(crate) log_format: String,
 
-    /// Run this command beside the server (on Linux only), with `$LOCKKEEPER_CONNECT` set to it, and end with the status of the command
+    /// Run this command beside the server (on Linux only), with `$LOCKKEEPER_CONNECT` set to it and without variables for TLS, and end with the status of the command
     #[arg(value_name = "COMMAND", last = true)]
     pub(crate) command: Vec<OsString>,
 }

@@ -14,8 +14,8 @@ pub(crate) async fn until(moment: Option<Instant>) {
     }
 }
 
-/// The longest duration that is accepted: a year. Nobody waits longer, and a sum of two never overflows.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+/// The longest duration that is accepted: `1y` of `humantime`. Nobody waits longer, and a sum of two never overflows.
+const LONGEST: Duration = Duration::from_secs(31_557_600);
 
 /// Parses a duration. Zero is allowed.
 pub(crate) fn parse(text: &str) -> Result<Duration, &'static str> {
@@ -71,6 +71,7 @@ mod tests {
             ("1.5s", 1_500),
             ("500ms", 500),
             ("1m30s", 90_000),
+            ("1y", 31_557_600_000),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
         }

@@ -16,7 +16,10 @@ use lockkeeper::{
     error::{ErrorKind, Loss},
 };
 
-use crate::refusal::{plain, reason};
+use crate::{
+    refusal::{plain, reason},
+    text,
+};
 
 /// Success.
 pub(crate) const OK: u8 = 0;
@@ -99,6 +102,7 @@ macro_rules! failure {
 pub(crate) fn print_at(level: Level, what: fmt::Arguments<'_>) {
     if says(level) {
         // One write: the log may have other writers. A closed stderr must not end a command that runs well.
+        let what = text::message(&what.to_string());
         let line = format!("lockkeeper: {what}\n");
         let _ = io::stderr().write_all(line.as_bytes());
     }

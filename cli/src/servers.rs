@@ -25,6 +25,13 @@ use crate::exit::Failure;
 pub(crate) const VARIABLE: &str = "LOCKKEEPER_CONNECT";
 /// The environment variable with the identities, used when `--auth-file` is not given.
 pub(crate) const AUTH_VARIABLE: &str = "LOCKKEEPER_AUTH";
+/// The environment variables about encryption: those of the options below that begin with `--tls`.
+pub(crate) const TLS_VARIABLES: [&str; 4] = [
+    "LOCKKEEPER_TLS_CA",
+    "LOCKKEEPER_TLS_CERT",
+    "LOCKKEEPER_TLS_KEY",
+    "LOCKKEEPER_TLS_SERVER_NAME",
+];
 
 const AUTH_HELP: &str =
     "The identities: lines such as digest:USER:PASSWORD [default: the lines of $LOCKKEEPER_AUTH]";
@@ -127,7 +134,8 @@ impl ServerArgs {
         match env::var(AUTH_VARIABLE) {
             Ok(text) => parsed(&text, &AUTH_VARIABLE, has_login),
             Err(env::VarError::NotPresent) => Ok(Vec::new()),
-            Err(error) => Err(failure!(USAGE, "{AUTH_VARIABLE}: {error}")),
+            // The error of the library has the text of the variable.
+            Err(env::VarError::NotUnicode(_)) => Err(failure!(USAGE, "{AUTH_VARIABLE}: not UTF-8")),
         }
     }
 

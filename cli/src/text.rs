@@ -1,7 +1,7 @@
 //! Text on stdout: escaping for terminals, and columns.
 //!
 //! Names and data come from other users. On a terminal they are escaped, so that they cannot move the cursor, change
-//! colours or change the writing direction. In files and pipes they stay unchanged.
+//! colours or change the writing direction. In files and pipes they stay unchanged. Messages are always escaped.
 
 use std::{
     fmt,
@@ -59,6 +59,12 @@ pub(crate) fn harmless(text: &str) -> String {
         }
     };
     text.chars().map(escaped).collect()
+}
+
+/// A message, which may name nodes of other users, likewise in one line. What is escaped in it already stays as it is.
+pub(crate) fn message(text: &str) -> String {
+    let parts: Vec<_> = text.split('\\').map(harmless).collect();
+    parts.join("\\")
 }
 
 /// A text with its lines and tabs kept, and everything else escaped that is not visible. Each line ends with `\n`.
@@ -145,6 +151,8 @@ mod tests {
         assert_eq!(harmless("it's \"ours\" größe 鍵"), "it's \"ours\" größe 鍵");
         assert_eq!(harmless("a\u{1b}[31mb\n"), "a\\u{1b}[31mb\\n");
         assert_eq!(harmless("a\u{202e}b\\"), "a\\u{202e}b\\\\");
+        assert_eq!(message("it's \u{1b}\u{202e}\n"), "it's \\u{1b}\\u{202e}\\n");
+        assert_eq!(message("\\u{1b} \\\\"), "\\u{1b} \\\\");
         assert_eq!(data_in_a_line(Some(&[0xff, 0])), "0xff00");
         assert_eq!(data_in_a_line(None), "");
         assert_eq!(harmless_lines("a\tb\r\nc\u{7}"), "a\tb\nc\\u{7}\n");

@@ -75,13 +75,13 @@ pub(crate) struct DoctorArgs {
 }
 
 pub(crate) async fn run(args: &DoctorArgs) -> Result<u8, Failure> {
-    // Before signals are caught: this thread reads the files, and one of them may hang.
-    let tls = args.servers.tls()?;
+    // Before signals are caught: this thread reads the files, and one of them may hang. And once: the identities may be in a pipe.
+    let (tls, identities) = (args.servers.tls()?, args.servers.identities()?);
     let mut signals = Signals::catch(&ENDING)?;
     let end = Instant::now() + args.wait.unwrap_or_default();
     let examined = async {
         loop {
-            let (answers, problems) = examine(args, tls.as_ref()).await?;
+            let (answers, problems) = examine(args, tls.as_ref(), &identities).await?;
             if status(&answers, &problems) == exit::OK || Instant::now() + PAUSE > end {
                 return Ok((answers, problems));
             }
@@ -100,9 +100,10 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<u8, Failure> {
 async fn examine(
     args: &DoctorArgs,
     tls: Option<&TlsConfig>,
+    identities: &[(String, String)],
 ) -> Result<(Vec<Answer>, Vec<Problem>), Failure> {
     let options = &args.servers;
-    let (servers, identities) = (options.servers()?, options.identities()?);
+    let servers = options.servers()?;
     let chroot = servers.chroot().unwrap_or_default();
     let targets = servers.endpoints().iter();
     let targets = targets.map(|it| target::of(it, args.timeout));
@@ -113,7 +114,7 @@ async fn examine(
         let servers = one.parse().map_err(Failure::usage)?;
         let name = target.name.as_ref().map(|it| it.host.as_str());
         let tls = options.tls_to(tls, name)?;
-        let settings = options.settings_for(&servers, tls.clone(), &identities, name);
+        let settings = options.settings_for(&servers, tls.clone(), identities, name);
         asked.push(ask::server(number, target, settings, tls, args));
     }
     let (mut answers, clients): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().unzip();

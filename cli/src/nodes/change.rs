@@ -14,7 +14,7 @@ use super::{
     args::{CreateArgs, RmArgs, SetArgs},
     walk::{AT_ONCE, walk},
 };
-use crate::{exit::Failure, text};
+use crate::{exit::Failure, refusal::NO_NODE, text};
 
 /// Nodes that `rm --recursive` refuses to delete: the root, and ZooKeeper's own nodes.
 const PROTECTED: [&str; 2] = ["/", "/zookeeper"];
@@ -118,8 +118,8 @@ async fn rm_all(args: &RmArgs, client: &Client) -> Result<(), Failure> {
         if let Some(error) = refused.into_values().next() {
             return Err(error.into());
         }
-        unused(client, &found).await?;
-        return rm_found(client, &found).await;
+        let there = unused(client, &found).await?;
+        return rm_found(client, &args.path, &there).await;
     }
     let Err(error) = client.delete_all(&args.path).await else {
         return Ok(());
@@ -132,10 +132,10 @@ async fn rm_all(args: &RmArgs, client: &Client) -> Result<(), Failure> {
 }
 
 /// Deletes these nodes, children first, and no others: those that somebody creates meanwhile may be locks.
-async fn rm_found(client: &Client, found: &[String]) -> Result<(), Failure> {
-    let Some(top) = found.first() else {
-        return Ok(());
-    };
+async fn rm_found(client: &Client, top: &str, found: &[String]) -> Result<(), Failure> {
+    if found.first().is_none_or(|first| first != top) {
+        return Err(failure!(REFUSED, "{top}: {NO_NODE}"));
+    }
     // Whoever may not delete the node itself deletes nothing below it.
     match client.delete(top, Version::ANY).await {
         Err(error) if is_not_empty(&error) => {}
@@ -169,21 +169,27 @@ fn is_not_empty(error: &Error) -> bool {
     error.code() == Some(ErrorCode::NOT_EMPTY)
 }
 
-/// Refuses a tree with a node of a session: its program would lose a lock, or another thing that it relies on.
-async fn unused(client: &Client, found: &[String]) -> Result<(), Failure> {
+/// Refuses a tree with a node of a session: its program would lose a lock, or another thing that it relies on. Returns the nodes that
+/// are there. One that is not may be that of a plain lock, between two holders.
+async fn unused(client: &Client, found: &[String]) -> Result<Vec<String>, Failure> {
     let stats = found
         .iter()
         .map(async |path| (path, client.exists(path).await));
     let mut stats = stream::iter(stats).buffered(AT_ONCE);
+    let mut there = Vec::new();
     while let Some((path, stat)) = stats.next().await {
-        if let Some(owner) = stat?.as_ref().and_then(text::owner) {
+        let Some(stat) = stat? else {
+            continue;
+        };
+        if let Some(owner) = text::owner(&stat) {
             return Err(failure!(
                 REFUSED,
                 "{path}: session {owner} uses it; nothing was deleted; --force deletes it, too"
             ));
         }
+        there.push(path.clone());
     }
-    Ok(())
+    Ok(there)
 }
 
 /// The data from the command line, or all of stdin for `-`. The session goes on meanwhile.
@@ -195,4 +201,37 @@ async fn data(given: &OsStr) -> Result<Bytes, Failure> {
     let read = tokio::io::stdin().read_to_end(&mut data).await;
     read.map_err(|error| failure!(SYSTEM, "cannot read stdin: {error}"))?;
     Ok(data.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper::locks::PlainMutex;
+    use lockkeeper_server::Server;
+
+    use super::*;
+
+    /// The node of a plain lock has one name for all holders.
+    #[tokio::test]
+    async fn a_lock_that_was_between_two_holders_at_the_look_is_not_deleted() {
+        let server = Server::start().await.unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let lock = async |path: &str| PlainMutex::new(&client, path).unwrap().lock().await;
+        client.ensure_path("/app/old").await.unwrap();
+        let found = ["/app", "/app/lock", "/app/old"].map(str::to_owned);
+        let there = unused(&client, &found).await.unwrap();
+        let guard = lock("/app").await.unwrap();
+        let left = rm_found(&client, "/app", &there).await.unwrap_err();
+        assert!(
+            left.to_string().contains("created in it meanwhile"),
+            "{left}"
+        );
+        assert_eq!(client.get_children("/app").await.unwrap(), ["lock"]);
+        guard.release().await.unwrap();
+
+        let there = unused(&client, &found[1..2]).await.unwrap();
+        let guard = lock("/app").await.unwrap();
+        let gone = rm_found(&client, "/app/lock", &there).await.unwrap_err();
+        assert!(gone.to_string().contains(NO_NODE), "{gone}");
+        guard.release().await.unwrap();
+    }
 }

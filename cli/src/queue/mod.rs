@@ -57,8 +57,11 @@ pub(crate) struct QueueArgs {
     path: String,
 }
 
+/// The contenders of a lock, and whether its node exists.
+type Look = (Vec<QueueEntry>, bool);
+
 pub(crate) async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failure> {
-    let mut seen = None;
+    let mut seen: Option<Look> = None;
     if !args.follow {
         return print(args, client, &mut seen).await;
     }
@@ -71,11 +74,7 @@ pub(crate) async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failur
 }
 
 /// Prints what has changed since it was `seen`, and each change from then on, until the session or its servers fail.
-async fn follow(
-    args: &QueueArgs,
-    client: &Client,
-    seen: &mut Option<Vec<QueueEntry>>,
-) -> Result<(), Failure> {
+async fn follow(args: &QueueArgs, client: &Client, seen: &mut Option<Look>) -> Result<(), Failure> {
     // The watch comes before the first listing, so that no change between the two is missed.
     let watcher = client.add_watch(&args.path, AddWatchMode::PERSISTENT_RECURSIVE);
     let mut changes = changes_of(watcher.await?);
@@ -95,34 +94,31 @@ fn changes_of<T, E>(events: impl Stream<Item = Result<T, E>>) -> impl Stream<Ite
 }
 
 /// Prints the queue, or what has changed since it was `seen`.
-async fn print(
-    args: &QueueArgs,
-    client: &Client,
-    seen: &mut Option<Vec<QueueEntry>>,
-) -> Result<(), Failure> {
+async fn print(args: &QueueArgs, client: &Client, seen: &mut Option<Look>) -> Result<(), Failure> {
     let path = &args.path;
     let entries = inspect(client, path).await;
     let now = entries.map_err(|error| match error {
         LockError::Session(error) => error.into(),
         error => Failure::lock(path, error),
     })?;
-    if seen.as_ref() == Some(&now) {
+    let exists = !now.is_empty() || client.exists(path).await?.is_some();
+    let look = (now, exists);
+    if seen.as_ref() == Some(&look) {
         return Ok(());
     }
-    let exists = !now.is_empty() || client.exists(path).await?.is_some();
     // Without the chroot every path is missing, and the lock of another path may be held.
     if !exists && client.exists("/").await?.is_none() {
         return Err(failure!(REFUSED, "{path}: {NO_NODE}"));
     }
     let width = signals::width().filter(|_| !args.long);
     text::print(if args.json {
-        show::line(path, &now, exists)
-    } else if let Some(seen) = seen {
-        show::fitted(&show::changes(seen, &now, args.long), width)
+        show::line(path, &look.0, exists)
+    } else if let Some((before, _)) = seen {
+        show::fitted(&show::changes(before, &look.0, args.long), width)
     } else {
-        show::table(path, &now, args.long, exists, width)
+        show::table(path, &look.0, args.long, exists, width)
     })?;
-    *seen = Some(now);
+    *seen = Some(look);
     Ok(())
 }
 

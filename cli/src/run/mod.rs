@@ -95,6 +95,10 @@ pub(crate) async fn beside(
     let children = Children::receive().map_err(Failure::system("watch processes"))?;
     let mut child = Child::start(command, children, |command| {
         command.env(servers::VARIABLE, server);
+        // They are for other servers: this one does not encrypt.
+        for name in servers::TLS_VARIABLES {
+            command.env_remove(name);
+        }
     })?;
     child.begin(None).await?;
     loop {

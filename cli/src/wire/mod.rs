@@ -11,13 +11,15 @@ use std::{
     fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use clap::{Args, Subcommand};
-use futures::{TryStreamExt as _, stream};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
+    time::sleep,
 };
 
 use crate::{
@@ -93,6 +95,9 @@ const CLOSED: &str = "# server closes the connection (EOF)";
 /// The bytes that are read at a time.
 const PIECE: usize = 64 * 1024;
 
+/// The pause before another attempt to accept a connection.
+const PAUSE: Duration = Duration::from_millis(50);
+
 fn decode(args: &DecodeArgs) -> Result<u8, Failure> {
     let is_stdin = args.file == Path::new("-");
     let file = Some(Path::new("/dev/stdin")).filter(|_| is_stdin);
@@ -137,13 +142,27 @@ async fn spy(args: &SpyArgs) -> Result<u8, Failure> {
     let listener = &TcpListener::bind(&args.listen).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     say!("listening on {address}, relaying to {}", args.connect);
-    let clients = stream::try_unfold(1, |number| async move {
-        let (client, _) = listener.accept().await?;
-        Ok(Some(((number, client), number + 1)))
+    let clients = stream::unfold(1, |number| async move {
+        Some(((number, accept(listener).await), number + 1))
     });
-    let relayed =
-        clients.try_for_each_concurrent(None, |(number, client)| connection(args, number, client));
+    let relayed = clients
+        .map(Ok)
+        .try_for_each_concurrent(None, |(number, client)| connection(args, number, client));
     signals.or_end(relayed).await.map(|()| exit::OK)
+}
+
+/// The next client. The connections that are there go on while the system refuses another one: often no descriptor of a file is free.
+async fn accept(listener: &TcpListener) -> TcpStream {
+    let mut is_told = false;
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) => return client,
+            Err(error) if !is_told => say!("cannot accept a connection, trying again: {error}"),
+            Err(_) => {}
+        }
+        is_told = true;
+        sleep(PAUSE).await;
+    }
 }
 
 /// Relays one connection until both sides have ended it: a client that sends nothing more may still read, as `echo ruok | nc` does.

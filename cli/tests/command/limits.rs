@@ -5,15 +5,18 @@
 
 use std::{
     borrow::Cow,
-    fs,
+    fs::{self, OpenOptions},
     net::TcpListener,
+    os::unix::fs::OpenOptionsExt as _,
     process::Command,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use crate::support::{Arm, Files, Running, ended, is_ignored, is_in, lockkeeper, wait_for};
+use crate::support::{
+    Arm, Files, Running, ended, fed, free_address, is_ignored, is_in, lockkeeper, wait_for,
+};
 use lockkeeper_test_support::{
     certificates::Authority,
     proxy::{Direction, Proxy, Tap},
@@ -86,6 +89,35 @@ fn commands_end_in_time_while_a_file_with_certificates_hangs() {
     }
     let took = began.elapsed();
     assert!(took < SOON, "{took:?}");
+}
+
+/// The doctor read them for each examination, so the second one found the pipe empty. A read that waited was behind the catch of
+/// signals, so no signal ended it.
+#[test]
+fn the_doctor_reads_identities_once_and_before_it_catches_signals() {
+    let (files, nobody) = (Files::new("identities-once"), free_address());
+    let doctor = |file: &str| {
+        let options = ["doctor", "--wait", "2s", "--connect", &nobody];
+        let mut doctor = lockkeeper(&options);
+        doctor.args(["--auth-file", file]);
+        doctor
+    };
+    let piped = fed(&mut doctor("/dev/stdin"), b"digest:alice:hunter2\n");
+    piped.ends(69).shows("Connection refused");
+    if !is_ignored(Signal::TERM) {
+        let file = files.fifo("auth");
+        let mut hanging = Running::start(&mut doctor(&file));
+        // Without O_NONBLOCK of Linux the open would wait, and with it fails until there is a reader.
+        let mut open = OpenOptions::new();
+        open.write(true).custom_flags(0o4000);
+        let mut writer = None;
+        wait_for("the reader", || {
+            writer = open.open(&file).ok();
+            writer.is_some()
+        });
+        hanging.signal(Signal::TERM);
+        wait_for("the end", || !hanging.is_running());
+    }
 }
 
 /// A server that takes no request of more than 2,000 bytes, as with `jute.maxbuffer=2000`: it ends the connection.

@@ -2,7 +2,9 @@
 //!
 //! Not here: free, missing and closed locks (`transcripts/queue.txt`).
 
-use crate::support::{Arm, Running, in_a_terminal, is_ignored, objects, state_of, wait_for};
+use std::{sync::mpsc, thread};
+
+use crate::support::{Arm, LIMIT, Running, in_a_terminal, is_ignored, objects, state_of, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -113,6 +115,22 @@ fn who_comes_and_leaves_between_two_looks_is_not_shown() {
     );
     late.signal(Signal::TERM);
     assert!(follow.line().contains("  released "));
+}
+
+/// Only the contenders were compared, so a program never heard that the node of the lock was gone, or was made.
+#[test]
+fn follow_tells_programs_whether_the_node_exists() {
+    let arm = Arm::embedded();
+    let mut follow = Running::start(&mut arm.on(&["queue", "--follow", "--json", "/q"]));
+    let (tell, told) = mpsc::channel();
+    // A line that does not come is waited for here, and not by the test.
+    thread::spawn(move || (0..3).try_for_each(|_| tell.send(follow.line())));
+    let exists = || objects(&told.recv_timeout(LIMIT).unwrap())[0]["exists"].clone();
+    assert_eq!(exists(), false);
+    arm.create("/q");
+    assert_eq!(exists(), true);
+    arm.delete("/q");
+    assert_eq!(exists(), false);
 }
 
 /// The names and the data are those that these programs write: `tests/real/interop/` has the programs themselves.

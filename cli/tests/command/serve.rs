@@ -126,6 +126,17 @@ fn a_command_beside_the_server_gets_its_signals() {
     }
 }
 
+/// Where the variables for TLS are those of other servers, each command beside the server failed.
+#[test]
+fn a_command_beside_the_server_needs_no_encryption() {
+    let lockkeeper_itself = env!("CARGO_BIN_EXE_lockkeeper");
+    let mut serve = lockkeeper(&["serve", "--", lockkeeper_itself, "ls"]);
+    for name in ["CA", "CERT", "KEY", "SERVER_NAME"] {
+        serve.env(format!("LOCKKEEPER_TLS_{name}"), "/nowhere");
+    }
+    ended(&mut serve).is(0, "zookeeper\n");
+}
+
 /// It never ended, and was busy with the news that nothing of the command was left.
 #[test]
 fn a_server_whose_watchdog_was_killed_ends_all_of_its_command_and_itself() {

@@ -6,10 +6,12 @@ use std::{
     net::{Shutdown, TcpStream},
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use crate::support::{
-    Arm, Ended, Files, Running, authority, ended, is_ignored, lockkeeper, objects, root,
+    Arm, Ended, Files, Running, authority, ended, is_ignored, lockkeeper, objects, root, wait_for,
+    without_variables,
 };
 use lockkeeper_test_support::gate::server_tls;
 use rustix::process::Signal;
@@ -109,7 +111,12 @@ fn spy(arm: &Arm, options: &[&str]) -> (Running, String) {
 
 fn spy_on(server: &str, options: &[&str]) -> (Running, String) {
     let mut spy = lockkeeper(&["wire", "spy", "--listen", "127.0.0.1:0", "--connect"]);
-    let mut spy = Running::start(spy.arg(server).args(options));
+    started(spy.arg(server).args(options))
+}
+
+/// Starts a spy, and reads the address at which it listens.
+fn started(spy: &mut Command) -> (Running, String) {
+    let mut spy = Running::start(spy);
     let line = spy.error_line();
     let address = line.split([' ', ',']).find(|word| word.starts_with("127."));
     (spy, address.unwrap().to_owned())
@@ -171,6 +178,32 @@ fn a_client_of_a_spy_that_sends_nothing_more_gets_its_answer() {
         client.shutdown(Shutdown::Write).unwrap();
         client.read_to_string(&mut answer).unwrap();
         assert_eq!(answer, "imok");
+    }
+}
+
+/// The spy ended, and with it all connections that it relayed. With one of both limits there is no descriptor for a connection to it,
+/// with the other one none for the connection to the server.
+#[test]
+fn a_spy_goes_on_when_it_may_open_no_further_connection() {
+    let arm = Arm::embedded();
+    for limit in ["48", "49"] {
+        let mut spy = Command::new("sh");
+        let script = "ulimit -n $1; exec \"$0\" wire spy --listen 127.0.0.1:0 --connect $2";
+        let lockkeeper_itself = env!("CARGO_BIN_EXE_lockkeeper");
+        spy.args(["-c", script, lockkeeper_itself, limit, &arm.connect]);
+        let (mut spy, address) = started(without_variables(&mut spy));
+        let many: Vec<_> = (0..60).map(|_| TcpStream::connect(&address)).collect();
+        let said = spy.error_line();
+        assert!(said.contains("Too many open files"), "{said}");
+        drop(many);
+        wait_for("an answer", || {
+            let mut answer = String::new();
+            let asked = TcpStream::connect(&address).and_then(|mut client| {
+                client.write_all(b"ruok")?;
+                client.read_to_string(&mut answer)
+            });
+            asked.is_ok() && answer == "imok"
+        });
     }
 }
 
