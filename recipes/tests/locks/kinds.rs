@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures::future::FutureExt;
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
 use lockkeeper_recipes::{
-    Election, Guard, LockError, Loss, Member, MultiLock, Mutex, PlainMutex, ReentrantMutex, RwLock,
-    Semaphore, inspect,
+    Election, Guard, LockError, Loss, Member, MultiLock, Mutex, Obstacle, PlainMutex,
+    ReentrantMutex, RwLock, Semaphore, inspect,
 };
 use lockkeeper_server::When;
 use lockkeeper_session::{Client, Effect, OpResult};
@@ -476,6 +476,44 @@ async fn a_multi_lock_orders_its_locks_by_what_the_servers_call_them() {
     let paths = held.guards().iter().map(Guard::path);
     let order: Vec<_> = paths.map(|path| path[..3].to_owned()).collect();
     assert_eq!(order, ["/a/", "/b/", "/a/"]);
+}
+
+/// The obstacle is that of the lock that it waited for: of its path, and of its client.
+#[tokio::test]
+async fn a_multi_lock_that_is_late_names_what_was_in_its_own_way() {
+    let (near, far) = (server().await, server().await);
+    let (one, two) = (client(&near).await, client(&far).await);
+    let (a, b) = (
+        Mutex::new(&one, "/a").unwrap(),
+        Mutex::new(&two, "/b").unwrap(),
+    );
+    let held = Mutex::new(&two, "/b").unwrap().lock().await.unwrap();
+    let elsewhere = Mutex::new(&one, "/elsewhere").unwrap();
+    let create = When::create().within("/elsewhere");
+    for nth in 1..1000 {
+        (near.faults()).refuse(create.clone().nth(nth), ErrorCode::THROTTLED_OP);
+    }
+    let pending = near.faults().pending();
+    let throttled = tokio::spawn(async move { elsewhere.lock().await });
+    until!(near.faults().pending() < pending - 1);
+    let both = MultiLock::new([Member::from(&a), Member::from(&b)]).unwrap();
+    // On a busy machine the first lock may take all the time.
+    let late = async || loop {
+        match both.try_lock_for(Duration::from_millis(300)).await {
+            Err(LockError::TimedOut { path, obstacle, .. }) if path == "/b" => return obstacle,
+            Err(LockError::TimedOut { path, .. }) => assert_eq!(path, "/a"),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(soon(late()).await, None);
+    far.faults().close_port().await;
+    far.faults().cut_all();
+    until!(!two.snapshot().state.is_connected());
+    let obstacle = soon(late()).await;
+    let is_outage = matches!(obstacle.as_deref(), Some(Obstacle::Servers(_)));
+    assert!(is_outage, "{obstacle:?}");
+    throttled.abort();
+    drop(held);
 }
 
 /// The paths of the other operations are those of the lock that comes first.
