@@ -478,7 +478,8 @@ async fn a_multi_lock_orders_its_locks_by_what_the_servers_call_them() {
     assert_eq!(order, ["/a/", "/b/", "/a/"]);
 }
 
-/// The obstacle is that of the lock that it waited for: of its path, and of its client.
+/// The obstacle is that of the lock that it waited for, and of its client. A lock below the path of
+/// another one is in nobody's way.
 #[tokio::test]
 async fn a_multi_lock_that_is_late_names_what_was_in_its_own_way() {
     let (near, far) = (server().await, server().await);
@@ -488,8 +489,8 @@ async fn a_multi_lock_that_is_late_names_what_was_in_its_own_way() {
         Mutex::new(&two, "/b").unwrap(),
     );
     let held = Mutex::new(&two, "/b").unwrap().lock().await.unwrap();
-    let elsewhere = Mutex::new(&one, "/elsewhere").unwrap();
-    let create = When::create().within("/elsewhere");
+    let elsewhere = Mutex::new(&one, "/a/elsewhere").unwrap();
+    let create = When::create().within("/a/elsewhere");
     for nth in 1..1000 {
         (near.faults()).refuse(create.clone().nth(nth), ErrorCode::THROTTLED_OP);
     }
