@@ -14,7 +14,7 @@ use lockkeeper_session::{Client, Effect, OpResult};
 use tokio::time::Instant;
 
 use crate::support::{
-    below, client, server,
+    below, client, server, server_and_two,
     waiting::{LONG, soon, until, until_another_session},
 };
 
@@ -425,6 +425,30 @@ async fn a_transaction_under_several_locks_checks_each_of_them() {
         none.transaction().commit().await,
         Err(LockError::SeveralSessions)
     );
+}
+
+/// When a writer ahead leaves, the queue has to be listed. Until then nobody knows how many are ahead,
+/// and 0 would say that it is our turn.
+#[tokio::test]
+async fn a_ticket_keeps_its_position_until_a_listing_says_another_one() {
+    let (server, one, two) = server_and_two().await;
+    let lock = |client: &Client| RwLock::new(client, "/rw").unwrap();
+    let _holder = lock(&one).write().await.unwrap();
+    let ahead = lock(&one).enqueue_write().await.unwrap();
+    let mut ticket = lock(&two).enqueue_write().await.unwrap();
+    assert_eq!(ticket.position(), 2);
+    let listing = When::op(OpCode::GET_CHILDREN).of_session(two.snapshot().session_id);
+    server.faults().delay_reply(listing, LONG);
+    let listings = || server.counters().requests_of(OpCode::GET_CHILDREN);
+    let before = listings();
+    drop(ahead);
+    let mut moved = Box::pin(ticket.moved());
+    until!(moved.as_mut().now_or_never().is_none() && listings() > before);
+    drop(moved);
+    assert_eq!(ticket.position(), 2);
+    server.faults().clear();
+    server.faults().cut_all();
+    assert_eq!(soon(ticket.moved()).await.unwrap(), 1);
 }
 
 /// In an earlier version one of two clients that set the first limit at the same time got a "node
