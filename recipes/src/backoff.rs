@@ -188,7 +188,7 @@ impl Backoff {
 
 /// The obstacle of a lock at this path whose requests servers throttle.
 pub(crate) fn throttling(client: &Client, server_path: &str) -> Option<Obstacle> {
-    let all = Common::below::<Throttling>(client, THROTTLING, server_path);
+    let all = Common::of_lock::<Throttling>(client, THROTTLING, server_path);
     let (first, server) = os::lock(all.first()?).clone()?;
     Some(throttled(server, first, client.now()))
 }

@@ -9,7 +9,10 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
+use lockkeeper_proto::path;
 use lockkeeper_session::{AsRaw, Client, sync::os::lock};
+
+use crate::order::name;
 
 type Shared = dyn Any + Send + Sync;
 
@@ -49,19 +52,22 @@ impl Common {
         shared
     }
 
-    /// All that has this name at a path or below.
-    pub(crate) fn below<T: Any + Send + Sync>(
+    /// All that has this name in the directories of the lock at this path. Other locks may have paths
+    /// below.
+    pub(crate) fn of_lock<T: Any + Send + Sync>(
         client: &Client,
-        name: &'static str,
+        called: &'static str,
         server_path: &str,
     ) -> Vec<Arc<T>> {
         let common = client.raw().extension::<Self>();
         let common = lock(&common.0);
-        let named = common.iter().filter(|((of, path), _)| {
-            let below = path.strip_prefix(server_path);
-            *of == name && below.is_some_and(|it| it.is_empty() || it.starts_with('/'))
-        });
-        let shared = named.filter_map(|(_, shared)| shared.upgrade()?.downcast().ok());
-        shared.collect()
+        let below = |directory| path::join(server_path, directory);
+        let directories = [
+            server_path.to_owned(),
+            below(name::LOCKS),
+            below(name::LEASES),
+        ];
+        let shared = |directory| common.get(&(called, directory))?.upgrade()?.downcast().ok();
+        directories.into_iter().filter_map(shared).collect()
     }
 }

@@ -4,7 +4,7 @@
 //! Not here: the other methods of a guard (`lock_guard`), the data of a new node (`with_data` of each
 //! kind of lock), reading the data of others (`inspect`).
 
-use std::slice;
+use std::{mem, slice};
 
 use bytes::Bytes;
 use lockkeeper_proto::{CreateMode, ErrorCode, Version};
@@ -226,18 +226,23 @@ pub(crate) async fn release_with(
     guards: &mut [Guard],
     build: impl FnOnce(GuardedTransaction<'_>) -> GuardedTransaction<'_>,
 ) -> Result<Vec<OpResult>, LockError> {
-    let mut transaction = build(GuardedTransaction::under(guards));
+    let mut releasing = Releasing(guards);
+    let mut transaction = build(GuardedTransaction::under(releasing.0));
     // The first lock comes last: the results have the paths of its handle, as those of `commit`.
-    for guard in guards.iter().rev() {
+    for guard in releasing.0.iter().rev() {
         let delete = |inner: Transaction| {
             let own = inner.through(guard.client());
             own.delete(&guard.path(), Version::ANY)
         };
         transaction = transaction.and(delete);
     }
-    guards.iter().try_for_each(Guard::give_up)?;
-    match transaction.send(|_| true).await {
+    let sent = match releasing.0.iter().try_for_each(Guard::give_up) {
+        Ok(()) => transaction.send(|_| true).await,
+        Err(lost) => Err(lost),
+    };
+    match sent {
         Ok(mut results) => {
+            let guards = releasing.known();
             results.truncate(results.len().saturating_sub(guards.len()));
             // The transaction has deleted the nodes.
             for guard in guards {
@@ -245,13 +250,29 @@ pub(crate) async fn release_with(
             }
             Ok(results)
         }
+        Err(error) if error.effect() == Effect::Unknown => Err(error),
         Err(error) => {
-            if matches!(&error, LockError::Session(error) if error.effect() == Effect::Unknown) {
-                for guard in guards {
-                    guard.node_mut().may_be_deleted();
-                }
-            }
+            releasing.known();
             Err(error)
+        }
+    }
+}
+
+/// Locks that a transaction releases. Dropped before the outcome is known, their nodes may be
+/// deleted already: a bare delete could hit that of the next holder of a plain lock.
+struct Releasing<'a>(&'a mut [Guard]);
+
+impl<'a> Releasing<'a> {
+    /// The outcome of the transaction is known. Returns the locks.
+    fn known(&mut self) -> &'a mut [Guard] {
+        mem::take(&mut self.0)
+    }
+}
+
+impl Drop for Releasing<'_> {
+    fn drop(&mut self) {
+        for guard in &mut *self.0 {
+            guard.node_mut().may_be_deleted();
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::{
     future::poll_fn,
     pin::pin,
+    sync::atomic::{AtomicUsize, Ordering},
     task::Poll,
     time::{Duration, Instant},
 };
@@ -26,7 +27,10 @@ use crate::{
         transaction::{GuardedTransaction, release_with},
     },
     node::directory::Directory,
-    queue::{lock_queue::LockQueue, timeout::timeout},
+    queue::{
+        lock_queue::LockQueue,
+        timeout::{in_the_way, timeout_at},
+    },
 };
 
 /// How long a multi-lock waits for its next lock before it watches those that it holds: longer than
@@ -151,7 +155,7 @@ impl MultiLock {
     /// The future may be dropped at any time. The client then deletes its nodes, so that they block
     /// no other contender.
     pub async fn lock(&self) -> Result<MultiGuard, LockError> {
-        self.all(&mut 0).await
+        self.all(&AtomicUsize::new(0)).await
     }
 
     /// Waits for all the locks as [`lock`](Self::lock) does, but for at most `wait` together.
@@ -165,9 +169,18 @@ impl MultiLock {
         let Some(first) = self.members.first() else {
             return self.lock().await;
         };
-        let (client, mut held) = (&first.directory().client, 0);
-        let all = timeout(client, "", wait, Box::pin(self.all(&mut held))).await;
-        let waiting_for = self.members.get(held).unwrap_or(first);
+        let (client, held) = (&first.directory().client, AtomicUsize::new(0));
+        let in_its_way = |member: &Member| {
+            let Directory { client, path, .. } = member.directory();
+            in_the_way(client, path)
+        };
+        // First of the one that it waits for. Those that it holds need their leases, too.
+        let all = timeout_at(client, wait, Box::pin(self.all(&held)), || {
+            let tried = self.members.iter().take(1 + held.load(Ordering::Relaxed));
+            tried.rev().find_map(in_its_way)
+        });
+        let all = all.await;
+        let waiting_for = self.members.get(held.into_inner()).unwrap_or(first);
         all.map_err(|error| error.at(&waiting_for.directory().path))
     }
 
@@ -179,11 +192,11 @@ impl MultiLock {
     /// # Cancel safety
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Option<MultiGuard>, LockError> {
-        self.acquired(&mut 0, false).await
+        self.acquired(&AtomicUsize::new(0), false).await
     }
 
     /// Waits for all the locks, and counts those that are held.
-    async fn all(&self, count: &mut usize) -> Result<MultiGuard, LockError> {
+    async fn all(&self, count: &AtomicUsize) -> Result<MultiGuard, LockError> {
         let mut rounds = Rounds::default();
         loop {
             match (self.acquired(count, true).await, self.members.first()) {
@@ -200,12 +213,12 @@ impl MultiLock {
     /// Acquires all the locks. It `waits` for them, or is refused if one of them is not free.
     async fn acquired(
         &self,
-        count: &mut usize,
+        count: &AtomicUsize,
         waits: bool,
     ) -> Result<Option<MultiGuard>, LockError> {
         let mut held = MultiGuard { guards: Vec::new() };
         for member in &self.members {
-            *count = held.guards.len();
+            count.store(held.guards.len(), Ordering::Relaxed);
             let next = if waits {
                 held.and(member.lock()).await.map(Some)
             } else {

@@ -333,7 +333,8 @@ impl Node {
         Ok(())
     }
 
-    /// The reply to a transaction that deletes the node was lost: it may have been applied.
+    /// The reply to a transaction that deletes the node was lost, or nobody waits for the reply: the
+    /// transaction may have been applied.
     pub(crate) fn may_be_deleted(&mut self) {
         self.life.release();
         self.life.sent();

@@ -41,7 +41,7 @@ const LONG_WAITS: &str = "long waits";
 
 /// What is in the way of the contenders for the lock at this path, as far as it is known.
 pub(crate) fn obstacle(client: &Client, server_path: &str) -> Option<Obstacle> {
-    let queues = Common::below::<Mutex<Queue>>(client, LONG_WAITS, server_path);
+    let queues = Common::of_lock::<Mutex<Queue>>(client, LONG_WAITS, server_path);
     queues.iter().find_map(|queue| lock(queue).obstacle.clone())
 }
 

@@ -24,27 +24,41 @@ pub(crate) async fn timeout<T>(
     client: &Client,
     path: &str,
     wait: Duration,
+    lock: BoxFuture<'_, Result<T, LockError>>,
+) -> Result<T, LockError> {
+    let done = timeout_at(client, wait, lock, || in_the_way(client, path)).await;
+    done.map_err(|error| error.at(path))
+}
+
+/// As [`timeout`], for a future whose lock is known at the end: it says what is in the way. The error
+/// names no path.
+pub(crate) async fn timeout_at<T>(
+    client: &Client,
+    wait: Duration,
     mut lock: BoxFuture<'_, Result<T, LockError>>,
+    in_the_way: impl FnOnce() -> Option<Obstacle>,
 ) -> Result<T, LockError> {
     match select(&mut lock, client.raw().sleep(wait)).await {
         Either::Left(result) => result,
         // The timers of a client end with it.
-        Either::Right(()) if client.is_closed() => Err(LockError::lost(Loss::Closed).at(path)),
-        Either::Right(()) => {
-            let server_path = client.raw().server_path(path);
-            Err(LockError::TimedOut {
-                path: path.to_owned(),
-                waited: wait,
-                ahead: None,
-                // The attempt is there until here: what it has noted goes with it.
-                obstacle: (client.raw().outage().map(Obstacle::Servers))
-                    .or_else(|| client.raw().slow().map(Obstacle::Slow))
-                    .or_else(|| throttling(client, &server_path))
-                    .or_else(|| obstacle(client, &server_path))
-                    .map(Box::new),
-            })
-        }
+        Either::Right(()) if client.is_closed() => Err(LockError::lost(Loss::Closed)),
+        Either::Right(()) => Err(LockError::TimedOut {
+            path: String::new(),
+            waited: wait,
+            ahead: None,
+            // The attempt is there until here: what it has noted goes with it.
+            obstacle: in_the_way().map(Box::new),
+        }),
     }
+}
+
+/// What is in the way of the contenders of this client for the lock at this path.
+pub(crate) fn in_the_way(client: &Client, path: &str) -> Option<Obstacle> {
+    let server_path = client.raw().server_path(path);
+    (client.raw().outage().map(Obstacle::Servers))
+        .or_else(|| client.raw().slow().map(Obstacle::Slow))
+        .or_else(|| throttling(client, &server_path))
+        .or_else(|| obstacle(client, &server_path))
 }
 
 #[cfg(test)]

@@ -191,13 +191,15 @@ impl Waiter {
         self.node.client().raw().look(connected)
     }
 
-    /// What to do next on this connection.
+    /// What to do next on this connection. Before a listing nobody may know how many are ahead.
     fn next(&mut self, connection: Option<u64>) -> Result<Next<Arc<str>>, LockError> {
         let facts = self.node.facts();
         let own = &self.node.own()?.name;
         match self.place.next(&mut self.turn, &facts, own, connection) {
             Ok((next, ahead)) => {
-                self.ahead = ahead;
+                if next != Next::List {
+                    self.ahead = ahead;
+                }
                 Ok(next)
             }
             // The node goes with its session.

@@ -6,15 +6,15 @@ use std::time::Duration;
 use futures::future::FutureExt;
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version};
 use lockkeeper_recipes::{
-    Election, Guard, LockError, Loss, Member, MultiLock, Mutex, PlainMutex, ReentrantMutex, RwLock,
-    Semaphore, inspect,
+    Election, Guard, LockError, Loss, Member, MultiLock, Mutex, Obstacle, PlainMutex,
+    ReentrantMutex, RwLock, Semaphore, inspect,
 };
 use lockkeeper_server::When;
 use lockkeeper_session::{Client, Effect, OpResult};
 use tokio::time::Instant;
 
 use crate::support::{
-    below, client, server,
+    below, client, server, server_and_two,
     waiting::{LONG, soon, until, until_another_session},
 };
 
@@ -427,6 +427,30 @@ async fn a_transaction_under_several_locks_checks_each_of_them() {
     );
 }
 
+/// When a writer ahead leaves, the queue has to be listed. Until then nobody knows how many are ahead,
+/// and 0 would say that it is our turn.
+#[tokio::test]
+async fn a_ticket_keeps_its_position_until_a_listing_says_another_one() {
+    let (server, one, two) = server_and_two().await;
+    let lock = |client: &Client| RwLock::new(client, "/rw").unwrap();
+    let _holder = lock(&one).write().await.unwrap();
+    let ahead = lock(&one).enqueue_write().await.unwrap();
+    let mut ticket = lock(&two).enqueue_write().await.unwrap();
+    assert_eq!(ticket.position(), 2);
+    let listing = When::op(OpCode::GET_CHILDREN).of_session(two.snapshot().session_id);
+    server.faults().delay_reply(listing, LONG);
+    let listings = || server.counters().requests_of(OpCode::GET_CHILDREN);
+    let before = listings();
+    drop(ahead);
+    let mut moved = Box::pin(ticket.moved());
+    until!(moved.as_mut().now_or_never().is_none() && listings() > before);
+    drop(moved);
+    assert_eq!(ticket.position(), 2);
+    server.faults().clear();
+    server.faults().cut_all();
+    assert_eq!(soon(ticket.moved()).await.unwrap(), 1);
+}
+
 /// In an earlier version one of two clients that set the first limit at the same time got a "node
 /// exists" error.
 #[tokio::test]
@@ -476,6 +500,45 @@ async fn a_multi_lock_orders_its_locks_by_what_the_servers_call_them() {
     let paths = held.guards().iter().map(Guard::path);
     let order: Vec<_> = paths.map(|path| path[..3].to_owned()).collect();
     assert_eq!(order, ["/a/", "/b/", "/a/"]);
+}
+
+/// The obstacle is that of the lock that it waited for, and of its client. A lock below the path of
+/// another one is in nobody's way.
+#[tokio::test]
+async fn a_multi_lock_that_is_late_names_what_was_in_its_own_way() {
+    let (near, far) = (server().await, server().await);
+    let (one, two) = (client(&near).await, client(&far).await);
+    let (a, b) = (
+        Mutex::new(&one, "/a").unwrap(),
+        Mutex::new(&two, "/b").unwrap(),
+    );
+    let held = Mutex::new(&two, "/b").unwrap().lock().await.unwrap();
+    let elsewhere = Mutex::new(&one, "/a/elsewhere").unwrap();
+    let create = When::create().within("/a/elsewhere");
+    for nth in 1..1000 {
+        (near.faults()).refuse(create.clone().nth(nth), ErrorCode::THROTTLED_OP);
+    }
+    let pending = near.faults().pending();
+    let throttled = tokio::spawn(async move { elsewhere.lock().await });
+    until!(near.faults().pending() < pending - 1);
+    let both = MultiLock::new([Member::from(&a), Member::from(&b)]).unwrap();
+    // On a busy machine the first lock may take all the time.
+    let late = async || loop {
+        match both.try_lock_for(Duration::from_millis(300)).await {
+            Err(LockError::TimedOut { path, obstacle, .. }) if path == "/b" => return obstacle,
+            Err(LockError::TimedOut { path, .. }) => assert_eq!(path, "/a"),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(soon(late()).await, None);
+    far.faults().close_port().await;
+    far.faults().cut_all();
+    until!(!two.snapshot().state.is_connected());
+    let obstacle = soon(late()).await;
+    let is_outage = matches!(obstacle.as_deref(), Some(Obstacle::Servers(_)));
+    assert!(is_outage, "{obstacle:?}");
+    throttled.abort();
+    drop(held);
 }
 
 /// The paths of the other operations are those of the lock that comes first.

@@ -12,7 +12,7 @@ use lockkeeper_session::{Client, Effect};
 
 use crate::support::{
     below, server_and_two,
-    waiting::{poll_once, soon, until},
+    waiting::{idle, poll_once, soon, until},
 };
 
 const NODE: &str = "/p/lock";
@@ -121,6 +121,23 @@ async fn a_release_with_a_lost_reply_deletes_nothing_more() {
         assert_eq!(next.state(), LockState::Held);
         next.release().await.unwrap();
     }
+}
+
+/// The caller gives up before it has seen the reply to the transaction that releases, and another
+/// contender has the lock already.
+#[tokio::test]
+async fn a_release_with_that_is_given_up_deletes_nothing_more() {
+    let (server, one, other) = server_and_two().await;
+    let former = lock(&one).lock().await.unwrap();
+    let mut releasing = Box::pin(former.release_with(|writes| writes));
+    assert!(poll_once(releasing.as_mut()).is_none());
+    let next = soon(lock(&other).lock()).await.unwrap();
+    let before = server.counters().requests_of(OpCode::DELETE);
+    drop(releasing);
+    until!(server.counters().requests_of(OpCode::DELETE) > before);
+    idle(&one).await;
+    assert_eq!(next.confirm().await, Ok(()));
+    next.release().await.unwrap();
 }
 
 /// `revoke` replaces the data of the node, and with them the mark of the client. An earlier version
