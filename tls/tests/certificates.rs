@@ -431,6 +431,52 @@ fn the_files_are_read_while_the_runtime_is_full_of_blocking_work() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
+/// Each connection waited for the files, on a thread of its own. The session, and with it the lock, was
+/// lost while a file system hung, although no file had changed.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn files_that_cannot_be_read_now_hold_up_no_connection() {
+    let (log, _guard) = Log::of_this_thread();
+    let dir = folder("hung");
+    let (authority, ca) = (Authority::new("ours"), dir.join("ca.pem"));
+    fs::write(&ca, &authority.certificate).unwrap();
+    let (_server, gate) = gate(&authority.issue(NAMES), None).await;
+    let config = TlsConfig::from_ca_file(&ca).unwrap();
+    let builder = builder(&gate, config).session_timeout(Duration::from_secs(120));
+    let client = builder.connect().await.unwrap();
+    let session = client.snapshot().session_id;
+    // Whoever reads this file waits for somebody who writes it.
+    fs::remove_file(&ca).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&ca).status();
+    assert!(made.unwrap().success());
+    for times in 2..4 {
+        gate.throw_out();
+        let now = follow(&client, |now| now.connections == times).await;
+        assert_eq!(now.session_id, session);
+        let said = &log.lines(Level::WARN)[0];
+        assert!(said.contains("not read within 2 s"), "{said}");
+    }
+    // Those of other tests end soon.
+    let is_reading = |thread: &PathBuf| {
+        fs::read_to_string(thread.join("comm")).is_ok_and(|name| name == "lockkeeper-tls\n")
+    };
+    let threads = || fs::read_dir("/proc/self/task").unwrap();
+    let threads = || threads().map(|thread| thread.unwrap().path());
+    until!(threads().filter(is_reading).count() == 1);
+    // Once the file can be read, the files are read again.
+    drop(fs::OpenOptions::new().write(true).open(&ca).unwrap());
+    fs::remove_file(&ca).unwrap();
+    until("the files are read", async || {
+        let connections = client.snapshot().connections;
+        gate.throw_out();
+        follow(&client, |now| now.connections > connections).await;
+        let said = log.lines(Level::WARN).concat();
+        said.contains("ca.pem: No such file")
+    })
+    .await;
+    fs::remove_dir_all(&dir).unwrap();
+}
+
 /// Errors about the operator's files name the file and show nothing of its content.
 #[test]
 fn errors_name_unusable_files_and_not_their_contents() {
