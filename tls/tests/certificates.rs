@@ -322,6 +322,18 @@ fn folder(name: &str) -> PathBuf {
     dir
 }
 
+/// A gate in place of this one, with the certificate of another authority.
+async fn renew(gate: Gate, server: &Server, tls: ServerConfig) -> Gate {
+    let (address, tls) = (gate.address, Arc::new(tls));
+    drop(gate);
+    loop {
+        match Gate::at(address, server, tls.clone()).await {
+            Ok(gate) => return gate,
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
 /// A client knew only the certificates of its start. When those of the servers were renewed, it lost
 /// its session and its locks, while new clients with the same files connected.
 #[tokio::test]
@@ -358,15 +370,7 @@ async fn renewed_certificates_are_read_for_the_next_connection() {
     connected(3).await;
     assert!(log.lines(Level::WARN)[0].contains("client.key: No such file"));
 
-    let address = gate.address;
-    drop(gate);
-    let tls = Arc::new(server_tls(&new.issue(NAMES), Some(&new)));
-    let _gate = loop {
-        match Gate::at(address, &server, tls.clone()).await {
-            Ok(gate) => break gate,
-            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-        }
-    };
+    let _gate = renew(gate, &server, server_tls(&new.issue(NAMES), Some(&new))).await;
     // Meanwhile the certificate is named as the reason.
     let named = async || {
         let failures = client.failures();
@@ -415,15 +419,17 @@ fn the_files_are_read_while_the_runtime_is_full_of_blocking_work() {
     let (ends, work) = mpsc::channel::<()>();
     let dir = folder("full");
     runtime.block_on(async {
-        let authority = Authority::new("ours");
-        let (_server, gate) = gate(&authority.issue(NAMES), None).await;
+        let (old, new) = (Authority::new("old"), Authority::new("new"));
+        let (server, gate) = gate(&old.issue(NAMES), None).await;
         let ca = dir.join("ca.pem");
-        fs::write(&ca, authority.certificate).unwrap();
+        fs::write(&ca, old.certificate).unwrap();
         let config = TlsConfig::from_ca_file(&ca).unwrap();
-        let client = builder(&gate, config).connect().await.unwrap();
+        let builder = builder(&gate, config).session_timeout(Duration::from_secs(60));
+        let client = builder.connect().await.unwrap();
         let before = client.snapshot().session_id;
         tokio::task::spawn_blocking(move || work.recv());
-        gate.throw_out();
+        fs::write(&ca, &new.certificate).unwrap();
+        let _gate = renew(gate, &server, server_tls(&new.issue(NAMES), None)).await;
         let after = follow(&client, |now| now.connections == 2).await;
         assert_eq!(after.session_id, before);
     });
