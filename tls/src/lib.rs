@@ -1,7 +1,7 @@
 //! TLS for the connections of a ZooKeeper client, with rustls. Start with [`TlsConfig`].
 //!
 //! Files with certificates and keys are read again for each connection, because operators renew
-//! certificates while a client lives.
+//! certificates while a client lives. While a file system hangs, connections use what was read last.
 
 #![cfg_attr(
     not(test),
@@ -32,7 +32,10 @@ use rustls::{
     server::ParsedCertificate,
     sign::{CertifiedKey, SingleCertAndKey},
 };
-use tokio::sync::oneshot;
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
 use tokio_rustls::TlsConnector;
 
 pub use rustls;
@@ -216,7 +219,8 @@ impl TlsConfig {
     /// Makes a connector for TLS over the streams of another connector.
     #[must_use]
     pub fn over(self, below: Connector) -> Connector {
-        let last = Arc::new(Mutex::new(self));
+        let (config, reading) = (self, None);
+        let last = Arc::new(Mutex::new(Last { config, reading }));
         Connector::new(move |endpoint| {
             let last = last.clone();
             let below = below.connect(endpoint.clone());
@@ -250,30 +254,22 @@ impl TlsConfig {
     }
 
     /// The configuration by what its files have now, or while they cannot be used, the last one.
-    async fn newest(last: &Mutex<Self>) -> Self {
-        let config = lock(last).clone();
-        let again = config.clone();
-        let (sender, receiver) = oneshot::channel();
-        // Reading a file blocks, and the threads of the runtime may all be busy.
-        let builder = thread::Builder::new().name("lockkeeper-tls".to_owned());
-        let reading = builder.spawn(move || drop(sender.send(again.read_again())));
-        let read = match reading {
-            Ok(_) => receiver.await,
-            Err(error) => Ok(Err(TlsConfigError(error.to_string()))),
+    async fn newest(last: &Arc<Mutex<Last>>) -> Self {
+        let Reading { until, mut outcome } = Last::read_again(last);
+        let read = match timeout_at(until, outcome.wait_for(Option::is_some)).await {
+            Ok(Ok(outcome)) => (*outcome).clone(),
+            // The thread has panicked, or there was none.
+            Ok(Err(_)) => Some(Err("there is no thread for it".into())),
+            Err(_) => Some(Err("the files were not read within 2 s".into())),
         };
         match read {
-            Ok(Ok(Some(newer))) => {
-                tracing::info!("certificates have changed");
-                lock(last).clone_from(&newer);
-                return newer;
-            }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 tracing::warn!(%error, "certificates not read again, the former ones stay in use");
             }
-            // They have not changed, or the thread has panicked.
-            Ok(Ok(None)) | Err(_) => {}
+            Some(Ok(true)) => tracing::info!("certificates have changed"),
+            Some(Ok(false)) | None => {}
         }
-        config
+        lock(last).config.clone()
     }
 
     /// The configuration with what the files have now; `None` if they have not changed. A new
@@ -297,6 +293,56 @@ impl TlsConfig {
         config.server_name.clone_from(&self.server_name);
         config.newest.clone_from(&self.newest);
         Ok(Some(config))
+    }
+}
+
+/// How long connections wait for the files. A file system that hangs must not cost the session.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The last configuration of a connector.
+struct Last {
+    config: TlsConfig,
+    /// The last reading of its files, which may have ended.
+    reading: Option<Reading>,
+}
+
+/// The files are read again.
+#[derive(Clone)]
+struct Reading {
+    /// How long connections wait for it.
+    until: Instant,
+    /// Whether the files have changed, or why they cannot be used; `None` while they are being read.
+    outcome: watch::Receiver<Option<Result<bool, Arc<str>>>>,
+}
+
+impl Reading {
+    fn is_under_way(&self) -> bool {
+        self.outcome.borrow().is_none() && self.outcome.has_changed().is_ok()
+    }
+}
+
+impl Last {
+    /// Reads the files again, unless they are being read: a file system that hangs gets one thread.
+    fn read_again(last: &Arc<Mutex<Self>>) -> Reading {
+        let mut it = lock(last);
+        if let Some(reading) = it.reading.as_ref().filter(|it| it.is_under_way()) {
+            return reading.clone();
+        }
+        let (sender, outcome) = watch::channel(None);
+        let until = Instant::now() + PATIENCE;
+        let (config, last) = (it.config.clone(), last.clone());
+        let work = move || {
+            let read = config.read_again().map(|newer| {
+                let newer = newer.map(|newer| lock(&last).config = newer);
+                newer.is_some()
+            });
+            let read = read.map_err(|error| error.to_string().into());
+            sender.send_replace(Some(read));
+        };
+        // Reading a file blocks, and the threads of the runtime may all be busy.
+        let builder = thread::Builder::new().name("lockkeeper-tls".to_owned());
+        let _ = builder.spawn(work);
+        it.reading.insert(Reading { until, outcome }).clone()
     }
 }
 

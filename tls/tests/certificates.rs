@@ -322,6 +322,18 @@ fn folder(name: &str) -> PathBuf {
     dir
 }
 
+/// A gate in place of this one, with the certificate of another authority.
+async fn renew(gate: Gate, server: &Server, tls: ServerConfig) -> Gate {
+    let (address, tls) = (gate.address, Arc::new(tls));
+    drop(gate);
+    loop {
+        match Gate::at(address, server, tls.clone()).await {
+            Ok(gate) => return gate,
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
 /// A client knew only the certificates of its start. When those of the servers were renewed, it lost
 /// its session and its locks, while new clients with the same files connected.
 #[tokio::test]
@@ -358,15 +370,7 @@ async fn renewed_certificates_are_read_for_the_next_connection() {
     connected(3).await;
     assert!(log.lines(Level::WARN)[0].contains("client.key: No such file"));
 
-    let address = gate.address;
-    drop(gate);
-    let tls = Arc::new(server_tls(&new.issue(NAMES), Some(&new)));
-    let _gate = loop {
-        match Gate::at(address, &server, tls.clone()).await {
-            Ok(gate) => break gate,
-            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-        }
-    };
+    let _gate = renew(gate, &server, server_tls(&new.issue(NAMES), Some(&new))).await;
     // Meanwhile the certificate is named as the reason.
     let named = async || {
         let failures = client.failures();
@@ -415,19 +419,67 @@ fn the_files_are_read_while_the_runtime_is_full_of_blocking_work() {
     let (ends, work) = mpsc::channel::<()>();
     let dir = folder("full");
     runtime.block_on(async {
-        let authority = Authority::new("ours");
-        let (_server, gate) = gate(&authority.issue(NAMES), None).await;
+        let (old, new) = (Authority::new("old"), Authority::new("new"));
+        let (server, gate) = gate(&old.issue(NAMES), None).await;
         let ca = dir.join("ca.pem");
-        fs::write(&ca, authority.certificate).unwrap();
+        fs::write(&ca, old.certificate).unwrap();
         let config = TlsConfig::from_ca_file(&ca).unwrap();
-        let client = builder(&gate, config).connect().await.unwrap();
+        let builder = builder(&gate, config).session_timeout(Duration::from_secs(60));
+        let client = builder.connect().await.unwrap();
         let before = client.snapshot().session_id;
         tokio::task::spawn_blocking(move || work.recv());
-        gate.throw_out();
+        fs::write(&ca, &new.certificate).unwrap();
+        let _gate = renew(gate, &server, server_tls(&new.issue(NAMES), None)).await;
         let after = follow(&client, |now| now.connections == 2).await;
         assert_eq!(after.session_id, before);
     });
     drop(ends);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// Each connection waited for the files, on a thread of its own. The session, and with it the lock, was
+/// lost while a file system hung, although no file had changed.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn files_that_cannot_be_read_now_hold_up_no_connection() {
+    let (log, _guard) = Log::of_this_thread();
+    let dir = folder("hung");
+    let (authority, ca) = (Authority::new("ours"), dir.join("ca.pem"));
+    fs::write(&ca, &authority.certificate).unwrap();
+    let (_server, gate) = gate(&authority.issue(NAMES), None).await;
+    let config = TlsConfig::from_ca_file(&ca).unwrap();
+    let builder = builder(&gate, config).session_timeout(Duration::from_secs(120));
+    let client = builder.connect().await.unwrap();
+    let session = client.snapshot().session_id;
+    // Whoever reads this file waits for somebody who writes it.
+    fs::remove_file(&ca).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&ca).status();
+    assert!(made.unwrap().success());
+    for times in 2..4 {
+        gate.throw_out();
+        let now = follow(&client, |now| now.connections == times).await;
+        assert_eq!(now.session_id, session);
+        let said = &log.lines(Level::WARN)[0];
+        assert!(said.contains("not read within 2 s"), "{said}");
+    }
+    // Those of other tests end soon.
+    let is_reading = |thread: &PathBuf| {
+        fs::read_to_string(thread.join("comm")).is_ok_and(|name| name == "lockkeeper-tls\n")
+    };
+    let threads = || fs::read_dir("/proc/self/task").unwrap();
+    let threads = || threads().map(|thread| thread.unwrap().path());
+    until!(threads().filter(is_reading).count() == 1);
+    // Once the file can be read, the files are read again.
+    drop(fs::OpenOptions::new().write(true).open(&ca).unwrap());
+    fs::remove_file(&ca).unwrap();
+    until("the files are read", async || {
+        let connections = client.snapshot().connections;
+        gate.throw_out();
+        follow(&client, |now| now.connections > connections).await;
+        let said = log.lines(Level::WARN).concat();
+        said.contains("ca.pem: No such file")
+    })
+    .await;
     fs::remove_dir_all(&dir).unwrap();
 }
 

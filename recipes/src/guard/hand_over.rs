@@ -129,7 +129,7 @@ impl Guard {
         is_alone(raw.ephemerals().await?)?;
         // From here on nobody claims the lock.
         self.give_up()?;
-        let (session, ephemerals) = raw.leave_session().await?;
+        let (session, ephemerals) = raw.within(self.session_id).leave_session().await?;
         // Somebody may have made a node meanwhile.
         is_alone(ephemerals)?;
         let directory = self.node().directory();

@@ -4,9 +4,12 @@
 
 use lockkeeper_proto::{Request, Response, records::GetEphemeralsRequest};
 
-use super::{AsRaw, Client, PendingReply, Raw, sync::oneshot};
+use super::{
+    AsRaw, Client, PendingReply, Raw,
+    sync::{oneshot, select::select},
+};
 use crate::{
-    Error,
+    Error, Peer,
     machine::{Encoded, SessionTicket},
 };
 
@@ -61,25 +64,38 @@ impl Raw<'_> {
         listing.await.map(paths)
     }
 
-    /// Ends the client without its session. Returns what another client needs to go on with it, and
-    /// its ephemeral nodes. Waits until no server may have a write from an earlier connection.
+    /// Ends the client without its session: the one [within](Self::within) which the requests are sent,
+    /// or the present one. Returns what another client needs to go on with it, and its ephemeral nodes.
+    /// Waits until no server may have a write from an earlier connection.
     ///
     /// The caller has told the users of the session.
     #[doc(hidden)]
     pub async fn leave_session(self) -> Result<(SessionTicket, Vec<String>), Error> {
         let shared = &self.client.shared;
+        let session = self
+            .within
+            .unwrap_or(shared.lock().machine.link().session_id());
         let listing = loop {
             let (sender, receiver) = oneshot::channel();
+            let changed = shared.snapshot.changed().notified();
             let request = list();
             let op = request.op();
             let submitted = shared.act(|core| {
-                let now = core.clock.now();
+                let (now, link) = (core.clock.now(), core.machine.link());
+                // The next session has none of the nodes.
+                if link.session_id() != session && !link.is_closing() {
+                    return Err(None);
+                }
                 let submitted = core.machine.submit_last(now, sender, request);
-                submitted.map_err(|until| until.saturating_duration_since(now))
+                submitted.map_err(|until| Some(until.saturating_duration_since(now)))
             });
             match submitted {
                 Ok(()) => break PendingReply { op, receiver },
-                Err(wait) => self.sleep(wait).await,
+                Err(Some(wait)) => _ = select(self.sleep(wait), changed).await,
+                Err(None) => {
+                    let server = None;
+                    return Err(Error::expired(Peer { server, session }));
+                }
             }
         };
         // Whoever holds a lock in this session.

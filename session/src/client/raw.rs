@@ -35,7 +35,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct Raw<'a> {
     pub(super) client: &'a Client,
-    within: Option<SessionId>,
+    pub(super) within: Option<SessionId>,
 }
 
 /// Gives the layer below the methods of a client.

@@ -375,7 +375,10 @@ impl<T> Router<'_, T> {
             ReplyTo::Watches(ask) => {
                 // They have not reported what came before.
                 let cause = Cause::WatchesRefused(code);
-                if let Some(lost) = self.link.failing(cause.clone()) {
+                if code == ErrorCode::THROTTLED_OP {
+                    // The server could set them, and will when it has less to do.
+                    self.watches.not_confirmed(ask);
+                } else if let Some(lost) = self.link.failing(cause.clone()) {
                     self.watches_not_set(op, ask, &Error::lost(lost));
                 }
                 return Err(cause);

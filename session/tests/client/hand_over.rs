@@ -76,3 +76,23 @@ async fn a_client_that_is_closed_meanwhile_hands_nothing_over() {
     let refused = refused.await.unwrap().expect("a hang").unwrap_err();
     assert_eq!(*refused.kind(), ErrorKind::Closed, "{refused}");
 }
+
+/// Once, the next session was handed over, which has none of the nodes; the caller heard of no failure.
+#[tokio::test]
+async fn a_session_that_ends_meanwhile_is_not_handed_over() {
+    let server = server().await;
+    let client = client(&server).await;
+    let id = client.snapshot().session_id;
+    server.faults().lose_reply(When::create());
+    let lost = soon(client.create("/a", "", CreateMode::Ephemeral)).await;
+    lost.unwrap_err();
+    follow(&client, |now| now.connections == 2).await;
+    // It waits for a server that may have the create.
+    let leaving = tokio::spawn(client.clone().hand_over());
+    until!(server.counters().requests_of(OpCode::GET_EPHEMERALS) == 1);
+    assert!(server.faults().expire(id));
+    let refused = soon(leaving).await.unwrap().unwrap_err();
+    assert!(refused.is_session_expired(), "{refused}");
+    let now = follow(&client, |now| now.state.is_connected()).await;
+    assert_ne!(now.session_id, id);
+}

@@ -117,7 +117,7 @@ impl Link {
             return self.give_up(now, Cause::ShortSession { granted, margin });
         }
         let session = (response.session_id, Bytes::copy_from_slice(&password));
-        let is_new = self.session.grant(now, &self.config, session, timeout);
+        let is_new = self.session.grant(&self.config, session, timeout);
         let (deadline, authenticator) = (self.server_deadline(now), self.config.sasl.clone());
         let Some(authenticator) = authenticator else {
             return self.established(now, is_new);

@@ -23,7 +23,9 @@ pub(super) struct Session {
     timing: Timing,
     /// The newest transaction that a reply of this session has reported.
     last_zxid: Zxid,
-    /// When the client last heard of a server in this session; `None` before the first connection.
+    /// When the client last heard of a server in this session; `None` before the first connection. The
+    /// answer to a handshake does not count before the login behind it: a client that cannot log in
+    /// would keep a session for ever that it cannot use.
     heard: Option<Instant>,
 }
 
@@ -122,7 +124,6 @@ impl Session {
     /// A server has begun this session, or resumed it. Returns whether it is a new one.
     pub(super) fn grant(
         &mut self,
-        now: Instant,
         config: &Config,
         (id, password): (SessionId, Bytes),
         timeout: Duration,
@@ -139,7 +140,6 @@ impl Session {
         self.id = id;
         self.password = password;
         self.timing = Timing::new(config, self.timeout);
-        self.heard = Some(now);
         is_new
     }
 }

@@ -281,6 +281,23 @@ fn a_refused_restore_shows_nothing() {
     }
 }
 
+/// Once, the watches ended as if no server knew the operation, and each wait for a lock with them.
+#[test]
+fn watches_outlive_servers_that_throttle() {
+    let mut pair = Pair::connected(|_| {});
+    pair.watch(get("/a", true), OK);
+    for _ in 0..20 {
+        pair.reconnect();
+        let (xid, _) = pair.request().unwrap();
+        pair.reply(xid, 1, Err(ErrorCode::THROTTLED_OP));
+        let why = Cause::WatchesRefused(ErrorCode::THROTTLED_OP);
+        assert_eq!((pair.last_cause(), pair.fired()), (why, vec![]));
+    }
+    pair.reconnect();
+    pair.serve();
+    assert_eq!((pair.fired(), pair.machine.metrics().watches), (vec![], 1));
+}
+
 #[test]
 fn events_kept_back_have_a_bound() {
     // A correct server may send many to a persistent watch.

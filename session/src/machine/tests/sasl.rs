@@ -282,6 +282,37 @@ fn a_server_that_falls_silent_in_the_exchange_is_given_up_and_the_session_kept()
     assert_eq!(request.session_id, ID);
 }
 
+/// Once, each answer to a handshake counted as a connection: a request waited without an end, and so
+/// did all who wanted the locks of the session.
+#[test]
+fn servers_whose_logins_hang_keep_no_request_and_no_session_waiting() {
+    let unreachable = |pair: &mut Pair, request: u32| match pair.error(request).kind() {
+        ErrorKind::Unreachable { waited, .. } => *waited,
+        other => panic!("{other:?}"),
+    };
+    let mut pair = pair();
+    let (waiting, begun) = (pair.submit(sync("/")), pair.now);
+    while !pair.is_settled(waiting) {
+        assert!(pair.now <= begun + TIMEOUT);
+        half_way(&mut pair);
+        pair.tick();
+    }
+    assert_eq!(unreachable(&mut pair, waiting), TIMEOUT);
+    assert_eq!(pair.machine.link().session_id(), ID);
+
+    let xid = half_way(&mut pair);
+    pair.reply(xid, 0, Ok(said(b"welcome")));
+    pair.cut();
+    let (waiting, lost) = (pair.submit(sync("/")), pair.now);
+    while pair.reach().session_id == ID {
+        assert!(pair.now <= lost + TIMEOUT * 4 / 3);
+        pair.accept(ID, TIMEOUT);
+        hears(&mut pair, b"knock");
+    }
+    assert_eq!(unreachable(&mut pair, waiting), TIMEOUT);
+    assert_eq!(pair.now, lost + TIMEOUT * 4 / 3);
+}
+
 #[test]
 fn an_answer_with_another_xid_ends_the_connection() {
     let mut pair = pair();
