@@ -238,10 +238,11 @@ impl LockTicket {
         node.own_by(client);
         let hold = attempt.granted(FencingToken::of(of.token));
         let guard = Guard::new(node, session_id, hold);
-        if guard.lease_renewed().await {
-            return Ok(guard);
+        let is_proved = guard.lease_renewed().await;
+        match guard.loss() {
+            None if is_proved => Ok(guard),
+            loss => Err(guard.lost_by(loss)),
         }
-        Err(guard.lost_by(guard.loss()))
     }
 }
 

@@ -295,6 +295,24 @@ async fn a_take_over_that_is_dropped_leaves_the_session_alone() {
     assert_eq!(below(&server, "/l"), 1);
 }
 
+/// The proof of the lease takes a sixth of the session timeout: two seconds here.
+#[tokio::test]
+async fn a_node_that_is_deleted_while_the_lease_is_proved_is_a_loss() {
+    let server = server().await;
+    let settings = || settings(&server).session_timeout(4 * TIMEOUT);
+    let holder = settings().connect().await.unwrap();
+    let guard = Mutex::new(&holder, "/l").unwrap().lock().await.unwrap();
+    let (node, other) = (guard.path(), client(&server).await);
+    let ticket = guard.hand_over().await.unwrap();
+    let deletes = async {
+        let is_spent = async || other.get_data(&node).await.unwrap().stat.version > Version(0);
+        until("the ticket is spent", is_spent).await;
+        other.delete(&node, Version::ANY).await.unwrap();
+    };
+    let (taken, ()) = join(ticket.take_over(settings()), deletes).await;
+    assert_eq!(taken.unwrap_err().loss(), Some(Loss::Deleted));
+}
+
 #[tokio::test]
 async fn permits_and_readers_are_handed_over_below_a_chroot() {
     let server = server().await;
