@@ -1,6 +1,7 @@
 //! Parsing and printing durations, and waiting: `30`, `1.5s`, `500ms`, `1m30s`, `1h`, `1d`.
 //!
-//! A number without a unit means seconds, as for flock(1) and sleep(1). The rest is as `humantime` has it.
+//! A number without a unit means seconds, as for flock(1) and sleep(1). The rest is as `humantime` has it, but for its `M`: who
+//! writes that may mean minutes, and would get months.
 
 use std::{fmt, time::Duration};
 
@@ -19,6 +20,9 @@ const LONGEST: Duration = Duration::from_secs(31_557_600);
 
 /// Parses a duration. Zero is allowed.
 pub(crate) fn parse(text: &str) -> Result<Duration, &'static str> {
+    if text.contains('M') {
+        return Err("M may be minutes or months: write m, or month");
+    }
     let is_bare = !text.contains(|c: char| c.is_alphabetic());
     let parsed = humantime::parse_duration(&format!("{text}{}", if is_bare { "s" } else { "" }));
     match parsed {
@@ -80,6 +84,7 @@ mod tests {
             ("-1", "looks like"),
             ("1m30", "looks like"),
             ("1e3", "looks like"),
+            ("5M", "write m, or month"),
             ("9000h", "a year or less"),
             ("99999999999999999999", "a year or less"),
         ] {

@@ -10,7 +10,7 @@ use lockkeeper::{
     Client, LockError, Mutex, RwLock,
     client::Clock,
     error::Obstacle,
-    locks::inspect,
+    locks::{Ticket, break_lock, inspect},
     node::{Acl, Perms},
     raw::AsRaw,
 };
@@ -196,4 +196,26 @@ async fn one_waiter_of_a_client_asks_once_a_session_timeout() {
     for granted in waiting {
         granted.await.unwrap();
     }
+}
+
+/// Two tickets were waited for, and then left alone. Whoever is behind them heard of nothing.
+#[tokio::test(start_paused = true)]
+async fn tickets_that_nobody_polls_any_more_ask_for_no_other() {
+    let (_server, holder, waiter) = server_and_two().await;
+    let held = rival(Kind::Mutex, &holder, "/left").await;
+    let mutex = Mutex::new(&waiter, "/left").unwrap();
+    let mut tickets = Vec::new();
+    for _ in 0..2 {
+        tickets.push(mutex.enqueue().await.unwrap());
+    }
+    let moved = join_all(tickets.iter_mut().map(Ticket::moved));
+    timeout(2 * TIMEOUT, moved).await.unwrap_err();
+    let granted = tokio::spawn(async move { drop(mutex.lock().await.unwrap()) });
+    until_waiting(Kind::Mutex, &holder, "/left", 3).await;
+    for ticket in &tickets {
+        break_lock(&holder, &ticket.path()).await.unwrap();
+    }
+    drop(held);
+    let granted = timeout(5 * TIMEOUT, granted).await;
+    granted.expect("in time").expect("granted");
 }

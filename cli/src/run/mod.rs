@@ -28,7 +28,9 @@ use std::{
 };
 
 use futures::FutureExt as _;
-use lockkeeper::{Client, Guard, LockError, Version, error::Loss, locks::LockState, raw::AsRaw};
+use lockkeeper::{
+    Client, Guard, LockError, Version, error::Loss, locks::LockState, proto::path, raw::AsRaw,
+};
 use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout, timeout_at};
 
@@ -254,16 +256,18 @@ impl Run {
         Ok(())
     }
 
-    /// Whether this process is part of a command that runs under this lock, perhaps with others in between. Its node says so:
-    /// another server or chroot has no such node.
+    /// Whether this process is part of a command that runs under this lock, perhaps with others in between. The node says so, whose
+    /// name no other lock has: the chroot may be another one.
     async fn is_inside(&self) -> Result<bool, Failure> {
         let around = around();
         let lines: Vec<_> = around.lines().collect();
         for lock in lines.chunks_exact(2) {
-            if let [path, node] = lock
-                && *path == self.args.path
-                && self.client.exists(node).await?.is_some()
-            {
+            let [path, node] = lock else { continue };
+            let Some(below) = node.strip_prefix(path) else {
+                continue;
+            };
+            let node = path::join(&self.args.path, below.trim_start_matches('/'));
+            if self.client.exists(&node).await?.is_some() {
                 return Ok(true);
             }
         }

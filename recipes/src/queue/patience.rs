@@ -8,14 +8,18 @@
 //! A server that goes on showing a node that its leader does not have is wrong, and the client
 //! leaves it.
 //!
-//! Of the contenders of a client in a queue only the first one asks. If it learns that events are
-//! missing, the others look at the queue as well, when they have waited for as long.
+//! Of the contenders of a client in a queue only the first one asks; one that nobody polls any more does
+//! not count. If it learns that events are missing, the others look at the queue as well, when they
+//! have waited for as long.
 //!
 //! The first one also looks for nodes of this client that nobody knows (`node::late`).
 //!
 //! Not here: what a contender does then (`waiter`, `kinds`).
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
 use lockkeeper_proto::{ErrorCode, path};
 use lockkeeper_session::{AsRaw, Client, Sleep, sync::os::lock};
@@ -29,11 +33,27 @@ use crate::{
 /// What the contenders of a client know that have waited for long in one queue.
 #[derive(Debug, Default)]
 struct Queue {
-    /// The numbers of the contenders, in any order.
-    waiting: Vec<u64>,
+    /// The numbers of the contenders, in any order, and when each last wanted to ask.
+    waiting: Vec<(u64, Instant)>,
     /// How often an event was missing.
     missed: u64,
     obstacle: Option<Obstacle>,
+}
+
+impl Queue {
+    /// A contender wants to ask. Returns whether it is the first one that does, once a session
+    /// timeout.
+    fn is_first(&mut self, number: u64, now: Instant, session_timeout: Duration) -> bool {
+        let mut is_first = true;
+        for (other, wanted) in &mut self.waiting {
+            if *other == number {
+                *wanted = now;
+            }
+            let is_polled = now.saturating_duration_since(*wanted) < 2 * session_timeout;
+            is_first &= *other >= number || !is_polled;
+        }
+        is_first
+    }
 }
 
 /// The name under which they find it.
@@ -86,7 +106,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.queue(|queue| queue.waiting.retain(|number| *number != self.number));
+        self.queue(|queue| queue.waiting.retain(|it| it.0 != self.number));
     }
 }
 
@@ -135,6 +155,7 @@ impl Patience {
 
     async fn has_reason(&mut self, directory: &Arc<Directory>, role: Role, ahead: &[&str]) -> bool {
         let client = &directory.client;
+        let (now, session_timeout) = (client.now(), client.snapshot().session_timeout);
         let place = self.place.get_or_insert_with(|| {
             let number = match role {
                 Role::Numbered(number) => u64::from(number.unsigned_abs()),
@@ -149,16 +170,14 @@ impl Patience {
                 gone: None,
             };
             place.missed = place.queue(|queue| {
-                queue.waiting.push(number);
+                queue.waiting.push((number, now));
                 queue.missed
             });
             Box::new(place)
         });
         let (missed, is_first) = place.queue(|queue| {
-            (
-                queue.missed,
-                queue.waiting.iter().min() == Some(&place.number),
-            )
+            let is_first = queue.is_first(place.number, now, session_timeout);
+            (queue.missed, is_first)
         });
         if missed != place.missed {
             place.missed = missed;
