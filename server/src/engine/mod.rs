@@ -152,8 +152,8 @@ impl Engine {
 
     /// A connection is gone. Its session lives on.
     pub fn disconnected(&mut self, id: ConnId, now: Now) {
-        let told = self.connections.get(id).and_then(|own| own.told_end_of);
-        if let Some(session) = told {
+        let known = self.connections.get(id).and_then(Connection::knows_end_of);
+        if let Some(session) = known {
             if self.sessions.get(session).is_some_and(|own| own.is_ending) {
                 self.expire_session(session, now);
             }

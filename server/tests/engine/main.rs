@@ -117,6 +117,33 @@ fn who_is_told_of_the_end_of_a_session_has_the_time_of_a_handshake_to_leave() {
     assert!(world.of(id).1);
 }
 
+/// The reply was on its way for longer than the client waited: the session ended at once, and another
+/// client could have its locks.
+#[test]
+fn who_gives_up_before_the_delayed_word_of_the_end_of_a_session_does_not_know_of_it() {
+    let mut world = World::new(500);
+    let (owner, joined) = world.join(4000);
+    world
+        .call(owner, &create("/e", CreateMode::Ephemeral))
+        .unwrap();
+    assert!(world.engine.expire(joined.session_id));
+    let resumed = framed(&ConnectRequest {
+        session_id: joined.session_id,
+        password: joined.password,
+        ..new_session(4000)
+    });
+    world.engine.rules().delay = Some(100 * MS);
+    for (waits, nodes) in [(99 * MS, 1), (100 * MS, 0)] {
+        let id = world.connect();
+        world.send(id, &resumed);
+        world.pass(waits);
+        assert_eq!(world.of(id).0.is_empty(), nodes == 1);
+        assert_eq!(world.engine.report().sessions.len(), nodes);
+        world.engine.disconnected(id, world.now);
+        assert_eq!(world.engine.report().nodes, nodes);
+    }
+}
+
 #[test]
 fn a_stalled_session_expires_and_its_connection_stays_silent() {
     let mut world = World::new(500);
