@@ -247,6 +247,7 @@ impl Engine {
             let Some(connection) = self.connections.get_mut(id) else {
                 break;
             };
+            let server = connection.server;
             match frame::split(&mut connection.input, frame::SERVER_LIMIT) {
                 Ok(Some(message)) => {
                     count(&mut frames);
@@ -255,6 +256,7 @@ impl Engine {
                         Some(session) => {
                             turn_is_over = takes_long(&message);
                             self.request(id, session, message, now);
+                            turn_is_over |= self.state.ensemble.owes_read(server, session);
                         }
                         None => self.handshake(id, message, now),
                     }

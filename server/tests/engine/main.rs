@@ -254,3 +254,39 @@ fn a_batch_with_large_replies_is_handled_in_parts() {
     world.send(id, &[]);
     assert_eq!(world.engine.counters().requests_of(OpCode::GET_DATA), 10);
 }
+
+/// Reads that wait for a write of their session were answered all at once.
+#[test]
+fn large_replies_behind_a_write_are_made_one_by_one_in_a_cluster() {
+    let mut world = World::new(500);
+    world.engine.set_ensemble(3, MS, Duration::ZERO, world.now);
+    let id = world.connect();
+    let big = set_data("/n", &vec![1; SERVER_LIMIT - 100]);
+    let read = get_data("/n", false);
+    for frame in [
+        connect_frame(60_000),
+        request_frame(Xid(1), &create("/n", CreateMode::Persistent)),
+        request_frame(Xid(1), &big),
+    ] {
+        world.send(id, &frame);
+        world.pass(MS);
+    }
+    world.of(id).0.clear();
+    let mut batch = request_frame(Xid(1), &big);
+    batch.extend(request_frame(Xid(1), &read).repeat(10));
+    let mut received = world
+        .engine
+        .received(id, BytesMut::from(&batch[..]), world.now);
+    // The caller lets the transactions arrive and sends the replies, as after each call.
+    let mut all = 0;
+    while received == Received::Partly {
+        world.engine.tick(world.now);
+        world.collect();
+        let made = world.of(id).0.split().len();
+        assert!(made < 3 * SERVER_LIMIT, "{made}");
+        all += made;
+        received = world.engine.received(id, BytesMut::new(), world.now);
+    }
+    assert!(all > 9 * SERVER_LIMIT, "{all}");
+    assert_eq!(world.engine.counters().requests_of(OpCode::GET_DATA), 10);
+}
