@@ -20,7 +20,7 @@ mod stories;
 mod world;
 
 use world::{
-    MS, World, connect_frame, create, delete, framed, get_data, new_session, request_frame,
+    MS, World, connect_frame, create, delete, framed, get_data, new_session, origin, request_frame,
     set_data,
 };
 
@@ -289,4 +289,30 @@ fn large_replies_behind_a_write_are_made_one_by_one_in_a_cluster() {
     }
     assert!(all > 9 * SERVER_LIMIT, "{all}");
     assert_eq!(world.engine.counters().requests_of(OpCode::GET_DATA), 10);
+}
+
+/// Each end of a session looked at all connections, once for each member.
+#[test]
+fn the_end_of_a_session_of_a_cluster_takes_no_longer_with_many_others() {
+    const SESSIONS: u32 = 20_000;
+    let mut world = World::new(500);
+    world.engine.set_ensemble(3, MS, Duration::ZERO, world.now);
+    let begin = origin();
+    let all = (0..SESSIONS).map(|number| {
+        let id = world.connect_to(ServerId(number % 3));
+        world.send(id, &connect_frame(60_000));
+        world.engine.tick(world.now);
+        id
+    });
+    let all: Vec<_> = all.collect();
+    world.engine.assert_sound();
+    for id in all {
+        world.send(id, &request_frame(Xid(1), &Request::CloseSession(Empty {})));
+        world.engine.tick(world.now);
+        world.collect();
+        assert!(world.of(id).1, "closed");
+    }
+    world.engine.assert_sound();
+    assert_eq!(world.engine.report().connections, 0);
+    assert!(begin.elapsed() < Duration::from_secs(30));
 }
