@@ -187,6 +187,9 @@ impl Engine {
             let its = self.connections.get(connection);
             if its.is_some_and(|its| its.server == server) {
                 self.welcome(connection, Some((session, timeout)));
+                if self.sessions.get(session).is_some_and(|own| own.is_ending) {
+                    self.close(connection);
+                }
                 self.connections.resume(connection);
             }
         }

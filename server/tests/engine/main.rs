@@ -316,3 +316,31 @@ fn the_end_of_a_session_of_a_cluster_takes_no_longer_with_many_others() {
     world.engine.assert_sound();
     assert_eq!(world.engine.report().connections, 0);
 }
+
+/// The session was granted when its server learned of it, and its client never heard of the end.
+#[test]
+fn a_session_that_is_to_end_before_its_server_knows_of_it_is_closed_when_greeted() {
+    let mut world = World::new(500);
+    world.engine.set_ensemble(3, MS, Duration::ZERO, world.now);
+    let server = ServerId(1);
+    world.engine.set_lags(server, true);
+    let id = world.connect_to(server);
+    world.send(id, &connect_frame(60_000));
+    world.pass(MS);
+    let session = world.engine.live_sessions().next().unwrap();
+    assert!(world.engine.expire(session));
+    world.engine.set_lags(server, false);
+    world.pass(MS);
+    let greeted = ConnectResponse::decode(&mut world.frame(id)).unwrap();
+    assert_eq!(greeted.session_id, session);
+    assert!(world.of(id).1, "closed");
+    let again = world.connect_to(server);
+    let resumed = ConnectRequest {
+        session_id: session,
+        password: greeted.password,
+        ..new_session(60_000)
+    };
+    world.send(again, &framed(&resumed));
+    let told = ConnectResponse::decode(&mut world.frame(again)).unwrap();
+    assert_eq!(told.session_id, SessionId::NONE);
+}
