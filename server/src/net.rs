@@ -4,10 +4,12 @@
 //! Not here: what the bytes mean (`engine`), the order in which they leave (`shared`).
 
 use std::{
+    future::poll_fn,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Poll,
     time::Duration,
 };
 
@@ -38,15 +40,59 @@ pub(crate) struct Port {
     shared: Arc<Shared>,
     /// The runtime of the server's tasks.
     runtime: Handle,
-    /// The task that accepts connections, unless the port is closed.
-    listening: Mutex<Option<JoinHandle<()>>>,
+    /// What accepts connections, unless the port is closed.
+    listening: Mutex<Option<Listening>>,
+}
+
+#[derive(Debug)]
+struct Listening {
+    listener: Arc<Listener>,
+    task: JoinHandle<()>,
+}
+
+/// A listener until it is closed. Its task may end later.
+#[derive(Debug)]
+struct Listener(Mutex<Option<TcpListener>>);
+
+impl Listener {
+    fn close(&self) {
+        *self.lock() = None;
+    }
+
+    /// The next connection. Waits for ever once the listener is closed.
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        poll_fn(|context| match &*self.lock() {
+            Some(listener) => listener.poll_accept(context),
+            None => Poll::Pending,
+        })
+        .await
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<TcpListener>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes the listener when its task ends, in any way.
+struct Closing(Arc<Listener>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 impl Port {
     /// Stops listening. Once the future was polled, the port is closed even if the future is
     /// dropped.
     pub(crate) async fn close(&self) {
-        let task = self.listening().take();
+        let task = {
+            let mut listening = self.listening();
+            listening.take().map(|own| {
+                own.listener.close();
+                own.task
+            })
+        };
         if let Some(task) = task {
             task.abort();
             let _ = task.await;
@@ -59,31 +105,33 @@ impl Port {
         reason = "it waits for nothing, as whoever drops the future needs"
     )]
     pub(crate) async fn open(&self) -> io::Result<()> {
-        if self.listening().is_none() {
+        let mut listening = self.listening();
+        if listening.is_none() {
             let bound = std::net::TcpListener::bind(self.address)?;
             bound.set_nonblocking(true)?;
             let _entered = self.runtime.enter();
-            self.listen(TcpListener::from_std(bound)?)?;
+            *listening = Some(self.listen(TcpListener::from_std(bound)?)?);
         }
         Ok(())
     }
 
-    fn listen(&self, listener: TcpListener) -> io::Result<()> {
+    fn listen(&self, listener: TcpListener) -> io::Result<Listening> {
         let (shared, server) = (Arc::clone(&self.shared), self.server);
         if shared.stop.is_cancelled() {
             let why = "cannot open the port: the server has stopped";
             return Err(io::Error::other(why));
         }
+        let listener = Arc::new(Listener(Mutex::new(Some(listener))));
+        let own = Closing(Arc::clone(&listener));
         let accepting = async move {
-            let accepting = accept_all(&shared, server, &listener);
+            let accepting = accept_all(&shared, server, &own.0);
             shared.stop.run_until_cancelled(accepting).await;
         };
         let task = self.shared.tasks.spawn_on(accepting, &self.runtime);
-        *self.listening() = Some(task);
-        Ok(())
+        Ok(Listening { listener, task })
     }
 
-    fn listening(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+    fn listening(&self) -> MutexGuard<'_, Option<Listening>> {
         self.listening
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -114,7 +162,9 @@ pub(crate) fn start(
             runtime: Handle::current(),
             listening: Mutex::new(None),
         };
-        port.listen(listener).map(|()| port)
+        let listening = port.listen(listener)?;
+        *port.listening() = Some(listening);
+        Ok(port)
     });
     let ports = ports.collect::<io::Result<_>>()?;
     let own = Arc::clone(shared);
@@ -124,7 +174,7 @@ pub(crate) fn start(
     Ok(ports)
 }
 
-async fn accept_all(shared: &Arc<Shared>, server: ServerId, listener: &TcpListener) {
+async fn accept_all(shared: &Arc<Shared>, server: ServerId, listener: &Listener) {
     loop {
         match listener.accept().await {
             Ok((stream, remote)) => {

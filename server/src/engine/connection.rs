@@ -56,7 +56,7 @@ pub(super) struct Connection {
     pub(super) knows_read_only: bool,
     /// Whether its new session has not reached the follower yet.
     pub(super) awaits_session: bool,
-    /// The session of whose end the client was told here.
+    /// The session of whose end the client is told here.
     pub(super) told_end_of: Option<SessionId>,
     /// Whether nothing more is read from it: the reply to its last request will be lost, or its
     /// client was told that its session is over.
@@ -99,6 +99,12 @@ impl Connection {
             Phase::Open(session) => Some(session),
             Phase::Fresh | Phase::Closing => None,
         }
+    }
+
+    /// The session of whose end the client can know: what tells of the end has left.
+    pub(super) fn knows_end_of(&self) -> Option<SessionId> {
+        let has_left = self.ready.is_empty() && self.held.is_empty();
+        self.told_end_of.filter(|_| has_left)
     }
 
     /// Appends a frame.

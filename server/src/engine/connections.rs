@@ -1,7 +1,8 @@
 //! All connections: who has something to send, who takes too long for the handshake, and whose
 //! frames are held back.
 //!
-//! Invariant: a connection in `dirty`, `handshakes`, `held` or `resumed` is in `all`.
+//! Invariants: a connection in `dirty`, `handshakes`, `held`, `resumed` or `by_session` is in `all`. An
+//! open one is in `by_session`.
 //! Not here: what belongs to a connection elsewhere, its session and its watches (`Engine::leave`).
 
 use std::{
@@ -11,7 +12,7 @@ use std::{
 };
 
 use lockkeeper_proto::{
-    ErrorCode, EventType, Perms, Response, Xid, Zxid, header::ReplyHeader, path,
+    ErrorCode, EventType, Perms, Response, SessionId, Xid, Zxid, header::ReplyHeader, path,
 };
 
 use super::{
@@ -29,6 +30,8 @@ pub(super) struct Connections {
     /// Connections for which [`poll_output`](Self::poll_output) may have something.
     dirty: BTreeSet<ConnId>,
     cuts: VecDeque<ConnId>,
+    /// Connections that belong to a session, or did until they were closed.
+    by_session: BTreeSet<(SessionId, ConnId)>,
     /// Connections whose handshake is pending, with its deadline.
     handshakes: BTreeSet<(Instant, ConnId)>,
     /// Connections that hold frames back: few, since only faults make them.
@@ -76,6 +79,14 @@ impl Connections {
     pub(super) fn which(&self, fits: impl Fn(&Connection) -> bool) -> Vec<ConnId> {
         let all = self.iter().filter(|(_, connection)| fits(connection));
         all.map(|(id, _)| id).collect()
+    }
+
+    /// The open connections of a session.
+    pub(super) fn of_session(&self, session: SessionId) -> Vec<ConnId> {
+        let own = (session, ConnId(0))..=(session, ConnId(u64::MAX));
+        let own = self.by_session.range(own).map(|(_, id)| *id);
+        own.filter(|id| self.get(*id).and_then(Connection::session) == Some(session))
+            .collect()
     }
 
     /// The connections of a server.
@@ -180,6 +191,15 @@ impl Connections {
         self.handshakes.pop_first().map(|(_, id)| id)
     }
 
+    /// A connection belongs to a session from now on.
+    pub(super) fn open(&mut self, id: ConnId, session: SessionId) {
+        if let Some(connection) = self.all.get_mut(&id) {
+            connection.phase = Phase::Open(session);
+            connection.named = session;
+            self.by_session.insert((session, id));
+        }
+    }
+
     /// Closes a connection once its whole output is sent.
     pub(super) fn close(&mut self, id: ConnId) {
         self.with(id, |connection| {
@@ -200,6 +220,7 @@ impl Connections {
         self.held.remove(&id);
         self.resumed.remove(&id);
         let connection = self.all.remove(&id)?;
+        self.by_session.remove(&(connection.named, id));
         let gone = self.gone.entry(connection.server).or_default();
         gone.0 = gone.0.saturating_add(connection.received);
         gone.1 = gone.1.saturating_add(connection.sent);
@@ -255,9 +276,12 @@ impl Connections {
             assert!(!has_something || self.dirty.contains(id), "{id:?} waits");
             let is_held = connection.release_due().is_some();
             assert_eq!(is_held, self.held.contains(id), "{id:?}");
+            let opened = connection.session().map(|session| (session, *id));
+            assert!(opened.is_none_or(|it| self.by_session.contains(&it)));
         }
         let timed = self.handshakes.iter().map(|(_, id)| id);
-        let noted = timed.chain(&self.held).chain(&self.resumed);
+        let opened = self.by_session.iter().map(|(_, id)| id);
+        let noted = timed.chain(opened).chain(&self.held).chain(&self.resumed);
         let mut noted = noted.chain(&self.dirty);
         assert!(noted.all(|id| self.all.contains_key(id)));
     }

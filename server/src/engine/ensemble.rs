@@ -29,7 +29,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::Zxid;
+use lockkeeper_proto::{SessionId, Zxid};
 
 use super::{
     basics::{ServerId, after},
@@ -255,6 +255,15 @@ impl Ensemble {
     fn is_cut_off(&self, server: ServerId) -> bool {
         let (up, down) = self.cuts_of(server);
         up || down
+    }
+
+    /// Whether the last request of a session is a read that waits for a write. Its reply may be long,
+    /// and the write may be about to arrive.
+    pub(super) fn owes_read(&self, server: ServerId, session: SessionId) -> bool {
+        let member = self.members.get(&server);
+        let waiting = member.and_then(|member| member.waiting.get(&session));
+        let last = waiting.and_then(VecDeque::back);
+        last.is_some_and(|asked| !asked.needs_commit())
     }
 
     /// Sends a transaction to all members.

@@ -126,13 +126,12 @@ impl Engine {
         };
         self.connections.with(id, |connection| {
             connection.send(|writer| response.encode(writer));
-            if let Some(session) = session {
-                connection.phase = Phase::Open(session);
-                connection.named = session;
-            }
         });
-        if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
-            session.connection = Some(id);
+        if let Some(session) = session {
+            self.connections.open(id, session);
+            if let Some(session) = self.sessions.get_mut(session) {
+                session.connection = Some(id);
+            }
         }
         if is_refused {
             self.close(id);

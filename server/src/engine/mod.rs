@@ -152,8 +152,8 @@ impl Engine {
 
     /// A connection is gone. Its session lives on.
     pub fn disconnected(&mut self, id: ConnId, now: Now) {
-        let told = self.connections.get(id).and_then(|own| own.told_end_of);
-        if let Some(session) = told {
+        let known = self.connections.get(id).and_then(Connection::knows_end_of);
+        if let Some(session) = known {
             if self.sessions.get(session).is_some_and(|own| own.is_ending) {
                 self.expire_session(session, now);
             }
@@ -247,6 +247,7 @@ impl Engine {
             let Some(connection) = self.connections.get_mut(id) else {
                 break;
             };
+            let server = connection.server;
             match frame::split(&mut connection.input, frame::SERVER_LIMIT) {
                 Ok(Some(message)) => {
                     count(&mut frames);
@@ -255,6 +256,7 @@ impl Engine {
                         Some(session) => {
                             turn_is_over = takes_long(&message);
                             self.request(id, session, message, now);
+                            turn_is_over |= self.state.ensemble.owes_read(server, session);
                         }
                         None => self.handshake(id, message, now),
                     }

@@ -80,7 +80,7 @@ impl Engine {
     /// The end of this session was lost with the leader.
     fn revive(&mut self, session: SessionId, timeout: Duration, now: Instant) {
         self.sessions.insert(session, ServerId::FIRST, timeout, now);
-        let own = self.connections.which(|own| own.session() == Some(session));
+        let own = self.connections.of_session(session);
         if let Some(state) = self.sessions.get_mut(session) {
             state.connection = own.first().copied();
         }
@@ -187,6 +187,9 @@ impl Engine {
             let its = self.connections.get(connection);
             if its.is_some_and(|its| its.server == server) {
                 self.welcome(connection, Some((session, timeout)));
+                if self.sessions.get(session).is_some_and(|own| own.is_ending) {
+                    self.close(connection);
+                }
                 self.connections.resume(connection);
             }
         }
@@ -209,9 +212,10 @@ impl Engine {
             if let Some(member) = self.state.ensemble.members.get_mut(&server) {
                 member.waiting.remove(&session);
             }
-            let is_own = |own: &Connection| own.server == server && own.session() == Some(session);
-            for id in self.connections.which(is_own) {
-                self.close(id);
+            for id in self.connections.of_session(session) {
+                if self.connections.server_of(id) == server {
+                    self.close(id);
+                }
             }
         }
     }

@@ -55,10 +55,11 @@ impl Engine {
     #[must_use]
     pub fn report(&self) -> Report {
         let tree = &self.state.live.tree;
-        // A client that was told of its session's end has nothing left.
+        // A client that knows of its session's end has nothing left.
         let connections = self.connections.iter();
-        let told: BTreeSet<_> = connections.filter_map(|(_, own)| own.told_end_of).collect();
-        let sessions = self.sessions.iter().filter(|(id, _)| !told.contains(id));
+        let known = connections.filter_map(|(_, own)| own.knows_end_of());
+        let known: BTreeSet<_> = known.collect();
+        let sessions = self.sessions.iter().filter(|(id, _)| !known.contains(id));
         let sessions = sessions.map(|(id, session)| {
             let connection = session.connection;
             let views = self.state.views();

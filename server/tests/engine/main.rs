@@ -20,7 +20,7 @@ mod stories;
 mod world;
 
 use world::{
-    MS, World, connect_frame, create, delete, framed, get_data, new_session, request_frame,
+    MS, World, connect_frame, create, delete, framed, get_data, new_session, origin, request_frame,
     set_data,
 };
 
@@ -115,6 +115,33 @@ fn who_is_told_of_the_end_of_a_session_has_the_time_of_a_handshake_to_leave() {
     assert_eq!(*world.of(id), (BytesMut::new(), false));
     world.pass(MS);
     assert!(world.of(id).1);
+}
+
+/// The reply was on its way for longer than the client waited: the session ended at once, and another
+/// client could have its locks.
+#[test]
+fn who_gives_up_before_the_delayed_word_of_the_end_of_a_session_does_not_know_of_it() {
+    let mut world = World::new(500);
+    let (owner, joined) = world.join(4000);
+    world
+        .call(owner, &create("/e", CreateMode::Ephemeral))
+        .unwrap();
+    assert!(world.engine.expire(joined.session_id));
+    let resumed = framed(&ConnectRequest {
+        session_id: joined.session_id,
+        password: joined.password,
+        ..new_session(4000)
+    });
+    world.engine.rules().delay = Some(100 * MS);
+    for (waits, nodes) in [(99 * MS, 1), (100 * MS, 0)] {
+        let id = world.connect();
+        world.send(id, &resumed);
+        world.pass(waits);
+        assert_eq!(world.of(id).0.is_empty(), nodes == 1);
+        assert_eq!(world.engine.report().sessions.len(), nodes);
+        world.engine.disconnected(id, world.now);
+        assert_eq!(world.engine.report().nodes, nodes);
+    }
 }
 
 #[test]
@@ -226,4 +253,94 @@ fn a_batch_with_large_replies_is_handled_in_parts() {
     assert_eq!(world.engine.counters().requests_of(OpCode::GET_DATA), 2);
     world.send(id, &[]);
     assert_eq!(world.engine.counters().requests_of(OpCode::GET_DATA), 10);
+}
+
+/// Reads that wait for a write of their session were answered all at once.
+#[test]
+fn large_replies_behind_a_write_are_made_one_by_one_in_a_cluster() {
+    let mut world = World::new(500);
+    world.engine.set_ensemble(3, MS, Duration::ZERO, world.now);
+    let id = world.connect();
+    let big = set_data("/n", &vec![1; SERVER_LIMIT - 100]);
+    let read = get_data("/n", false);
+    for frame in [
+        connect_frame(60_000),
+        request_frame(Xid(1), &create("/n", CreateMode::Persistent)),
+        request_frame(Xid(1), &big),
+    ] {
+        world.send(id, &frame);
+        world.pass(MS);
+    }
+    world.of(id).0.clear();
+    let mut batch = request_frame(Xid(1), &big);
+    batch.extend(request_frame(Xid(1), &read).repeat(10));
+    let mut received = world
+        .engine
+        .received(id, BytesMut::from(&batch[..]), world.now);
+    // The caller lets the transactions arrive and sends the replies, as after each call.
+    let mut all = 0;
+    while received == Received::Partly {
+        world.engine.tick(world.now);
+        world.collect();
+        let made = world.of(id).0.split().len();
+        assert!(made < 3 * SERVER_LIMIT, "{made}");
+        all += made;
+        received = world.engine.received(id, BytesMut::new(), world.now);
+    }
+    assert!(all > 9 * SERVER_LIMIT, "{all}");
+    assert_eq!(world.engine.counters().requests_of(OpCode::GET_DATA), 10);
+}
+
+/// Each end of a session looked at all connections, once for each member.
+#[test]
+fn the_end_of_a_session_of_a_cluster_takes_no_longer_with_many_others() {
+    const SESSIONS: u32 = 20_000;
+    let mut world = World::new(500);
+    world.engine.set_ensemble(3, MS, Duration::ZERO, world.now);
+    let begin = origin();
+    let all = (0..SESSIONS).map(|number| {
+        let id = world.connect_to(ServerId(number % 3));
+        world.send(id, &connect_frame(60_000));
+        world.engine.tick(world.now);
+        id
+    });
+    let all: Vec<_> = all.collect();
+    world.engine.assert_sound();
+    for id in all {
+        world.send(id, &request_frame(Xid(1), &Request::CloseSession(Empty {})));
+        world.engine.tick(world.now);
+        world.collect();
+        assert!(world.of(id).1, "closed");
+        assert!(begin.elapsed() < Duration::from_secs(30));
+    }
+    world.engine.assert_sound();
+    assert_eq!(world.engine.report().connections, 0);
+}
+
+/// The session was granted when its server learned of it, and its client never heard of the end.
+#[test]
+fn a_session_that_is_to_end_before_its_server_knows_of_it_is_closed_when_greeted() {
+    let mut world = World::new(500);
+    world.engine.set_ensemble(3, MS, Duration::ZERO, world.now);
+    let server = ServerId(1);
+    world.engine.set_lags(server, true);
+    let id = world.connect_to(server);
+    world.send(id, &connect_frame(60_000));
+    world.pass(MS);
+    let session = world.engine.live_sessions().next().unwrap();
+    assert!(world.engine.expire(session));
+    world.engine.set_lags(server, false);
+    world.pass(MS);
+    let greeted = ConnectResponse::decode(&mut world.frame(id)).unwrap();
+    assert_eq!(greeted.session_id, session);
+    assert!(world.of(id).1, "closed");
+    let again = world.connect_to(server);
+    let resumed = ConnectRequest {
+        session_id: session,
+        password: greeted.password,
+        ..new_session(60_000)
+    };
+    world.send(again, &framed(&resumed));
+    let told = ConnectResponse::decode(&mut world.frame(again)).unwrap();
+    assert_eq!(told.session_id, SessionId::NONE);
 }

@@ -12,6 +12,7 @@ use lockkeeper_proto::{
     ErrorCode, EventType, OpCode, Response, Xid,
 };
 use lockkeeper_server::{Cluster, Faults, Server, When};
+use tokio::net::TcpStream;
 
 async fn server() -> Server {
     Server::start().await.unwrap()
@@ -223,7 +224,7 @@ async fn the_port_can_be_closed_and_opened(server: &Server) {
     let faults = server.faults();
     let mut peer = Peer::join(server).await;
     faults.close_port().await;
-    let refused = tokio::net::TcpStream::connect(server.local_addr()).await;
+    let refused = TcpStream::connect(server.local_addr()).await;
     assert!(refused.is_err());
     peer.create("/n", Persistent).await.unwrap();
     faults.cut_all();
@@ -242,6 +243,29 @@ async fn a_port_opens_even_if_nobody_waits_for_it() {
     let _ = faults.open_port().now_or_never();
     tokio::time::sleep(Duration::from_millis(20)).await;
     Peer::join(&server).await;
+}
+
+/// The port was in use until a task had ended, which nobody waited for.
+#[tokio::test]
+async fn a_port_that_nobody_waited_to_close_can_be_opened_at_once() {
+    let server = server().await;
+    let faults = server.faults();
+    let _ = faults.close_port().now_or_never();
+    // No other task has its turn before.
+    faults.open_port().now_or_never().unwrap().unwrap();
+    Peer::join(&server).await;
+    let _ = faults.close_port().now_or_never();
+    assert!(TcpStream::connect(server.local_addr()).await.is_err());
+}
+
+/// The ports belong to the handle for faults, too.
+#[tokio::test]
+async fn the_port_is_closed_after_the_shutdown_although_a_handle_for_faults_is_left() {
+    let server = server().await;
+    let (faults, address) = (server.faults(), server.local_addr());
+    server.shutdown().await;
+    assert!(TcpStream::connect(address).await.is_err());
+    assert!(faults.close_port().now_or_never().is_some());
 }
 
 async fn sequences_can_be_set_and_stop_at_their_maximum(server: &Server) {
