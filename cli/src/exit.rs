@@ -17,8 +17,8 @@ use lockkeeper::{
 };
 
 use crate::{
+    escape,
     refusal::{plain, reason},
-    text,
 };
 
 /// Success.
@@ -102,7 +102,7 @@ macro_rules! failure {
 pub(crate) fn print_at(level: Level, what: fmt::Arguments<'_>) {
     if says(level) {
         // One write: the log may have other writers. A closed stderr must not end a command that runs well.
-        let what = text::message(&what.to_string());
+        let what = escape::message(&what.to_string());
         let line = format!("lockkeeper: {what}\n");
         let _ = io::stderr().write_all(line.as_bytes());
     }

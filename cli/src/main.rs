@@ -12,7 +12,8 @@
 //! | `signals` | signals of the process, as a stream; the width of stdout, and the end of whoever reads it |
 //! | `outage` | outages, for a command that goes on over them |
 //! | `client` | one client for one command |
-//! | `text` | text that is safe on a terminal, and columns |
+//! | `escape` | text of other users, made harmless for terminals |
+//! | `text` | names, data and times on stdout, and columns |
 //! | `run` | `lockkeeper run` |
 //! | `elsewhere` | what takes the place of `run` and `signals` on other systems than Linux |
 //! | `queue` | `lockkeeper queue` |
@@ -40,6 +41,7 @@ mod doctor;
 mod duration;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
+mod escape;
 mod nodes;
 mod number;
 mod outage;

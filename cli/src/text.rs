@@ -1,7 +1,8 @@
-//! Text on stdout: escaping for terminals, and columns.
+//! Text on stdout: names and data, times, and columns.
 //!
-//! Names and data come from other users. On a terminal they are escaped, so that they cannot move the cursor, change
-//! colours or change the writing direction. In files and pipes they stay unchanged. Messages are always escaped.
+//! On a terminal, names and data are escaped. In files and pipes they stay unchanged.
+//!
+//! Not here: how text is escaped (`escape`), messages on stderr (`exit`).
 
 use std::{
     fmt,
@@ -11,7 +12,7 @@ use std::{
 
 use lockkeeper::{client::SessionId, locks::QueueEntry, node::Stat};
 
-use crate::{duration::Human, exit::Failure};
+use crate::{duration::Human, escape::harmless, exit::Failure};
 
 /// Writes all of the text to stdout, and flushes.
 pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
@@ -48,32 +49,6 @@ pub(crate) fn name(name: &str) -> String {
     } else {
         name.to_owned()
     }
-}
-
-/// A text in one line, with everything escaped that is not visible.
-pub(crate) fn harmless(text: &str) -> String {
-    let escaped = |c: char| -> String {
-        match c {
-            '\'' | '"' => c.into(),
-            c => c.escape_debug().collect(),
-        }
-    };
-    text.chars().map(escaped).collect()
-}
-
-/// A message, which may name nodes of other users, likewise in one line. What is escaped in it already stays as it is.
-pub(crate) fn message(text: &str) -> String {
-    let parts: Vec<_> = text.split('\\').map(harmless).collect();
-    parts.join("\\")
-}
-
-/// A text with its lines and tabs kept, and everything else escaped that is not visible. Each line ends with `\n`.
-pub(crate) fn harmless_lines(text: &str) -> String {
-    let line = |line: &str| {
-        let cells: Vec<String> = line.split('\t').map(harmless).collect();
-        cells.join("\t") + "\n"
-    };
-    text.lines().map(line).collect()
 }
 
 /// Data in one line: as text if they are UTF-8, else in hexadecimal.
@@ -147,15 +122,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn invisible_characters_are_escaped() {
-        assert_eq!(harmless("it's \"ours\" größe 鍵"), "it's \"ours\" größe 鍵");
-        assert_eq!(harmless("a\u{1b}[31mb\n"), "a\\u{1b}[31mb\\n");
-        assert_eq!(harmless("a\u{202e}b\\"), "a\\u{202e}b\\\\");
-        assert_eq!(message("it's \u{1b}\u{202e}\n"), "it's \\u{1b}\\u{202e}\\n");
-        assert_eq!(message("\\u{1b} \\\\"), "\\u{1b} \\\\");
+    fn data_are_text_or_hexadecimal() {
+        assert_eq!(data_in_a_line(Some(b"a\x1b\n")), "a\\u{1b}");
         assert_eq!(data_in_a_line(Some(&[0xff, 0])), "0xff00");
         assert_eq!(data_in_a_line(None), "");
-        assert_eq!(harmless_lines("a\tb\r\nc\u{7}"), "a\tb\nc\\u{7}\n");
     }
 
     /// A server may say any time.

@@ -198,7 +198,7 @@ async fn one_waiter_of_a_client_asks_once_a_session_timeout() {
     }
 }
 
-/// Two tickets were waited for, and then left alone. Whoever is behind them heard of nothing.
+/// Two tickets were waited for, and then left alone. A waiter behind them heard of nothing.
 #[tokio::test(start_paused = true)]
 async fn tickets_that_nobody_polls_any_more_ask_for_no_other() {
     let (_server, holder, waiter) = server_and_two().await;

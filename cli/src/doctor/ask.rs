@@ -26,6 +26,7 @@ use tokio::{
 use super::{DoctorArgs, target::Target};
 use crate::{
     client::{GOODBYE, open},
+    escape,
     refusal::plain,
     text,
 };
@@ -239,7 +240,7 @@ async fn said(of: &[SocketAddr], word: &str, within: Duration) -> String {
         stream.write_all(word.as_bytes()).await?;
         let mut answer = Vec::new();
         stream.take(LONGEST_ANSWER).read_to_end(&mut answer).await?;
-        Ok::<_, io::Error>(text::harmless_lines(&String::from_utf8_lossy(&answer)))
+        Ok::<_, io::Error>(escape::harmless_lines(&String::from_utf8_lossy(&answer)))
     };
     let answer = timeout(within, ask).await;
     answer.ok().and_then(Result::ok).unwrap_or_default()

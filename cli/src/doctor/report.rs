@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::ask::Answer;
-use crate::{duration::Human, text};
+use crate::{duration::Human, escape, text};
 
 /// Something that is wrong, or could be better.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -49,7 +49,7 @@ pub(super) fn text(answers: &[Answer], problems: &[Problem]) -> String {
         }
         let item = |group: &Vec<&Problem>| {
             let servers: Vec<_> = group.iter().map(|it| it.server.as_str()).collect();
-            let what = text::harmless(&group[0].what);
+            let what = escape::harmless(&group[0].what);
             format!("- {}: {what}\n  {}\n", servers.join(", "), group[0].cure)
         };
         let list: String = items.iter().map(item).collect();
@@ -96,7 +96,7 @@ fn row((name, value): (&String, &Value)) -> Option<[String; 2]> {
         },
     };
     let name = name.trim_end_matches("_ms").replace('_', " ");
-    (!text.is_empty()).then(|| [format!("  {name}"), text::harmless(&text)])
+    (!text.is_empty()).then(|| [format!("  {name}"), escape::harmless(&text)])
 }
 
 /// One object in one line.

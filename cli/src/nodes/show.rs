@@ -8,7 +8,7 @@ use super::{
     args::{GetArgs, LsArgs, StatArgs},
     walk::{AT_ONCE, but, walk},
 };
-use crate::{exit::Failure, refusal, text};
+use crate::{escape, exit::Failure, refusal, text};
 
 pub(super) async fn ls(args: &LsArgs, client: &Client) -> Result<(), Failure> {
     let is_whole = args.recursive;
@@ -60,7 +60,7 @@ pub(super) async fn get(args: &GetArgs, client: &Client) -> Result<(), Failure> 
         return text::print(&data);
     }
     let shown = match std::str::from_utf8(&data) {
-        Ok(text) => text::harmless_lines(text),
+        Ok(text) => escape::harmless_lines(text),
         Err(_) => format!("{} (not UTF-8)\n", text::data_in_a_line(Some(&data))),
     };
     text::print(shown)

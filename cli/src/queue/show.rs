@@ -6,7 +6,7 @@ use lockkeeper::locks::{Kind, QueueEntry};
 use serde_json::{Value, json};
 
 use super::author;
-use crate::text;
+use crate::{escape, text};
 
 /// A heading, and a row for each contender.
 pub(super) fn table(
@@ -16,7 +16,7 @@ pub(super) fn table(
     exists: bool,
     width: Option<usize>,
 ) -> String {
-    let path = text::harmless(path);
+    let path = escape::harmless(path);
     if entries.is_empty() {
         let why = ["; there is no such node", ""][usize::from(exists)];
         return format!("{path}: free, and nobody waits{why}\n");
@@ -61,7 +61,7 @@ fn who(standing: &QueueEntry, long: bool) -> String {
     let data = data.unwrap_or_else(unreadable);
     let mark = (!expires(standing)).then(|| "(never expires)".to_owned());
     let other = author::of(&standing.path).map(|program| format!("({program})"));
-    let node = long.then(|| text::harmless(&standing.path));
+    let node = long.then(|| escape::harmless(&standing.path));
     let parts = [mark, other, Some(data), node].into_iter().flatten();
     let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
     parts.join("  ")

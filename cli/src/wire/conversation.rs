@@ -20,7 +20,7 @@ use lockkeeper_proto::{
 };
 use serde_json::json;
 
-use crate::{exit::Failure, text};
+use crate::{escape, exit::Failure, text};
 
 /// A longer frame is taken for the end of what can be decoded.
 const LONGEST_FRAME: usize = 64 << 20;
@@ -233,7 +233,7 @@ fn record<T: Decode + std::fmt::Debug>(reader: &mut Reader) -> Result<String, De
 fn readable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(|c| c.is_control() && c != '\n') => {
-            format!("\"{}\"", text::harmless(text))
+            format!("\"{}\"", escape::harmless(text))
         }
         _ => format!("0x{}", hex::encode(bytes)),
     }

@@ -503,7 +503,7 @@ async fn a_multi_lock_orders_its_locks_by_what_the_servers_call_them() {
 }
 
 /// The obstacle is that of the lock that it waited for, and of its client. A lock below the path of
-/// another one is in nobody's way.
+/// another one does not count.
 #[tokio::test]
 async fn a_multi_lock_that_is_late_names_what_was_in_its_own_way() {
     let (near, far) = (server().await, server().await);
