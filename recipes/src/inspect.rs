@@ -21,6 +21,10 @@ pub struct QueueEntry {
     /// The kind of lock, and the role in it.
     pub kind: Kind,
     /// Whether it holds the lock, as far as the nodes show. The contender itself may not know yet.
+    ///
+    /// Of several permits that the first waiter of a semaphore asks for at once
+    /// ([`Semaphore::acquire_many`](crate::Semaphore::acquire_many)), all but the newest one show as
+    /// held while it waits: their nodes look like those of permits that its session holds.
     pub holds: bool,
     /// How many contenders ahead conflict with it. For a waiter of a semaphore: how many waiters
     /// are ahead.
@@ -158,7 +162,8 @@ async fn waiters(client: &Client, path: &str) -> Result<Vec<QueueEntry>, LockErr
 }
 
 /// Takes the permit out that the first waiter of a semaphore's queue has created, and does not hold
-/// yet: its newest one.
+/// yet: its newest one. Nothing tells how many it asks for: older ones may be permits that another
+/// waiter of the session was granted meanwhile.
 fn remove_pending_permit(permits: &mut Vec<QueueEntry>, first: &QueueEntry) {
     let is_pending = |permit: &QueueEntry| {
         let (permit_stat, place_stat) = (&permit.stat, &first.stat);

@@ -10,7 +10,7 @@
 //! [`Loss::Deleted`]: crate::Loss::Deleted
 
 use lockkeeper_proto::{ErrorCode, Version};
-use lockkeeper_session::{AsRaw, Client};
+use lockkeeper_session::{AsRaw, Client, ErrorKind};
 
 use crate::{
     backoff::{Backoff, Rounds},
@@ -77,15 +77,16 @@ impl Guard {
                         if node.data.as_deref() == Some(REVOKE) {
                             return;
                         }
-                        if changed.await.is_err() {
-                            break;
-                        }
+                        // Also when the watch has ended: the next read says why.
+                        drop(changed.await);
                     }
                     Err(error) if error.code() == Some(ErrorCode::THROTTLED_OP) => {
                         backoff.begin(&client);
                         backoff.pause().await;
                     }
                     Err(error) if error.is_transient() => {}
+                    // The watch of a reply that cannot be read has gone with it.
+                    Err(error) if matches!(error.kind(), ErrorKind::Malformed { .. }) => {}
                     Err(_) => break,
                 }
             }

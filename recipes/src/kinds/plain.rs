@@ -183,8 +183,10 @@ impl PlainMutex {
                         attempt.contended();
                     }
                     let ends = patience.ends(directory, Role::Watching, &[name::PLAIN]);
-                    if let Either::Left(waited) = select(self.wait_for_event(), ends).await {
-                        waited?;
+                    let waited = select(self.wait_for_event(), ends).await;
+                    if let Either::Left(event) = waited {
+                        event?;
+                        patience.gone(name::PLAIN);
                     }
                     rounds.pause(&self.client).await;
                     node = new_node();

@@ -54,6 +54,15 @@ impl Queue {
         }
         is_first
     }
+
+    /// The nodes for whose names this holds are in nobody's way.
+    fn not_in_the_way(&mut self, are_gone: impl Fn(&str) -> bool) {
+        if let Some(Obstacle::Unreadable { node } | Obstacle::Stale { node, .. }) = &self.obstacle {
+            if are_gone(path::name(node)) {
+                self.obstacle = None;
+            }
+        }
+    }
 }
 
 /// The name under which they find it.
@@ -217,11 +226,19 @@ impl Patience {
         false
     }
 
+    /// This node was deleted, so it is no longer in the way.
+    pub(crate) fn gone(&self, name: &str) {
+        if let Some(place) = &self.place {
+            place.queue(|queue| queue.not_in_the_way(|node| node == name));
+        }
+    }
+
     /// The queue was listed. If the server still shows the node that is gone, the client leaves it.
     pub(crate) fn listed(&mut self, shows: impl Fn(&str) -> bool) {
         let Some(place) = &mut self.place else {
             return;
         };
+        place.queue(|queue| queue.not_in_the_way(|node| !shows(node)));
         let Some(gone) = place.gone.take().filter(|gone| shows(gone)) else {
             return;
         };
@@ -243,6 +260,39 @@ impl Place {
         if is_new {
             let (path, kind) = self.directory.names();
             tracing::warn!(path, kind, %obstacle, "waiting for long");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_proto::OpCode;
+    use lockkeeper_server::{Server, When};
+
+    use super::*;
+    use crate::order::name::Kind;
+
+    /// It was named until a contender asked again, up to a session timeout later.
+    #[tokio::test]
+    async fn what_is_gone_is_in_nobodys_way() {
+        let server = Server::start().await.unwrap();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let directory = Directory::new(&client, "/lock", None, Kind::Mutex).unwrap();
+        let (mut patience, role) = (Patience::default(), Role::Numbered(7));
+        let ahead = "x-lock-0000000001";
+        for is_listed in [true, false] {
+            let refused = When::op(OpCode::MULTI);
+            server.faults().refuse(refused, ErrorCode::NO_AUTH);
+            assert!(!patience.asks(&directory, role, &[ahead]).await);
+            patience.gone("x-lock-0000000002");
+            patience.listed(|_| true);
+            assert!(obstacle(&client, "/lock").is_some());
+            if is_listed {
+                patience.listed(|node| node != ahead);
+            } else {
+                patience.gone(ahead);
+            }
+            assert_eq!(obstacle(&client, "/lock"), None);
         }
     }
 }

@@ -271,13 +271,10 @@ impl Waiter {
     fn fired(&mut self, name: &str, is_deleted: bool) -> Result<(), LockError> {
         if is_deleted {
             self.place.gone(name);
+            self.patience.gone(name);
         }
         self.has_heard = true;
-        if self
-            .turn
-            .nearest()
-            .is_some_and(|nearest| **nearest == *name)
-        {
+        if self.turn.nearest().is_some_and(|it| **it == *name) {
             self.nearest_fired = Some(self.node.client().now());
         }
         match self.turn.event(name, is_deleted, self.node.name()) {

@@ -21,7 +21,7 @@ use lockkeeper_proto::{
         StatResponse,
     },
 };
-use lockkeeper_recipes::{Election, LockError, Mutex, PlainMutex, Semaphore};
+use lockkeeper_recipes::{Election, LockError, Mutex, PlainMutex, REVOKE, Semaphore};
 use lockkeeper_session::Client;
 use lockkeeper_test_support::scripted::{ID, Peer, Server, event, message, sound};
 use tokio::time::timeout;
@@ -294,6 +294,26 @@ async fn the_node_of_a_holder_that_changes_all_the_time() {
     is_patient(&memory, guard.lost()).await;
     memory.lock().unwrap().requests.clear();
     is_patient(&memory, guard.revoked()).await;
+}
+
+/// It waited for ever, without a watch.
+#[tokio::test]
+async fn a_holder_hears_a_request_behind_a_reply_that_cannot_be_read() {
+    let (_server, client, _memory) = liar(|memory, request| {
+        let mut reply = memory.honest(request);
+        let reads = memory.requests.iter().filter(|op| **op == OpCode::GET_DATA);
+        match (&mut reply, reads.count()) {
+            (Ok(Response::GetData(_)), 1) => reply = Ok(Response::Delete(Empty {})),
+            (Ok(Response::GetData(read)), _) => read.data = Some(REVOKE.into()),
+            _ => {}
+        }
+        Some(Answer(reply, Vec::new()))
+    })
+    .await;
+    let guard = soon(Mutex::new(&client, "/l").unwrap().lock())
+        .await
+        .unwrap();
+    soon(guard.revoked()).await;
 }
 
 #[tokio::test]
