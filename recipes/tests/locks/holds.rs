@@ -12,7 +12,7 @@ use std::{
 use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version, WatcherType};
 use lockkeeper_recipes::{
     Guard, LockError, LockMeter, LockState, Loss, Mutex, PlainMutex, RwLock, Semaphore,
-    rank::SEQUENCE_LIMIT,
+    rank::SEQUENCE_LIMIT, revoke,
 };
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::{Client, Snapshot, State};
@@ -437,4 +437,16 @@ async fn a_downgrade_that_finds_no_node_counts_as_a_loss() {
     let error = writer.downgrade().await.unwrap_err();
     assert_eq!(error.loss(), Some(Loss::Deleted));
     assert_eq!(meter.metrics().lost, 1);
+}
+
+/// It waited for ever, without a watch.
+#[tokio::test]
+async fn a_holder_whose_watch_was_removed_hears_a_request_to_release() {
+    let (_server, client) = server_and_client().await;
+    let mutex = Mutex::new(&client, "/m").unwrap();
+    let guard = mutex.lock().await.unwrap();
+    let asked = tokio::spawn(guard.revoked());
+    until!(client.remove_watches(&guard.path(), WatcherType::DATA) == Ok(1));
+    revoke(&client, &guard.path()).await.unwrap();
+    soon(asked).await.unwrap();
 }

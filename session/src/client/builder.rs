@@ -191,7 +191,8 @@ impl Builder {
     /// 65,536.
     ///
     /// Callers wait in the order of their calls. Only [`Raw::submit`](crate::Raw::submit) does not
-    /// wait: it takes from a reserve of the same size.
+    /// wait: it takes from a reserve of the same size. Where a small reserve is used up, a lock whose
+    /// guard is dropped is released as soon as there is capacity.
     pub fn max_outstanding(mut self, requests: usize) -> Self {
         self.config.max_outstanding = requests.max(1);
         self

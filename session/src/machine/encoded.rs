@@ -124,11 +124,9 @@ impl Encoded {
 
     /// The length of the request, or of the one that restores its watch, if that is longer.
     pub(crate) fn longest(&self) -> usize {
-        let restored = self
-            .leaves
-            .as_ref()
-            .map(|leaves| Leaves::restored_len(&leaves.path));
-        self.len.max(restored.unwrap_or(0))
+        let leaves = self.leaves.as_ref();
+        let restored = leaves.map_or(0, |leaves| Leaves::restored_len(&leaves.path));
+        self.len.max(restored)
     }
 
     /// The watch that the request leaves.

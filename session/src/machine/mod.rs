@@ -179,9 +179,7 @@ impl<T> Machine<T> {
     /// write, and a request that was never asked for was never sent.
     pub fn transmit(&mut self, now: Instant, out: &mut BytesMut) -> bool {
         let before = out.len();
-        if self.link.has_unsent() {
-            self.link.transmit(out);
-        }
+        self.link.transmit(out);
         if self.requests.queued() > 0 {
             let mut router = self.router();
             while out.len() - before < BURST && router.send_next(now, out) {}

@@ -214,7 +214,7 @@ impl<T> Router<'_, T> {
                         self.out.metrics.expired_sessions += 1;
                     }
                     self.lease.end();
-                    for (op, reply_to) in self.requests.take_all() {
+                    for (op, reply_to) in self.requests.take(&|_| true) {
                         self.fail(op, reply_to, error.clone());
                     }
                     self.end_watches(Kinds::ALL, &error);
@@ -378,8 +378,10 @@ impl<T> Router<'_, T> {
                 if code == ErrorCode::THROTTLED_OP {
                     // The server could set them, and will when it has less to do.
                     self.watches.not_confirmed(ask);
-                } else if let Some(lost) = self.link.failing(cause.clone()) {
-                    self.watches_not_set(op, ask, &Error::lost(lost));
+                } else {
+                    let kind = ErrorKind::ConnectionLost(cause.clone());
+                    let error = Error::new(kind, self.link.peer(), Effect::Unknown);
+                    self.watches_not_set(op, ask, &error);
                 }
                 return Err(cause);
             }

@@ -47,7 +47,10 @@ impl Frames {
             stream,
             buffer: BytesMut::new(),
             room: FIRST_READ,
-            splitter: Splitter::new(limit),
+            splitter: Splitter {
+                limit,
+                ..Splitter::default()
+            },
         }
     }
 
@@ -105,7 +108,7 @@ impl Frames {
 }
 
 /// Cuts a stream into frames.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Splitter {
     limit: usize,
     /// Whether a frame has come.
@@ -117,15 +120,6 @@ struct Splitter {
 }
 
 impl Splitter {
-    fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            has_begun: false,
-            skip: 0,
-            end: None,
-        }
-    }
-
     /// The next frame; `None` when more bytes are needed. Inline, as mostly there are no bytes.
     #[inline]
     fn next(&mut self, stream: &mut BytesMut, is_end: bool) -> Result<Option<Input>, Cause> {

@@ -1,6 +1,6 @@
 //! Several operations in one request: the server applies all of them, or none.
 
-use crate::client::raw::AsRaw;
+use crate::client::raw::Raw;
 use bytes::Bytes;
 use lockkeeper_proto::{
     Acls, CreateMode, OpCode, Request, Response, SessionId, Stat, Version,
@@ -179,10 +179,10 @@ impl Transaction {
         }
         let asked = self.request.ops.len();
         let requests = [Request::Multi(self.request).into()];
-        let mut raw = self.client.raw();
-        if let Some(session) = self.within {
-            raw = raw.within(session);
-        }
+        let raw = Raw {
+            client: &self.client,
+            within: self.within,
+        };
         let Some([reply]) = raw.submit_if(requests, is_allowed).await else {
             return Ok(None);
         };

@@ -37,7 +37,7 @@ pub(crate) enum Step {
 }
 
 /// What is known of the lease, whatever the connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Lease {
     policy: LeasePolicy,
     keepers: Keepers,
@@ -86,12 +86,7 @@ impl Lease {
     pub(crate) fn new(policy: LeasePolicy) -> Self {
         Self {
             policy,
-            keepers: Keepers::default(),
-            kept_since: None,
-            awaited: None,
-            validity: Validity::default(),
-            alone: Pace::default(),
-            proving: None,
+            ..Self::default()
         }
     }
 

@@ -107,10 +107,6 @@ impl Attempt {
         }
     }
 
-    pub(super) fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty()
-    }
-
     /// The bytes for the transport, which takes them.
     pub(super) fn take_unsent(&mut self) -> BytesMut {
         self.unsent.split()

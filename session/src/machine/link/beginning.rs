@@ -107,9 +107,11 @@ impl Link {
             // goes on with it.
             self.expire(now, Some(endpoint));
         }
-        // Another server may grant a session more, and it stays as short as it was made.
+        let is_new = !self.session.is_resumable();
+        // A longer one counts only as long as the leader lives: the next leader gives the session the
+        // timeout with which it was made. Source: `SessionTrackerImpl.java`, `sessionsWithTimeout`.
         let mut granted = timeout;
-        if self.session.is_resumable() {
+        if !is_new {
             granted = granted.min(self.session.timeout());
         }
         let margin = self.config.lease.margin(granted);
@@ -117,7 +119,7 @@ impl Link {
             return self.give_up(now, Cause::ShortSession { granted, margin });
         }
         let session = (response.session_id, Bytes::copy_from_slice(&password));
-        let is_new = self.session.grant(&self.config, session, timeout);
+        self.session.grant(&self.config, session, granted);
         let (deadline, authenticator) = (self.server_deadline(now), self.config.sasl.clone());
         let Some(authenticator) = authenticator else {
             return self.established(now, is_new);

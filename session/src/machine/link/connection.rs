@@ -94,10 +94,6 @@ impl Connection {
         self.last_ping + interval
     }
 
-    pub(super) fn has_unsent_ping(&self) -> bool {
-        self.ping.is_some_and(|ping| ping.is_unsent)
-    }
-
     /// Whether there is a ping for the transport, which takes it.
     pub(super) fn take_unsent_ping(&mut self) -> bool {
         let ping = self.ping.as_mut();

@@ -87,11 +87,6 @@ impl Link {
         }
     }
 
-    /// The failure of the server of the present connection, now.
-    pub(crate) fn failing(&self, cause: Cause) -> Option<Lost> {
-        Some(self.lost(self.connection()?.endpoint().clone(), cause))
-    }
-
     /// The session is over. `server` has said so, or the client's clock if there is no server. The
     /// link goes on with a new session.
     pub(super) fn expire(&mut self, now: Instant, server: Option<Arc<Endpoint>>) {

@@ -323,16 +323,9 @@ impl Link {
         !is_held_up
     }
 
-    /// Whether the link itself has something to send.
-    pub(crate) fn has_unsent(&self) -> bool {
-        match &self.stage {
-            Stage::Trying(attempt) => attempt.has_unsent(),
-            Stage::Open(open) => open.has_unsent_ping(),
-            Stage::Paused { .. } | Stage::Ended(_) => false,
-        }
-    }
-
-    /// Appends what the link itself has to send: the handshake, or a ping.
+    /// Appends what the link itself has to send: the handshake, or a ping. Inline, as mostly there is
+    /// nothing.
+    #[inline]
     pub(crate) fn transmit(&mut self, out: &mut BytesMut) {
         match &mut self.stage {
             Stage::Trying(attempt) => out.extend_from_slice(&attempt.take_unsent()),

@@ -121,25 +121,14 @@ impl Session {
         }
     }
 
-    /// A server has begun this session, or resumed it. Returns whether it is a new one.
+    /// A server has begun this session, or resumed it, with this timeout.
     pub(super) fn grant(
         &mut self,
         config: &Config,
         (id, password): (SessionId, Bytes),
         timeout: Duration,
-    ) -> bool {
-        let is_new = !self.is_resumable() || id != self.id;
-        // A longer one counts only as long as the leader lives: the next leader gives the session
-        // the timeout with which it was made. Source: `SessionTrackerImpl.java`,
-        // `sessionsWithTimeout`.
-        self.timeout = if is_new {
-            timeout
-        } else {
-            timeout.min(self.timeout)
-        };
-        self.id = id;
-        self.password = password;
-        self.timing = Timing::new(config, self.timeout);
-        is_new
+    ) {
+        (self.id, self.password, self.timeout) = (id, password, timeout);
+        self.timing = Timing::new(config, timeout);
     }
 }

@@ -307,14 +307,9 @@ impl<R> Requests<R> {
     }
 
     /// Takes out the waiting requests for which this holds.
-    fn take(&mut self, goes: &dyn Fn(&Pending<R>) -> bool) -> Vec<Failed<R>> {
+    pub(crate) fn take(&mut self, goes: &dyn Fn(&Pending<R>) -> bool) -> Vec<Failed<R>> {
         let taken = self.queue.take_waiting(goes);
         taken.into_iter().map(|it| self.fail(it)).collect()
-    }
-
-    /// Takes out all requests that wait.
-    pub(crate) fn take_all(&mut self) -> Vec<Failed<R>> {
-        self.take(&|_| true)
     }
 
     /// A server does not know this operation, on the connection of this number. Takes out the
