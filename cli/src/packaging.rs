@@ -16,9 +16,7 @@ use crate::{
 
 /// Print the completion of commands and options for a shell
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Example:\n  lockkeeper completions bash > ~/.local/share/bash-completion/completions/lockkeeper"
-)]
+#[command(after_help = "Example, as a line of ~/.bashrc:\n  source <(lockkeeper completions bash)")]
 pub(crate) struct CompletionsArgs {
     #[arg(value_enum)]
     shell: Shell,
@@ -93,7 +91,10 @@ fn sections(help: &str) -> Roff {
         let known = known.find(|(start, _)| paragraph.starts_with(start));
         let title = known.map_or("NOTES", |(_, title)| title);
         if title != section {
+            // Each line of an example is one to copy: not broken, and no word of it divided.
+            let lines = if title == "EXAMPLES" { "nf" } else { "fi" };
             roff.control("SH", [title]).control("ad", ["l"]);
+            roff.control(lines, []);
             section = title;
         }
         for line in paragraph.lines() {
