@@ -46,6 +46,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         while let Some(output) = machine.poll_output() {
             match output {
                 Output::Connect(to) => {
+                    // In place of `?`, a program with several servers hands the error to the machine, as
+                    // at the end of this loop. Then the machine goes on to the next one.
                     let stream = TcpStream::connect((&*to.host, to.port))?;
                     connection = Some((stream, BytesMut::new()));
                     machine.handle(Instant::now(), Input::Connected);

@@ -1,7 +1,8 @@
 //! How do several processes begin a step together, and leave it together? (a double barrier)
 //!
 //! Each process creates a node that ends with its session. All begin when there are enough nodes,
-//! and all leave when there is none. Each step has a path of its own.
+//! and all leave when there is none. Each step has a path of its own; its two nodes stay until
+//! somebody deletes them.
 
 use lockkeeper::{Client, CreateMode, Error, Version};
 use lockkeeper_server::Server;

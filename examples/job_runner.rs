@@ -2,7 +2,8 @@
 //! at any time?
 //!
 //! One copy is elected. It takes the jobs from a folder. A job and its result are one transaction
-//! under the leadership: a copy that has lost it writes nothing.
+//! under the leadership: a copy that has lost it writes nothing. The next one runs the job again that
+//! was under way, so what a job does elsewhere must bear that.
 
 use std::time::Duration;
 

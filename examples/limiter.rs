@@ -19,6 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::connect(&server.connect_string()).await?;
     // The limit is the data of a node, so that it may be changed while programs run.
     let limiter = Semaphore::with_shared_limit(&client, "/limits/partner", "/limits/partner-max")?;
+    // Once, when the service is set up. At each start it would undo what an operator has changed.
     limiter.set_limit(3).await?;
 
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -29,9 +30,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             // At most ten seconds in the queue: then the caller gets an error and not a slow
             // answer.
             let permit = limiter.try_acquire_for(Duration::from_secs(10)).await?;
-            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            sleep(Duration::from_millis(5)).await; // the request
-            now.fetch_sub(1, Ordering::SeqCst);
+            // Dropped when the permit is lost: then another process may have it.
+            let request = permit.during(async {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                sleep(Duration::from_millis(5)).await; // the request
+                now.fetch_sub(1, Ordering::SeqCst);
+            });
+            request.await?;
             permit.release().await
         });
     }

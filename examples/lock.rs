@@ -1,7 +1,8 @@
 //! How do I hold a lock, and how does a database refuse a former holder?
 //!
 //! Store the token beside the value, and compare it in the update: `UPDATE accounts SET balance =
-//! ?, token = ? WHERE id = ? AND token <= ?`. If this updates no row, the lock was lost.
+//! ?, token = ? WHERE id = ? AND token <= ?`. If this updates no row although there is one, the lock
+//! was lost.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use lockkeeper_server::Server;
 #[derive(Default)]
 struct Account {
     balance: i64,
-    token: i64, // BIGINT
+    token: i64, // BIGINT NOT NULL DEFAULT 0
 }
 
 impl Account {

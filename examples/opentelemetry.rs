@@ -3,8 +3,9 @@
 //! A lock is a span of level debug with the name `lock`: it begins with the attempt and ends with
 //! the release. Its fields are the path and the kind of lock; the grant with its token is an event
 //! of it. It is a child of the span in which the program takes the lock. This program keeps the
-//! spans in memory and prints them; a service has the exporter of `opentelemetry-otlp` in its
-//! place.
+//! spans in memory and prints them. A service has the exporter of `opentelemetry-otlp` in its place,
+//! and `with_batch_exporter`: the simple one sends each span where it ends, and blocks the task. At
+//! its end it calls `provider.shutdown()`, which sends what is left.
 
 use lockkeeper::{Client, Mutex};
 use lockkeeper_server::Server;

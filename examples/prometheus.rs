@@ -23,7 +23,7 @@ fn page(client: &Client, meters: &[LockMeter]) -> String {
         add("gauge", name, format!(" {number}"));
     }
     for meter in meters {
-        let (locks, label) = (meter.metrics(), format!("lock=\"{}\"", meter.name()));
+        let (locks, label) = (meter.metrics(), format!("lock={:?}", meter.name()));
         for (name, number) in locks.counters() {
             add("counter", name, format!("{{{label}}} {number}"));
         }

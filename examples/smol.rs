@@ -34,6 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         Ok::<_, LockError>(tokens)
     }))?;
+    tokens.sort_unstable();
     tokens.dedup();
     assert_eq!(tokens.len(), 5, "each holder has a token of its own");
     Ok(())

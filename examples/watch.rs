@@ -1,6 +1,6 @@
 //! How do I follow the changes of a node?
 
-use lockkeeper::{Client, CreateMode, Version, watch::EventType};
+use lockkeeper::{Client, CreateMode, Version};
 use lockkeeper_server::Server;
 
 #[tokio::main]
@@ -23,14 +23,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A watch fires once. More changes can happen between its event and the next read. So act on
     // the data, not on the event.
     loop {
-        let (value, changed) = match client.get_data_and_watch(&node).await {
-            Ok(read) => read,
+        match client.get_data_and_watch(&node).await {
+            Ok((value, changed)) => {
+                println!("{:?}", value.data);
+                changed.await?;
+            }
             Err(error) if error.is_no_node() => break,
             Err(error) => return Err(error.into()),
-        };
-        println!("{:?}", value.data);
-        if changed.await?.event_type == EventType::NODE_DELETED {
-            break;
         }
     }
     println!("deleted");

@@ -16,9 +16,7 @@ use crate::{
 
 /// Print the completion of commands and options for a shell
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Example:\n  lockkeeper completions bash > ~/.local/share/bash-completion/completions/lockkeeper"
-)]
+#[command(after_help = "Example, as a line of ~/.bashrc:\n  source <(lockkeeper completions bash)")]
 pub(crate) struct CompletionsArgs {
     #[arg(value_enum)]
     shell: Shell,
@@ -89,11 +87,13 @@ const SECTIONS: [(&str, &str); 3] = [
 fn sections(help: &str) -> Roff {
     let (mut roff, mut section) = (Roff::new(), "");
     for paragraph in help.split_terminator("\n\n") {
-        let mut known = SECTIONS.iter();
-        let known = known.find(|(start, _)| paragraph.starts_with(start));
-        let title = known.map_or("NOTES", |(_, title)| title);
+        let begins = |it: &&(&str, _)| paragraph.starts_with(it.0);
+        let title = SECTIONS.iter().find(begins).map_or("NOTES", |it| it.1);
         if title != section {
+            // Each line of an example is one to copy: not broken, and no word of it divided.
+            let lines = if title == "EXAMPLES" { "nf" } else { "fi" };
             roff.control("SH", [title]).control("ad", ["l"]);
+            roff.control(lines, []);
             section = title;
         }
         for line in paragraph.lines() {

@@ -117,7 +117,8 @@ impl Acl {
     pub const OPEN_UNSAFE: &'static [Self] = &[Self::of(Perms::ALL, Id::ANYONE)];
     /// Anyone may read.
     pub const READ_UNSAFE: &'static [Self] = &[Self::of(Perms::READ, Id::ANYONE)];
-    /// The creator of the node may do everything. The create needs an authenticated connection.
+    /// Every identity of the connection that creates the node may do everything: with a client
+    /// certificate, everybody who has it. The create needs an authenticated connection.
     pub const CREATOR_ALL: &'static [Self] = &[Self::of(Perms::ALL, Id::named("auth", ""))];
 
     const fn of(perms: Perms, id: Id) -> Self {

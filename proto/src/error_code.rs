@@ -1,7 +1,7 @@
 //! The error codes of replies, as one table.
 //!
-//! Source: `KeeperException.Code`. The table leaves out the codes that exist only inside clients,
-//! except `REQUEST_TIMEOUT`: this client has its own error types.
+//! Source: `KeeperException.Code`. The table leaves out the codes that only mark a range, and the one
+//! for a wrong callback. Of the codes that clients make, and no server sends, the table says so.
 
 use crate::ids::wire_enum;
 
@@ -16,14 +16,14 @@ wire_enum! {
         RUNTIME_INCONSISTENCY = -2 "runtime inconsistency",
         /// Two replicas disagree; not sent in practice.
         DATA_INCONSISTENCY = -3 "data inconsistency",
-        /// The server lost its connection to the leader.
+        /// The connection was lost. Java clients create this code; servers do not send it.
         CONNECTION_LOSS = -4 "connection loss",
         /// The server could not decode the request, or failed in an unexpected way.
         MARSHALLING_ERROR = -5 "marshalling error",
         /// The server does not know the operation, and closes the connection; or the operation is
         /// switched off.
         UNIMPLEMENTED = -6 "unimplemented",
-        /// An operation took too long.
+        /// An operation took too long. Java clients create this code; servers do not send it.
         OPERATION_TIMEOUT = -7 "operation timeout",
         /// A bad path, create mode or TTL.
         BAD_ARGUMENTS = -8 "bad arguments",
@@ -51,7 +51,7 @@ wire_enum! {
         INVALID_ACL = -114 "invalid ACL",
         /// Authentication failed. The server closes the connection.
         AUTH_FAILED = -115 "authentication failed",
-        /// The session has moved to another server.
+        /// The session has moved to another server. Servers close the connection in its place.
         SESSION_MOVED = -118 "session moved",
         /// The request is a write or a sync, and the server is read-only.
         NOT_READ_ONLY = -119 "server is read-only",

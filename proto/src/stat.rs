@@ -30,7 +30,7 @@ record! {
         pub data_length: i32,
         /// The number of direct children.
         pub num_children: i32,
-        /// The transaction that last created or deleted a direct child.
+        /// The transaction that last created or deleted a direct child; `czxid` before the first one.
         pub pzxid: Zxid,
     }
 }

@@ -65,7 +65,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = duration::parse)]
     wait: Option<Duration>,
 
-    /// Write nothing: leaves the clocks and the containers out, and compares only the modes
+    /// Create no node: leaves the clocks, the containers and the time of a write out, and compares only the modes
     #[arg(long)]
     no_write: bool,
 

@@ -28,6 +28,8 @@ fn every_command_has_a_manual_page_with_its_sections() {
             let heads = heads + page.matches(&format!("\n.SH {section}\n")).count();
             assert_eq!(heads, 1, "{section}\n{page}");
         }
+        // A word of a path was divided at the end of a line, and `--` was cut off from its command.
+        assert!(page.contains("\n.SH EXAMPLES\n.ad l\n.nf\n"), "{page}");
         // The demo reads no variable: it writes only to servers from its own command line.
         let is_of_servers = page.contains("\\fB\\-\\-tls\\-ca\\fR") && !page.contains("-demo 1");
         let has_variables = page.contains("\\fBLOCKKEEPER_CONNECT\\fR");

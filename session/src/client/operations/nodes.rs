@@ -291,6 +291,7 @@ impl Client {
     /// let made = client.create("/a", "v1", CreateMode::Persistent).await?;
     /// client.set_data("/a", "v2", made.stat.version).await?;
     /// // A writer that knows only the first version:
+    /// assert!(client.set_data("/a", "v3", made.stat.version).await.is_err());
     /// # Ok(()) }
     /// ```
     pub async fn set_data(
