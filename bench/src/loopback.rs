@@ -24,7 +24,7 @@ use lockkeeper::{
         frame,
         header::{ReplyHeader, RequestHeader},
         jute::{Decode, Encode, Reader, Writer},
-        path,
+        path::{self, SEQUENCE_DIGITS},
         records::{CreateRequest, DeleteRequest, SetWatches},
     },
     watch::EventType,
@@ -198,14 +198,16 @@ impl Loopback {
             OpCode::CREATE2 => queue.push((self.newest.clone(), false)),
             OpCode::DELETE => {
                 let delete = DeleteRequest::decode(request).map_err(io::Error::other)?;
-                let index = queue.iter().position(|(node, _)| *node == delete.path);
-                let deleted = index.map(|index| queue.remove(index));
+                let of_node = |(node, _): &(String, _)| number(node).cmp(number(&delete.path));
+                let place = queue.binary_search_by(of_node).ok();
+                let deleted = place.map(|place| queue.remove(place));
                 gone.extend(deleted.filter(|(_, is_watched)| *is_watched));
             }
             OpCode::SET_WATCHES => {
                 let watches = SetWatches::decode(request).map_err(io::Error::other)?;
                 for path in watches.data_watches {
-                    match queue.iter_mut().rfind(|(node, _)| *node == path) {
+                    let place = queue.binary_search_by(|(node, _)| number(node).cmp(number(&path)));
+                    match place.ok().and_then(|place| queue.get_mut(place)) {
                         Some((_, is_watched)) => *is_watched = true,
                         None => gone.push((path, true)),
                     }
@@ -217,6 +219,7 @@ impl Loopback {
             self.deleted(path)?;
         }
         let queue = self.queue.as_deref().unwrap_or_default();
+        let name_at = self.newest.len() - path::name(&self.newest).len();
         let is_list = op == OpCode::GET_CHILDREN;
         if is_list || op == OpCode::SET_WATCHES {
             send(&mut self.replies, |writer| {
@@ -224,7 +227,7 @@ impl Loopback {
                 if is_list {
                     writer.put_length(queue.len());
                     for (node, _) in queue {
-                        writer.put_buffer(path::name(node).as_bytes());
+                        writer.put_buffer(node.get(name_at..).unwrap_or_default().as_bytes());
                     }
                 }
             })?;
@@ -250,6 +253,12 @@ impl Loopback {
             event.encode(writer);
         })
     }
+}
+
+/// The number at the end of a node's path: the nodes of the queue are in the order of their numbers.
+fn number(node: &str) -> &str {
+    node.get(node.len().saturating_sub(SEQUENCE_DIGITS)..)
+        .unwrap_or_default()
 }
 
 fn send(replies: &mut BytesMut, write: impl FnOnce(&mut Writer<'_>)) -> io::Result<()> {
