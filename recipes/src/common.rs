@@ -1,7 +1,7 @@
 //! What the contenders of one client have in common at a path: one registry for all of it, so that a
 //! program has the code of one map.
 //!
-//! Not here: what they have in common (`queue::view`, `node::scan`, `queue::patience`).
+//! Not here: what they have in common (`queue::view`, `node::scan`, `queue::stall`).
 
 use std::{
     any::Any,

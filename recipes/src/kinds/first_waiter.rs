@@ -24,7 +24,7 @@ use crate::{
     order::name::Kind,
     queue::{
         other_kinds,
-        patience::{Patience, Role},
+        stall::{Role, StallCheck},
     },
 };
 
@@ -144,7 +144,7 @@ struct Permits<'a> {
     limit_changed: Option<Watcher>,
     backoff: Backoff,
     rounds: Rounds,
-    patience: Patience,
+    stall: StallCheck,
 }
 
 impl<'a> Permits<'a> {
@@ -166,7 +166,7 @@ impl<'a> Permits<'a> {
             limit_changed: None,
             backoff: Backoff::default(),
             rounds: Rounds::default(),
-            patience: Patience::default(),
+            stall: StallCheck::default(),
         }
     }
 
@@ -200,8 +200,7 @@ impl<'a> Permits<'a> {
                 let (listed, changed) = list?;
                 self.backoff = Backoff::default();
                 LateCreates::listed(directory, || listed.iter().map(String::as_str));
-                self.patience
-                    .listed(|node| listed.iter().any(|it| it == node));
+                self.stall.listed(|node| listed.iter().any(|it| it == node));
                 (self.listed, self.changed) = (listed, Some(changed));
                 self.turn.listed(true);
             }
@@ -228,7 +227,7 @@ impl<'a> Permits<'a> {
         if let Some(changed) = self.changed.take() {
             let others: Vec<_> = self.listed.iter().map(String::as_str).collect();
             let directory = &self.semaphore.permits;
-            let ends = self.patience.ends(directory, Role::Counting, &others);
+            let ends = self.stall.ends(directory, Role::Counting, &others);
             let changed = wait_for_change(place, changed, self.limit_changed.take());
             if let Either::Left(waited) = select(changed, ends).await {
                 waited?;

@@ -20,7 +20,7 @@ use crate::{
     order::name::{self, Kind},
     queue::{
         other_kinds,
-        patience::{Patience, Role},
+        stall::{Role, StallCheck},
         timeout::timeout,
     },
 };
@@ -168,7 +168,7 @@ impl PlainMutex {
         let new_node = || Node::new(&self.client, directory.clone(), Kind::Plain);
         let (mut turn, mut node, mut rounds) =
             (PlainTurn::default(), new_node(), Rounds::default());
-        let mut patience = Patience::default();
+        let mut stall = StallCheck::default();
         loop {
             match turn.next(&node.facts()) {
                 Err(_) => return Err(node.gone()),
@@ -182,11 +182,11 @@ impl PlainMutex {
                     if !mem::replace(contended, true) {
                         attempt.contended();
                     }
-                    let ends = patience.ends(directory, Role::Watching, &[name::PLAIN]);
+                    let ends = stall.ends(directory, Role::Watching, &[name::PLAIN]);
                     let waited = select(self.wait_for_event(), ends).await;
                     if let Either::Left(event) = waited {
                         event?;
-                        patience.gone(name::PLAIN);
+                        stall.gone(name::PLAIN);
                     }
                     rounds.pause(&self.client).await;
                     node = new_node();

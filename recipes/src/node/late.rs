@@ -323,9 +323,9 @@ mod tests {
             }
             let late = apply(&ours, &prefixes[0]).await;
             if waits {
-                let mut patience = crate::queue::patience::Patience::default();
-                let role = crate::queue::patience::Role::Numbered(7);
-                assert!(!patience.asks(&directory, role, &[]).await);
+                let mut stall = crate::queue::stall::StallCheck::default();
+                let role = crate::queue::stall::Role::Numbered(7);
+                assert!(!stall.asks(&directory, role, &[]).await);
             }
             assert!(is_gone(&other, &late).await);
         }

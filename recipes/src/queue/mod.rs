@@ -6,13 +6,13 @@
 //! | `waiter` | a contender in a queue: lists, watches and waits |
 //! | `turn` | what listings and events mean for a waiter, as a pure state machine |
 //! | `view` | what the contenders of one client know together of one queue |
-//! | `patience` | long waits: whether the node ahead is still there |
+//! | `stall` | long waits: whether the node ahead is still there |
 //! | `timeout` | waiting no longer than the caller wants |
 //! | `other_kinds` | nodes of another kind of lock in the same directory |
 
 pub(crate) mod lock_queue;
 pub(crate) mod other_kinds;
-pub(crate) mod patience;
+pub(crate) mod stall;
 pub(crate) mod timeout;
 pub mod turn;
 pub mod view;

@@ -12,7 +12,7 @@ use lockkeeper_session::{
     },
 };
 
-use super::patience::obstacle;
+use super::stall::obstacle;
 use crate::{
     backoff::throttling,
     error::{LockError, Loss, Obstacle},

@@ -17,7 +17,7 @@ use lockkeeper_session::{
 
 use super::{
     other_kinds,
-    patience::{Patience, Role},
+    stall::{Role, StallCheck},
     turn::{Listed, Next, Out, Turn},
     view::{Place, View},
 };
@@ -44,7 +44,7 @@ pub(crate) struct Waiter {
     /// The requests behind the first ones. In a box: futures have several copies of a contender, and
     /// most need no more.
     rounds: Option<Box<Rounds>>,
-    patience: Patience,
+    stall: StallCheck,
 }
 
 impl Waiter {
@@ -68,7 +68,7 @@ impl Waiter {
             nearest_fired: None,
             has_heard: false,
             rounds: None,
-            patience: Patience::default(),
+            stall: StallCheck::default(),
         }
     }
 
@@ -229,7 +229,7 @@ impl Waiter {
     async fn news(&mut self) -> Result<(), LockError> {
         let heard = {
             // Pinned one by one: an async function has two copies of what it is given.
-            let pause = pin!(self.patience.pause(self.node.client()));
+            let pause = pin!(self.stall.pause(self.node.client()));
             let wakes = pin!(self.place.wakes());
             let event = pin!(self.node.event());
             select(event, pin!(select(pause, wakes))).await
@@ -249,7 +249,7 @@ impl Waiter {
                 let (node, ours) = (&self.node, self.place.rests_behind());
                 let role = Role::Numbered(name::number(node.name()).unwrap_or(0));
                 let ahead = ours.as_ref().or(self.turn.nearest()).map(AsRef::as_ref);
-                let asks = (self.patience).asks(node.directory(), role, ahead.as_slice());
+                let asks = (self.stall).asks(node.directory(), role, ahead.as_slice());
                 select(node.event(), asks).await
             };
             match heard {
@@ -271,7 +271,7 @@ impl Waiter {
     fn fired(&mut self, name: &str, is_deleted: bool) -> Result<(), LockError> {
         if is_deleted {
             self.place.gone(name);
-            self.patience.gone(name);
+            self.stall.gone(name);
         }
         self.has_heard = true;
         if self.turn.nearest().is_some_and(|it| **it == *name) {
@@ -377,7 +377,7 @@ impl Waiter {
             Err(_) => return Err(self.node.gone()),
         };
         let shows = |node: &str| children.iter().any(|child| child == node);
-        self.patience.listed(shows);
+        self.stall.listed(shows);
         let listed = self.turn.listed(children.iter(), &own);
         listed.map_err(|out| self.out(out))
     }

@@ -2,7 +2,7 @@
 //! contender that waits asks the leader whether the node ahead is there. If not, it looks at the
 //! queue again, and leaves a server that still shows the node.
 //!
-//! The code around the machines is that of `patience` in the recipes. A wait is never long here: the
+//! The code around the machines is that of `stall` in the recipes. A wait is never long here: the
 //! question may come at any moment. The answer comes with all that was committed before it, so the
 //! question is one step, and is a step only if the answer is that the node is gone. Of the tasks of
 //! one client the first one asks. The others look at the queue without a question, at any moment: more

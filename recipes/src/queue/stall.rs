@@ -86,18 +86,18 @@ pub(crate) enum Role {
     Counting,
 }
 
-/// The patience of one contender that waits.
+/// The stall check of one contender that waits.
 #[derive(Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct StallCheck {
     /// In a box: futures have several copies of a contender.
     pause: Option<Box<Sleep>>,
     /// In a box, as it is rare.
-    place: Option<Box<Place>>,
+    asker: Option<Box<Asker>>,
 }
 
-/// The place of a contender among those of its client that have waited for long.
+/// One of the contenders of its client that have waited for long.
 #[derive(Debug)]
-struct Place {
+struct Asker {
     queue: Arc<Mutex<Queue>>,
     directory: Arc<Directory>,
     number: u64,
@@ -107,19 +107,19 @@ struct Place {
     gone: Option<String>,
 }
 
-impl Place {
+impl Asker {
     fn queue<R>(&self, act: impl FnOnce(&mut Queue) -> R) -> R {
         act(&mut lock(&self.queue))
     }
 }
 
-impl Drop for Place {
+impl Drop for Asker {
     fn drop(&mut self) {
         self.queue(|queue| queue.waiting.retain(|it| it.0 != self.number));
     }
 }
 
-impl Patience {
+impl StallCheck {
     /// Waits until there is a reason to look at the queue again, although no event has come.
     /// `ahead` are the names of the nodes that the contender waits for.
     ///
@@ -165,31 +165,31 @@ impl Patience {
     async fn has_reason(&mut self, directory: &Arc<Directory>, role: Role, ahead: &[&str]) -> bool {
         let client = &directory.client;
         let (now, session_timeout) = (client.now(), client.snapshot().session_timeout);
-        let place = self.place.get_or_insert_with(|| {
+        let asker = self.asker.get_or_insert_with(|| {
             let number = match role {
                 Role::Numbered(number) => u64::from(number.unsigned_abs()),
                 Role::Watching | Role::Counting => client.raw().random_u64(),
             };
             let queue = Common::at(client, LONG_WAITS, &directory.server_path);
-            let mut place = Place {
+            let mut asker = Asker {
                 queue,
                 directory: directory.clone(),
                 number,
                 missed: 0,
                 gone: None,
             };
-            place.missed = place.queue(|queue| {
+            asker.missed = asker.queue(|queue| {
                 queue.waiting.push((number, now));
                 queue.missed
             });
-            Box::new(place)
+            Box::new(asker)
         });
-        let (missed, is_first) = place.queue(|queue| {
-            let is_first = queue.is_first(place.number, now, session_timeout);
+        let (missed, is_first) = asker.queue(|queue| {
+            let is_first = queue.is_first(asker.number, now, session_timeout);
             (queue.missed, is_first)
         });
-        if missed != place.missed {
-            place.missed = missed;
+        if missed != asker.missed {
+            asker.missed = missed;
             return true;
         }
         if !is_first {
@@ -201,8 +201,8 @@ impl Patience {
             match directory.check(node, None).await {
                 Err(error) => match error.code() {
                     Some(ErrorCode::NO_NODE) => {
-                        place.gone = Some((*node).to_owned());
-                        place.missed = place.queue(|queue| {
+                        asker.gone = Some((*node).to_owned());
+                        asker.missed = asker.queue(|queue| {
                             queue.missed += 1;
                             queue.obstacle = None;
                             queue.missed
@@ -215,12 +215,12 @@ impl Patience {
                     }
                     // It is there, and we may not read it.
                     Some(ErrorCode::NO_AUTH) if role != Role::Counting => {
-                        place.hindered(&Obstacle::Unreadable { node: path });
+                        asker.in_the_way(&Obstacle::Unreadable { node: path });
                     }
                     // No server answers: the next question comes in its time.
                     _ => {}
                 },
-                Ok(()) => place.queue(|queue| queue.obstacle = None),
+                Ok(()) => asker.queue(|queue| queue.obstacle = None),
             }
         }
         false
@@ -228,31 +228,31 @@ impl Patience {
 
     /// This node was deleted, so it is no longer in the way.
     pub(crate) fn gone(&self, name: &str) {
-        if let Some(place) = &self.place {
-            place.queue(|queue| queue.not_in_the_way(|node| node == name));
+        if let Some(asker) = &self.asker {
+            asker.queue(|queue| queue.not_in_the_way(|node| node == name));
         }
     }
 
     /// The queue was listed. If the server still shows the node that is gone, the client leaves it.
     pub(crate) fn listed(&mut self, shows: impl Fn(&str) -> bool) {
-        let Some(place) = &mut self.place else {
+        let Some(asker) = &mut self.asker else {
             return;
         };
-        place.queue(|queue| queue.not_in_the_way(|node| !shows(node)));
-        let Some(gone) = place.gone.take().filter(|gone| shows(gone)) else {
+        asker.queue(|queue| queue.not_in_the_way(|node| !shows(node)));
+        let Some(gone) = asker.gone.take().filter(|gone| shows(gone)) else {
             return;
         };
-        let client = &place.directory.client;
+        let client = &asker.directory.client;
         let server = client.snapshot().server;
         client.raw().leave_server();
-        let node = path::join(&place.directory.parent, &gone);
-        place.hindered(&Obstacle::Stale { node, server });
+        let node = path::join(&asker.directory.parent, &gone);
+        asker.in_the_way(&Obstacle::Stale { node, server });
     }
 }
 
-impl Place {
+impl Asker {
     /// Something is in the way. It is logged once.
-    fn hindered(&self, obstacle: &Obstacle) {
+    fn in_the_way(&self, obstacle: &Obstacle) {
         let is_new = self.queue(|queue| {
             let former = queue.obstacle.replace(obstacle.clone());
             former.as_ref() != Some(obstacle)
@@ -278,19 +278,19 @@ mod tests {
         let server = Server::start().await.unwrap();
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let directory = Directory::new(&client, "/lock", None, Kind::Mutex).unwrap();
-        let (mut patience, role) = (Patience::default(), Role::Numbered(7));
+        let (mut stall, role) = (StallCheck::default(), Role::Numbered(7));
         let ahead = "x-lock-0000000001";
         for is_listed in [true, false] {
             let refused = When::op(OpCode::MULTI);
             server.faults().refuse(refused, ErrorCode::NO_AUTH);
-            assert!(!patience.asks(&directory, role, &[ahead]).await);
-            patience.gone("x-lock-0000000002");
-            patience.listed(|_| true);
+            assert!(!stall.asks(&directory, role, &[ahead]).await);
+            stall.gone("x-lock-0000000002");
+            stall.listed(|_| true);
             assert!(obstacle(&client, "/lock").is_some());
             if is_listed {
-                patience.listed(|node| node != ahead);
+                stall.listed(|node| node != ahead);
             } else {
-                patience.gone(ahead);
+                stall.gone(ahead);
             }
             assert_eq!(obstacle(&client, "/lock"), None);
         }
