@@ -168,8 +168,8 @@ impl Engine {
             Request::Auth(packet) => self.authenticate(id, packet),
             // No mechanism is configured.
             Request::Sasl(_) => Ok(Response::Sasl(SaslResponse { token: None })),
-            Request::SetWatches(_) => self.set_watches(asked, Response::SetWatches),
-            Request::SetWatches2(_) => self.set_watches(asked, Response::SetWatches2),
+            Request::SetWatches(_) => Ok(Response::SetWatches(self.set_watches(asked))),
+            Request::SetWatches2(_) => Ok(Response::SetWatches2(self.set_watches(asked))),
             Request::CloseSession(_) => {
                 self.end_session(asked.session, Xid(0), now);
                 Ok(Response::CloseSession(Empty {}))
@@ -201,17 +201,13 @@ impl Engine {
         self.transact((asked.session, asked.xid), deed, now)
     }
 
-    fn set_watches(
-        &mut self,
-        asked: &Asked,
-        done: fn(Empty) -> Response,
-    ) -> Result<Response, ErrorCode> {
+    fn set_watches(&mut self, asked: &Asked) -> Empty {
         let id = asked.connection;
         let view = self.view_of(id);
         for (event, path) in set_watches::apply(view, id, &asked.request) {
             self.connections.notify(id, event, path);
         }
-        Ok(done(Empty {}))
+        Empty {}
     }
 
     fn authenticate(&mut self, id: ConnId, packet: &AuthPacket) -> Result<Response, ErrorCode> {
