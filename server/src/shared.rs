@@ -98,7 +98,7 @@ impl Shared {
             let now = begin.later(due.saturating_duration_since(begin.instant));
             core.engine.jump(now, end);
             core.dispatch();
-            if now == end || core.engine.next_deadline() <= now.instant {
+            if now.instant == end.instant || core.engine.next_deadline() <= now.instant {
                 break;
             }
         }

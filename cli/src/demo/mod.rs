@@ -60,9 +60,9 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let counter = format!("/lockkeeper-demo-{:016x}", random(u64::MAX));
     let client = connect(settings.clone(), PATIENCE).await?;
     let created = client.create(&counter, "0", CreateMode::Container).await;
-    created.map_err(|why| match why.is_no_node() {
-        true => failure!(REFUSED, "{place}: the chroot does not exist"),
-        false => why.into(),
+    created.map_err(|why| match why {
+        why if why.is_no_node() => failure!(REFUSED, "{place}: the chroot does not exist"),
+        why => why.into(),
     })?;
     // Until here a signal ends the process at once: nobody has the lock yet.
     let mut signals = Signals::catch(&ENDING)?;
