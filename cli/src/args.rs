@@ -148,8 +148,9 @@ const LEVELS: [&str; 5] = ["off", "error", "warn", "info", "debug"];
     after_help = "The demo creates nodes below one whose name begins with /lockkeeper-demo, and \
         deletes them at the end.\n\n\
         Exit status: 0 if the lock kept its promises; 1 if two clients held the lock at \
-        once, or if the lock broke another promise; 64 bad usage; 69 no server was \
-        reached; 71 the operating system refused something; 128+n signal n ended it.\n\n\
+        once, if the lock broke another promise, or if a server refused; 64 bad usage; 69 \
+        no server was reached; 71 the operating system refused something; 128+n signal n \
+        ended it.\n\n\
         Example:\n  lockkeeper demo --clients 8 --seconds 10"
 )]
 pub(crate) struct DemoArgs {

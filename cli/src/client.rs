@@ -89,14 +89,18 @@ impl ClientArgs {
         let settings = self.servers.settings()?.deadline(self.timeout);
         let mut signals = Signals::catch(&ENDING)?;
         let client = signals.or_end(connect(settings, self.timeout)).await?;
-        let mut done = signals.or_end(work(&client)).await;
-        // Every path is below the chroot. `create --parents` makes it.
-        if done.as_ref().is_err_and(|it| it.status == exit::REFUSED)
-            && let Some(chroot) = self.servers.servers()?.chroot()
-            && matches!(client.exists("/").await, Ok(None))
-        {
-            done = Err(failure!(REFUSED, "the chroot {chroot} does not exist"));
-        }
+        let work = async {
+            let done = work(&client).await;
+            // Every path is below the chroot. `create --parents` makes it.
+            if done.as_ref().is_err_and(|it| it.status == exit::REFUSED)
+                && let Some(chroot) = self.servers.servers()?.chroot()
+                && matches!(client.exists("/").await, Ok(None))
+            {
+                return Err(failure!(REFUSED, "the chroot {chroot} does not exist"));
+            }
+            done
+        };
+        let done = signals.or_end(work).await;
         let _ = timeout(GOODBYE, client.close()).await;
         done.map(|()| exit::OK)
     }

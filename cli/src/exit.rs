@@ -199,6 +199,14 @@ impl Failure {
         }
     }
 
+    /// Likewise, but a refusal has the status of any request.
+    pub(crate) fn request(path: &str, error: LockError) -> Self {
+        match error {
+            LockError::Session(error) => error.into(),
+            error => Self::lock(path, error),
+        }
+    }
+
     /// With the client's error, which says more if a server refused something.
     pub(crate) fn because(self, error: Error) -> Self {
         let is_of_outage = error.is_transient() || error.is_session_expired();

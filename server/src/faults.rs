@@ -97,7 +97,8 @@ impl Faults {
     }
 
     /// The server will lose the next event about this path or one below it, on its way to one client.
-    /// Others that watch are told: call this once for each of them.
+    /// Others that watch are told: call this once for each of them. A client that may not read the
+    /// node gets no event that could be lost.
     pub fn lose_event(&self, within: &str) {
         let within = within.to_owned();
         self.shared.with(|engine, _| engine.lose_event(within));

@@ -40,7 +40,8 @@
 //! The server limits what one client can do to it:
 //!
 //! - It reads requests only as fast as the client reads replies.
-//! - It cuts a connection for which more than 16 MiB are queued.
+//! - It cuts a connection for which more than 16 MiB are queued, or whose session has more than 8 MiB
+//!   of requests that wait for a write.
 //! - It closes a connection that does not complete its handshake in time.
 //! - After 100 requests of one connection, the other connections have their turn.
 //!

@@ -14,6 +14,8 @@ use bytes::BytesMut;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::CUT_ABOVE;
+
 /// The queue of one connection.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
@@ -108,7 +110,3 @@ impl Outgoing {
 
 /// The number of queued bytes above which the server reads no further request.
 const READ_BELOW: usize = 256 << 10;
-
-/// The number of queued bytes above which the server cuts the connection. Only watch events reach
-/// it, because the server reads no requests above `READ_BELOW`.
-const CUT_ABOVE: usize = 16 << 20;

@@ -124,6 +124,9 @@ impl Server {
     /// [`Faults::expire`]: when the client knows. A session without a connection ends at once, as if
     /// its client had crashed. A client that is only cut off may still rely on its locks then.
     ///
+    /// However long the time is, the call takes only as long as what happens in it. The server's
+    /// clock gets a century ahead of the real one, and no further.
+    ///
     /// ```
     /// use std::time::Duration;
     ///
@@ -158,9 +161,7 @@ impl Server {
     #[track_caller]
     pub fn assert_no_leaks(&self) {
         let left = self.report().sessions;
-        let lines = left
-            .iter()
-            .map(|(id, session)| format!("\n{id}: {session:?}"));
+        let lines = left.iter().map(|(id, own)| format!("\n{id}: {own:?}"));
         assert!(
             left.is_empty(),
             "sessions are left on the server:{}",
@@ -210,10 +211,7 @@ impl Builder {
         let (started, starting) = std::sync::mpsc::channel();
         let run = async move {
             let server = self.start().await;
-            let stop = server
-                .as_ref()
-                .ok()
-                .map(|server| server.shared.stop.clone());
+            let stop = server.as_ref().ok().map(|own| own.shared.stop.clone());
             let _ = started.send(server);
             if let Some(stop) = stop {
                 stop.cancelled().await;

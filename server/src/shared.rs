@@ -19,7 +19,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     clock,
-    engine::{Config, ConnId, Engine, Now, Output, ServerId},
+    engine::{CENTURY, Config, ConnId, Engine, Now, Output, ServerId},
     outgoing::Outgoing,
 };
 
@@ -84,20 +84,21 @@ impl Shared {
         result
     }
 
-    /// Moves the engine's clock ahead. The engine is called at each of its deadlines on the way.
+    /// Moves the engine's clock ahead, up to a century before the real one. The engine is called
+    /// whenever something happens on the way.
     pub(crate) fn advance(&self, time: Duration) {
         let mut core = self.lock();
-        let mut now = core.now();
-        core.ahead = core.ahead.saturating_add(time);
-        let mut left = time;
+        let begin = core.now();
+        let ahead = core.ahead.saturating_add(time).min(CENTURY);
+        let end = begin.later(ahead.saturating_sub(core.ahead));
+        core.ahead = ahead;
         loop {
-            let due = core.engine.next_deadline();
-            let step = due.saturating_duration_since(now.instant).min(left);
-            now = now.later(step);
-            left = left.saturating_sub(step);
-            core.engine.jump(now);
+            core.engine.skip_idle(end);
+            let due = core.engine.next_deadline().min(end.instant);
+            let now = begin.later(due.saturating_duration_since(begin.instant));
+            core.engine.jump(now, end);
             core.dispatch();
-            if left.is_zero() || core.engine.next_deadline() <= now.instant {
+            if now.instant == end.instant || core.engine.next_deadline() <= now.instant {
                 break;
             }
         }
@@ -168,28 +169,14 @@ impl Core {
 
     fn dispatch(&mut self) {
         while let Some(output) = self.engine.poll_output() {
-            match output {
-                Output::Send(id, bytes) => {
-                    if let Some(peer) = self.peers.get(&id) {
-                        peer.push(bytes);
-                    }
-                }
-                Output::Close(id) => {
-                    if let Some(peer) = self.peers.remove(&id) {
-                        peer.end();
-                    }
-                }
-                Output::Cut(id) => {
-                    if let Some(peer) = self.peers.remove(&id) {
-                        peer.cut.cancel();
-                    }
-                }
-                Output::Resume(id) => {
-                    if let Some(peer) = self.peers.get(&id) {
-                        peer.resumed.notify_one();
-                    }
-                }
-            }
+            let peers = &mut self.peers;
+            // A connection may be gone by now.
+            let _ = match output {
+                Output::Send(id, bytes) => peers.get(&id).map(|peer| peer.push(bytes)),
+                Output::Close(id) => peers.remove(&id).map(|peer| peer.end()),
+                Output::Cut(id) => peers.remove(&id).map(|peer| peer.cut.cancel()),
+                Output::Resume(id) => peers.get(&id).map(|peer| peer.resumed.notify_one()),
+            };
         }
     }
 }

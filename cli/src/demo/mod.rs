@@ -60,7 +60,10 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let counter = format!("/lockkeeper-demo-{:016x}", random(u64::MAX));
     let client = connect(settings.clone(), PATIENCE).await?;
     let created = client.create(&counter, "0", CreateMode::Container).await;
-    created.map_err(|why| failure!(UNAVAILABLE, "{place}: does the chroot exist? {why}"))?;
+    created.map_err(|why| match why {
+        why if why.is_no_node() => failure!(REFUSED, "{place}: the chroot does not exist"),
+        why => why.into(),
+    })?;
     // Until here a signal ends the process at once: nobody has the lock yet.
     let mut signals = Signals::catch(&ENDING)?;
 
@@ -83,7 +86,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8, Failure> {
     let until = || locked(&story).until.into();
     let follow = async {
         while let Ok(Some(line)) = timeout_at(until(), told.recv()).await {
-            print(&line.map_err(|error| Failure::lock(&lock(&counter), error))?)?;
+            print(&line.map_err(|error| Failure::request(&lock(&counter), error))?)?;
         }
         Ok(())
     };

@@ -53,11 +53,9 @@ pub(super) fn of(answers: &[Answer]) -> Vec<Problem> {
         if let Some(end) = answer.certificate_ends_ms {
             let left = end.saturating_sub(text::millis(text::now()));
             if left < SOON * DAY_MS {
-                let what = format!(
-                    "its certificate ends in {}",
-                    Human(Duration::from_millis(left))
-                );
                 let is_note = left >= DAY_MS;
+                let left = Human(Duration::from_millis(left));
+                let what = format!("its certificate ends in {left}");
                 problems.push(Problem::new(answer, is_note, what, RENEW));
             }
         }
@@ -76,10 +74,8 @@ pub(super) fn of(answers: &[Answer]) -> Vec<Problem> {
             add(format!("it is not of one ensemble with {strangers}"), cure);
         }
     }
-    let versions: BTreeSet<_> = answers
-        .iter()
-        .filter_map(|it| it.version.as_deref())
-        .collect();
+    let versions = answers.iter().filter_map(|it| it.version.as_deref());
+    let versions: BTreeSet<_> = versions.collect();
     if versions.len() > 1 {
         let versions = Vec::from_iter(versions).join(", ");
         let what = format!("the servers run different versions: {versions}");
@@ -108,16 +104,12 @@ fn examine(answer: &Answer, add: &mut impl FnMut(String, &'static str)) {
         let what = format!(
             "it grants sessions of {shortest}, with a tick of {tick}: below 1.5 ticks a lease is not safe"
         );
-        add(
-            what,
-            "set minSessionTimeout to two ticks, which is its default",
-        );
+        let cure = "set minSessionTimeout to two ticks, which is its default";
+        add(what, cure);
     }
     if let Some(what) = too_slow(answer) {
-        add(
-            what,
-            "ask for longer sessions (--session-timeout), and look at the disks and the load of the servers",
-        );
+        let cure = "ask for longer sessions (--session-timeout), and look at the disks and the load of the servers";
+        add(what, cure);
     } else if let Some(ms) = answer.round_trip_ms.filter(|ms| *ms > LONG_ROUND_TRIP_MS) {
         let time = Human(Duration::from_secs_f64(ms / 1e3));
         let what = format!("a round trip takes {time}");

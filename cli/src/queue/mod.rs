@@ -13,7 +13,7 @@ mod show;
 use clap::Args;
 use futures::{Stream, StreamExt as _};
 use lockkeeper::{
-    Client, LockError,
+    Client,
     locks::{QueueEntry, inspect},
     watch::AddWatchMode,
 };
@@ -96,11 +96,8 @@ fn changes_of<T, E>(events: impl Stream<Item = Result<T, E>>) -> impl Stream<Ite
 /// Prints the queue, or what has changed since it was `seen`.
 async fn print(args: &QueueArgs, client: &Client, seen: &mut Option<Look>) -> Result<(), Failure> {
     let path = &args.path;
-    let entries = inspect(client, path).await;
-    let now = entries.map_err(|error| match error {
-        LockError::Session(error) => error.into(),
-        error => Failure::lock(path, error),
-    })?;
+    let now = inspect(client, path).await;
+    let now = now.map_err(|error| Failure::request(path, error))?;
     let exists = !now.is_empty() || client.exists(path).await?.is_some();
     let look = (now, exists);
     if seen.as_ref() == Some(&look) {

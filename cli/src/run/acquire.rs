@@ -1,7 +1,6 @@
 //! Connecting and acquiring the lock, within the time limit of the command line.
 
 use std::{
-    fmt,
     future::{Future, pending},
     io::{self, IsTerminal as _},
     pin::pin,
@@ -117,8 +116,10 @@ impl Run {
             }
             _ => self.standing().await,
         };
-        let what = format!("lock not acquired in {waited}{why}");
-        Err(not_acquired(path, what))
+        Err(failure!(
+            NOT_ACQUIRED,
+            "{path}: lock not acquired in {waited}{why}"
+        ))
     }
 
     /// Takes the lock that the arguments ask for. `None` if the lock is taken, and the attempt does not wait.
@@ -159,8 +160,10 @@ impl Run {
             Ok(Some(guard)) => Ok(guard),
             Ok(None) => {
                 let standing = self.standing().await;
-                let what = format!("the lock is taken{standing}");
-                Err(not_acquired(path, what))
+                Err(failure!(
+                    NOT_ACQUIRED,
+                    "{path}: the lock is taken{standing}"
+                ))
             }
             Err(error) => Err(Failure::lock(path, error)),
         }
@@ -226,9 +229,4 @@ impl Run {
         });
         [place, holder].into_iter().flatten().collect()
     }
-}
-
-/// The lock is not acquired in time.
-fn not_acquired(path: &str, why: impl fmt::Display) -> Failure {
-    failure!(NOT_ACQUIRED, "{path}: {why}")
 }

@@ -9,10 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{Arm, ended, lockkeeper};
+use crate::support::{Arm, Running, ended, is_ignored, lockkeeper, wait_for};
 use lockkeeper::proto::{ErrorCode, OpCode};
 use lockkeeper_server::When;
 use lockkeeper_test_support::real_server::free_ports;
+use rustix::process::Signal;
 
 /// A port that answers each connection with this text.
 fn other_service(text: &'static [u8]) -> String {
@@ -128,4 +129,37 @@ fn a_time_to_live_that_a_server_does_not_keep_is_named() {
     arm.server().faults().refuse(ttl, ErrorCode::UNIMPLEMENTED);
     let refused = arm.refused(&["create", "--ttl", "5s", "/ttl"]);
     assert!(refused.contains("extendedTypesEnabled=true"), "{refused}");
+}
+
+/// It waited for the answer about the chroot, for up to its whole time.
+#[test]
+fn a_signal_ends_a_command_whose_refusal_is_being_explained() {
+    let arm = Arm::embedded();
+    let chroot = arm.path();
+    let look = When::op(OpCode::EXISTS).within(&chroot);
+    let faults = arm.server().faults();
+    faults.delay_reply(look, Duration::from_secs(600));
+    let servers = format!("{}{chroot}", arm.connect);
+    let options = ["rm", "/a", "--timeout", "500s", "--connect", &servers];
+    if !is_ignored(Signal::TERM) {
+        let rm = Running::start(&mut lockkeeper(&options));
+        wait_for("the look", || faults.pending() == 0);
+        rm.signal(Signal::TERM);
+        rm.end().is(143, "").silently();
+    }
+}
+
+/// They had the status for servers that cannot be reached.
+#[test]
+fn a_refusal_has_the_same_status_in_a_demo() {
+    for nth in [1, 2] {
+        let arm = Arm::embedded();
+        let create = When::create().nth(nth);
+        let faults = arm.server().faults();
+        faults.refuse(create, ErrorCode::QUOTA_EXCEEDED);
+        let refused = ended(&mut arm.on(&["demo"])).ends(1);
+        refused
+            .says("/lockkeeper-demo-")
+            .says(": a quota does not allow it");
+    }
 }

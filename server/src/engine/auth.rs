@@ -93,10 +93,8 @@ pub(crate) fn digest(credentials: &str) -> String {
 
 /// Eight groups without leading zeros, as Java prints an address.
 fn in_full(address: Ipv6Addr) -> String {
-    address
-        .segments()
-        .map(|group| format!("{group:x}"))
-        .join(":")
+    let groups = address.segments().map(|group| format!("{group:x}"));
+    groups.join(":")
 }
 
 fn id(scheme: &'static str, id: String) -> Id {

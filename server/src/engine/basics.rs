@@ -125,4 +125,14 @@ pub(super) fn after(now: Instant, time: Duration) -> Instant {
     now.checked_add(time.min(CENTURY)).unwrap_or(now)
 }
 
-const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+/// The first moment that is not before `from`, of those from `due` on that are so far apart.
+pub(super) fn round(due: Instant, apart: Duration, from: Instant) -> Instant {
+    let late = from.saturating_duration_since(due).as_nanos();
+    let rounds = late.next_multiple_of(apart.as_nanos().max(1));
+    after(
+        due,
+        Duration::from_nanos(u64::try_from(rounds).unwrap_or(u64::MAX)),
+    )
+}
+
+pub(crate) const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

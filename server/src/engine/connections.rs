@@ -135,18 +135,18 @@ impl Connections {
     /// Sends an event to a connection, if the connection may read the node; otherwise sends
     /// nothing.
     pub(super) fn deliver(&mut self, zxid: Zxid, event: &Event<'_>) {
+        let to = self.all.get_mut(&event.to);
+        let Some(to) = to.filter(|to| acl::allows(event.acl, Perms::READ, &to.ids)) else {
+            return;
+        };
         let is_lost = |above: &String| path::is_within(event.path, above);
         if let Some(lost) = self.lost_events.iter().position(is_lost) {
             self.lost_events.swap_remove(lost);
             return;
         }
-        if let Some(to) = self.all.get_mut(&event.to) {
-            if acl::allows(event.acl, Perms::READ, &to.ids) {
-                count(&mut self.counters.notifications);
-                to.notify(zxid, event.what, event.path);
-                self.dirty.insert(event.to);
-            }
-        }
+        count(&mut self.counters.notifications);
+        to.notify(zxid, event.what, event.path);
+        self.dirty.insert(event.to);
     }
 
     /// Holds back what is appended to a connection from now on.

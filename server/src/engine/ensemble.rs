@@ -262,7 +262,7 @@ impl Ensemble {
     pub(super) fn owes_read(&self, server: ServerId, session: SessionId) -> bool {
         let member = self.members.get(&server);
         let waiting = member.and_then(|member| member.waiting.get(&session));
-        let last = waiting.and_then(VecDeque::back);
+        let last = waiting.and_then(|own| own.requests.back());
         last.is_some_and(|asked| !asked.needs_commit())
     }
 
@@ -306,12 +306,17 @@ impl Ensemble {
         Some((server, commit))
     }
 
-    /// When a transaction arrives, members report, or one gives up.
+    /// When a transaction arrives, or a member gives up.
     pub(super) fn due(&self) -> Option<Instant> {
         let members = self.members.values();
         let others = members.filter_map(|member| member.gives_up);
-        let arrivals = self.arrivals().map(|(due, _)| due);
-        arrivals.chain(others).chain(self.report_due).min()
+        self.arrivals().map(|(due, _)| due).chain(others).min()
+    }
+
+    /// Whether a report would tell the leader anything.
+    pub(super) fn has_news(&self) -> bool {
+        let mut members = self.members.iter();
+        members.any(|(server, own)| !own.heard.is_empty() && !self.cuts_of(*server).1)
     }
 
     /// The members whose links are whole have a new leader, which knows what any member has

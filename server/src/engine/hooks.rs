@@ -3,13 +3,13 @@
 //! Not here: which requests a rule means (`rules`), failures of servers and links (`replication`,
 //! `elections`).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper_proto::{SessionId, Xid, path};
 
 use super::{
     Engine,
-    basics::{Now, ServerId},
+    basics::{Now, ServerId, round},
     commit::Deed,
     connection::Connection,
     rules::Rules,
@@ -90,15 +90,36 @@ impl Engine {
         lives
     }
 
-    /// The clock has jumped. A session that is over by now, and has a connection, expires as by
-    /// [`expire`](Self::expire), since its client was not silent in truth. The rest is a
-    /// [`tick`](Self::tick).
-    pub fn jump(&mut self, now: Now) {
+    /// Before a [`jump`](Self::jump) on the way to `end`: leaves out the reports, and the looks for
+    /// nodes to delete, that would change nothing before anything else happens.
+    pub fn skip_idle(&mut self, end: Now) {
+        let next = self.next_event().unwrap_or(end.instant).min(end.instant);
+        let ensemble = &mut self.state.ensemble;
+        if !ensemble.has_news() {
+            let half = self.config.tick_time / 2;
+            ensemble.report_due = ensemble.report_due.map(|due| round(due, half, next));
+        }
+        if self.reap_due < next {
+            let passing = self.state.live.tree.passing().map(|(until, _)| until);
+            // Without a leader no node is deleted.
+            let first = passing.min().filter(|_| ensemble.has_leader());
+            let before_end = end.unix_ms.saturating_sub(first.unwrap_or(end.unix_ms));
+            let before_end = Duration::from_millis(u64::try_from(before_end).unwrap_or(0));
+            let first = end.instant.checked_sub(before_end).unwrap_or(self.reap_due);
+            let interval = self.config.container_check_interval;
+            self.reap_due = round(self.reap_due, interval, first.min(next));
+        }
+    }
+
+    /// The clock jumps, on the way to `end`. A session that is over by now, and has a connection,
+    /// expires as by [`expire`](Self::expire), since its client was not silent in truth: it has its
+    /// timeout from the end on. The rest is a [`tick`](Self::tick).
+    pub fn jump(&mut self, now: Now, end: Now) {
         for session in self.sessions.expired(now.instant) {
             let own = self.sessions.get(session);
             let ends_later = own.is_some_and(|own| own.connection.is_some() || own.is_ending);
             if ends_later && self.state.ensemble.has_leader() {
-                self.sessions.touch(session, now.instant);
+                self.sessions.touch(session, end.instant);
                 self.expire(session);
             }
         }

@@ -62,7 +62,17 @@ pub(super) struct Asked {
     pub(super) session: SessionId,
     pub(super) xid: Xid,
     pub(super) request: Arc<Request>,
+    /// How many bytes the request takes, about.
+    pub(super) length: usize,
     pub(super) fate: Fate,
+}
+
+/// The requests of a session that wait: its oldest unanswered write, and all later ones.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    pub(super) requests: VecDeque<Asked>,
+    /// The lengths of all of them.
+    pub(super) length: usize,
 }
 
 /// What a member tells its leader.
@@ -102,8 +112,7 @@ pub(super) struct Member {
     pub(super) unsent: VecDeque<Upward>,
     /// The unanswered writes that clients sent to this member, in order: session id and xid.
     writes: VecDeque<(SessionId, Xid)>,
-    /// For each session: its oldest unanswered write and all later requests.
-    pub(super) waiting: BTreeMap<SessionId, VecDeque<Asked>>,
+    pub(super) waiting: BTreeMap<SessionId, Waiting>,
 }
 
 impl Member {
@@ -111,7 +120,7 @@ impl Member {
         Self {
             role: Role::Looking,
             gives_up: None,
-            view: live.copy(),
+            view: View::new(live.tree.clone(), live.zxid),
             coming: VecDeque::new(),
             lags: false,
             heard: BTreeSet::new(),
@@ -147,7 +156,8 @@ impl Member {
         let waits = !proves(op) && (is_behind || is_for_leader && !alone);
         if waits {
             let waiting = self.waiting.entry(asked.session).or_default();
-            waiting.push_back(asked.clone());
+            waiting.length = waiting.length.saturating_add(asked.length);
+            waiting.requests.push_back(asked.clone());
         }
         if waits && is_for_leader {
             self.writes.push_back((asked.session, asked.xid));
@@ -161,18 +171,27 @@ impl Member {
             return None;
         }
         self.writes.pop_front();
-        self.waiting.get_mut(&commit.asked.0)?.pop_front()
+        self.waiting.get_mut(&commit.asked.0)?.pop()
     }
 
     /// The next request of a session that need not wait any longer.
     pub(super) fn next_read(&mut self, session: SessionId) -> Option<Asked> {
         let queue = self.waiting.get_mut(&session)?;
-        let may_go = queue.front().is_some_and(|next| !next.needs_commit());
-        let next = may_go.then(|| queue.pop_front()).flatten();
-        if queue.is_empty() {
+        let first = queue.requests.front();
+        let may_go = first.is_some_and(|next| !next.needs_commit());
+        let next = may_go.then(|| queue.pop()).flatten();
+        if queue.requests.is_empty() {
             self.waiting.remove(&session);
         }
         next
+    }
+}
+
+impl Waiting {
+    fn pop(&mut self) -> Option<Asked> {
+        let first = self.requests.pop_front()?;
+        self.length = self.length.saturating_sub(first.length);
+        Some(first)
     }
 }
 

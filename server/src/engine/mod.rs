@@ -84,6 +84,7 @@ mod watches;
 mod writes;
 
 pub(crate) use auth::digest;
+pub(crate) use basics::CENTURY;
 pub use basics::{Config, ConnId, Now, Output, Received, ServerId};
 pub use counters::Counters;
 pub use report::{Report, SessionReport};
@@ -147,7 +148,13 @@ impl Engine {
             self.cut(id);
             return Received::Wholly;
         }
-        self.read_input(id, now)
+        let received = self.read_frames(id, now);
+        let connection = self.connections.get_mut(id);
+        if let Some(connection) = connection.filter(|own| own.input.is_empty()) {
+            // Even an empty slice would keep the whole buffer alive.
+            connection.input = BytesMut::new();
+        }
+        received
     }
 
     /// A connection is gone. Its session lives on.
@@ -187,14 +194,20 @@ impl Engine {
     /// When [`tick`](Self::tick) has something to do next.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
+        let rounds = [self.next_event(), self.state.ensemble.report_due];
+        let rounds = rounds.into_iter().flatten();
+        rounds.fold(self.reap_due, Instant::min)
+    }
+
+    /// When something is due that does not come again and again.
+    fn next_event(&self) -> Option<Instant> {
         let has_leader = self.state.ensemble.has_leader();
         let firsts = [
             self.sessions.next_expiry().filter(|_| has_leader),
             self.connections.due(),
             self.state.ensemble.due(),
         ];
-        let earliest = firsts.into_iter().flatten().min();
-        earliest.map_or(self.reap_due, |due| due.min(self.reap_due))
+        firsts.into_iter().flatten().min()
     }
 
     /// The next thing to do; `None` if there is nothing.
@@ -206,17 +219,6 @@ impl Engine {
     }
 
     /// Handles the whole messages in a connection's input, unless the connection is stalled.
-    fn read_input(&mut self, id: ConnId, now: Now) -> Received {
-        let received = self.read_frames(id, now);
-        if let Some(connection) = self.connections.get_mut(id) {
-            if connection.input.is_empty() {
-                // Even an empty slice would keep the whole buffer alive.
-                connection.input = BytesMut::new();
-            }
-        }
-        received
-    }
-
     fn read_frames(&mut self, id: ConnId, now: Now) -> Received {
         let (mut frames, mut turn_is_over) = (0, false);
         while let Some(connection) = self.connections.get_mut(id) {
@@ -394,4 +396,9 @@ const BATCH_LIMIT: usize = 1 << 20;
 const TURN: u64 = 100;
 
 /// Bytes of unread input above which a connection is cut. A stalled connection gathers such input.
+/// Requests that wait behind a write count likewise.
 const STASH_LIMIT: usize = 8 << 20;
+
+/// The number of bytes for a client above which its connection is cut. Only watch events, and the
+/// replies to reads that have waited behind a write, reach it: no requests are read meanwhile.
+pub(crate) const CUT_ABOVE: usize = 16 << 20;

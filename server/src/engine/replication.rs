@@ -21,7 +21,7 @@ use std::{
 use lockkeeper_proto::{ErrorCode, Request, SessionId, Xid, Zxid};
 
 use super::{
-    Engine,
+    CUT_ABOVE, Engine,
     basics::{ConnId, Now, ServerId, after},
     commit::{Commit, Deed},
     connection::Connection,
@@ -177,9 +177,8 @@ impl Engine {
         if let Some(asker) = asker.as_ref().filter(|asker| asker.fate.lose_reply) {
             self.close(asker.connection);
         }
-        if let Some(member) = self.state.ensemble.members.get_mut(&server) {
-            let _ = member.view.apply(commit, &mut self.connections);
-        }
+        let view = self.state.view_at_mut(server);
+        let _ = view.apply(commit, &mut self.connections);
         let (session, _) = commit.asked;
         if let Deed::Start(connection, timeout) = commit.deed {
             // The member of the connection answers, when it knows of the session, even if that is
@@ -228,7 +227,10 @@ impl Engine {
         };
         while let Some(asked) = next(self) {
             let connection = self.connections.get(asked.connection);
-            if connection.and_then(Connection::session) == Some(session) {
+            if connection.is_some_and(|own| own.ready.len() > CUT_ABOVE) {
+                tracing::warn!(%session, "connection cut: over 16 MiB of replies behind a write");
+                self.cut(asked.connection);
+            } else if connection.and_then(Connection::session) == Some(session) {
                 self.conclude(&asked, now);
             }
         }

@@ -18,7 +18,7 @@ use lockkeeper_proto::{
 };
 
 use super::{
-    Engine, auth,
+    Engine, STASH_LIMIT, auth,
     basics::{ConnId, Now},
     commit::Deed,
     member::{Asked, Upward, proves},
@@ -45,6 +45,7 @@ fn makes_ephemeral(request: &Request) -> bool {
 impl Engine {
     /// Handles a request of a session.
     pub(super) fn request(&mut self, id: ConnId, session: SessionId, message: Bytes, now: Now) {
+        let length = message.len().saturating_add(size_of::<(Asked, Request)>());
         let mut reader = jute::Reader::new(message).tolerant();
         let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader) else {
             return self.close(id);
@@ -100,11 +101,17 @@ impl Engine {
             session,
             xid,
             request: Arc::new(request),
+            length,
             fate,
         };
         let server = self.connections.server_of(id);
         let leads_alone = self.state.ensemble.leads_alone(server);
         let member = self.state.ensemble.members.get_mut(&server);
+        let waiting = member.as_ref().and_then(|own| own.waiting.get(&session));
+        if waiting.is_some_and(|own| own.length > STASH_LIMIT) {
+            tracing::warn!(%session, "connection cut: over 8 MiB of requests wait for a write");
+            return self.cut(id);
+        }
         if !member.is_some_and(|own| own.take(&asked, leads_alone)) {
             return self.conclude(&asked, now);
         }
@@ -161,14 +168,8 @@ impl Engine {
             Request::Auth(packet) => self.authenticate(id, packet),
             // No mechanism is configured.
             Request::Sasl(_) => Ok(Response::Sasl(SaslResponse { token: None })),
-            Request::SetWatches(_) => {
-                self.set_watches(asked);
-                Ok(Response::SetWatches(Empty {}))
-            }
-            Request::SetWatches2(_) => {
-                self.set_watches(asked);
-                Ok(Response::SetWatches2(Empty {}))
-            }
+            Request::SetWatches(_) => Ok(Response::SetWatches(self.set_watches(asked))),
+            Request::SetWatches2(_) => Ok(Response::SetWatches2(self.set_watches(asked))),
             Request::CloseSession(_) => {
                 self.end_session(asked.session, Xid(0), now);
                 Ok(Response::CloseSession(Empty {}))
@@ -200,12 +201,13 @@ impl Engine {
         self.transact((asked.session, asked.xid), deed, now)
     }
 
-    fn set_watches(&mut self, asked: &Asked) {
+    fn set_watches(&mut self, asked: &Asked) -> Empty {
         let id = asked.connection;
         let view = self.view_of(id);
         for (event, path) in set_watches::apply(view, id, &asked.request) {
             self.connections.notify(id, event, path);
         }
+        Empty {}
     }
 
     fn authenticate(&mut self, id: ConnId, packet: &AuthPacket) -> Result<Response, ErrorCode> {

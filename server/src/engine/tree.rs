@@ -82,7 +82,6 @@ impl Node {
 pub(crate) struct Tree {
     nodes: Map<Arc<str>, Node>,
     ephemerals: BTreeMap<SessionId, BTreeSet<Arc<str>>>,
-    seed: Seeded,
 }
 
 impl Tree {
@@ -91,7 +90,6 @@ impl Tree {
         let mut tree = Self {
             nodes: Map::with_hasher(seed),
             ephemerals: BTreeMap::new(),
-            seed,
         };
         for system in SYSTEM_PATHS {
             let mut node = tree.blank(Arc::from(Acl::OPEN_UNSAFE), Owner::Nobody);
@@ -106,7 +104,7 @@ impl Tree {
     }
 
     pub(crate) fn seed(&self) -> Seeded {
-        self.seed
+        *self.nodes.hasher()
     }
 
     /// A node without data, with all counters at zero.
@@ -117,7 +115,7 @@ impl Tree {
             meta: Stat::default(),
             created: 0,
             owner,
-            children: Set::with_hasher(self.seed),
+            children: Set::with_hasher(self.seed()),
         }
     }
 
@@ -175,17 +173,22 @@ impl Tree {
     }
 
     /// Containers and TTL nodes that must be deleted at `unix_ms`, sorted.
+    pub(crate) fn to_reap(&self, unix_ms: i64) -> BTreeSet<Arc<str>> {
+        let due = self.passing().filter(|(until, _)| unix_ms > *until);
+        due.map(|(_, at)| Arc::clone(at)).collect()
+    }
+
+    /// The containers and TTL nodes that have no children, each behind the last millisecond of its
+    /// life.
     ///
     /// Source: `ContainerManager.getCandidates`. Containers that never had a child stay.
-    pub(crate) fn to_reap(&self, unix_ms: i64) -> BTreeSet<Arc<str>> {
-        let is_due = |node: &Node| match node.owner {
-            Owner::Container => node.created > 0,
-            Owner::Ttl { ms } => unix_ms.saturating_sub(node.meta.mtime) > ms,
-            Owner::Nobody | Owner::Session(_) => false,
-        };
+    pub(crate) fn passing(&self) -> impl Iterator<Item = (i64, &Arc<str>)> {
         let leaves = self.nodes.iter().filter(|(_, it)| it.children.is_empty());
-        let due = leaves.filter(|(_, node)| is_due(node));
-        due.map(|(at, _)| Arc::clone(at)).collect()
+        leaves.filter_map(|(at, node)| match node.owner {
+            Owner::Container => (node.created > 0).then_some((i64::MIN, at)),
+            Owner::Ttl { ms } => Some((node.meta.mtime.saturating_add(ms), at)),
+            Owner::Nobody | Owner::Session(_) => None,
+        })
     }
 
     /// The number of nodes, including the system's four.
@@ -219,10 +222,8 @@ impl Tree {
             assert!(parent.is_none_or(|it| it.is_some_and(lists)), "{at}");
             if let Owner::Session(session) = node.owner {
                 assert!(node.children.is_empty(), "{at} is ephemeral");
-                ephemerals
-                    .entry(session)
-                    .or_default()
-                    .insert(Arc::clone(at));
+                let own = ephemerals.entry(session).or_default();
+                own.insert(Arc::clone(at));
             }
         }
         let listed = self.nodes.values().map(|node| node.children.len());

@@ -31,11 +31,6 @@ impl View {
         }
     }
 
-    /// A copy of the nodes, without the watches.
-    pub(super) fn copy(&self) -> Self {
-        Self::new(self.tree.clone(), self.zxid)
-    }
-
     /// Applies a transaction and tells the connections that watch. Returns the reply.
     pub(super) fn apply(
         &mut self,

@@ -61,10 +61,6 @@ impl Modes {
     fn has(self, one_of: Self) -> bool {
         self.0 & one_of.0 != 0
     }
-
-    fn count(self) -> u32 {
-        self.0.count_ones()
-    }
 }
 
 /// The table in which an event looks for watches.
@@ -151,13 +147,8 @@ impl Watches {
             }
         }
         assert_eq!(again, *self);
-        assert!(
-            !self
-                .at
-                .values()
-                .flat_map(BTreeMap::values)
-                .any(|it| *it == Modes::default())
-        );
+        let mut modes = self.at.values().flat_map(BTreeMap::values);
+        assert!(modes.all(|it| *it != Modes::default()));
         self.paths_of.keys().copied()
     }
 
@@ -190,7 +181,7 @@ impl Watches {
     /// The number of watches: one for each connection, path and mode.
     pub(crate) fn len(&self) -> usize {
         let modes = self.at.values().flat_map(BTreeMap::values);
-        let count: u32 = modes.map(|modes| modes.count()).sum();
+        let count: u32 = modes.map(|modes| modes.0.count_ones()).sum();
         usize::try_from(count).unwrap_or(usize::MAX)
     }
 

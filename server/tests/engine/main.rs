@@ -13,7 +13,7 @@ use lockkeeper_proto::{
     jute::Decode,
     records::Empty,
 };
-use lockkeeper_server::engine::{Config, Engine, Received, ServerId};
+use lockkeeper_server::engine::{Config, Engine, Now, Received, ServerId};
 
 mod elections_at_random;
 mod stories;
@@ -315,6 +315,145 @@ fn the_end_of_a_session_of_a_cluster_takes_no_longer_with_many_others() {
     }
     world.engine.assert_sound();
     assert_eq!(world.engine.report().connections, 0);
+}
+
+/// What a world does in six hours after its only client is gone: when it commits transactions, how
+/// many calls that takes, and when the next one is due.
+fn hours(members: u32, skips: bool) -> (Vec<(Duration, i64)>, usize, Duration) {
+    let mut world = World::new(500);
+    if members > 1 {
+        world.engine.set_ensemble(members, MS, MS, world.now);
+    }
+    let id = world.connect();
+    let ttl = |ms: u32| CreateMode::PersistentWithTtl(MS * ms);
+    for frame in [
+        connect_frame(60_000),
+        request_frame(Xid(1), &create("/e", CreateMode::Ephemeral)),
+        request_frame(Xid(2), &create("/c", CreateMode::Container)),
+        request_frame(Xid(3), &create("/c/a", ttl(90_000))),
+        request_frame(Xid(4), &create("/t", ttl(10_000_000))),
+        request_frame(Xid(5), &create("/u", CreateMode::Container)),
+    ] {
+        world.send(id, &frame);
+        world.pass(30 * MS);
+    }
+    world.engine.disconnected(id, world.now);
+    let (begin, step) = (world.now, Duration::from_secs(6 * 3600));
+    let at = |time: Duration| Now {
+        instant: begin.instant + time,
+        unix_ms: begin.unix_ms + i64::try_from(time.as_millis()).unwrap(),
+    };
+    let (end, mut calls, mut log) = (at(step), 0, Vec::new());
+    let mut last = world.engine.last_zxid();
+    while world.now != end {
+        if skips {
+            world.engine.skip_idle(end);
+        }
+        let due = world.engine.next_deadline().min(end.instant);
+        world.now = at(due.saturating_duration_since(begin.instant));
+        if skips {
+            world.engine.jump(world.now, end);
+        } else {
+            world.engine.tick(world.now);
+        }
+        world.collect();
+        calls += 1;
+        let zxid = world.engine.last_zxid();
+        if zxid != last {
+            log.push((world.now.instant - begin.instant, zxid.0 - last.0));
+            last = zxid;
+        }
+    }
+    assert_eq!(world.engine.paths(), ["/u"]);
+    let due = world.engine.next_deadline() - end.instant;
+    (log, calls, due)
+}
+
+/// A day took seconds on a cluster.
+#[test]
+fn a_clock_that_jumps_leaves_out_rounds_of_no_use_and_nothing_else() {
+    for members in [1, 3] {
+        let (log, calls, due) = hours(members, true);
+        // The session, the TTL nodes, and the container that is empty then.
+        assert_eq!(log.len(), 4, "{log:?}");
+        assert!(calls < 50, "{calls}");
+        let (all, of_all, due_of_all) = hours(members, false);
+        assert!(of_all > 300, "{of_all}");
+        assert_eq!((log, due), (all, due_of_all));
+    }
+}
+
+/// A client could fill the memory with reads behind a write that its server did not learn of.
+#[test]
+fn requests_that_wait_behind_a_write_are_limited() {
+    const LIMIT: usize = 8 << 20;
+    let minute = Duration::from_secs(60);
+    let mut world = World::new(500);
+    world
+        .engine
+        .set_ensemble(3, minute, Duration::ZERO, world.now);
+    let (server, leader) = (ServerId(1), world.engine.leader().unwrap());
+    assert_ne!(server, leader);
+    let id = world.connect_to(server);
+    world.send(id, &connect_frame(60_000));
+    world.pass(MS);
+    let read = request_frame(
+        Xid(1),
+        &get_data(&format!("/{}", "n".repeat(60_000)), false),
+    );
+    let write = request_frame(Xid(1), &create("/n", CreateMode::Persistent));
+    world.engine.set_lags(server, true);
+    world.send(id, &write);
+    // What is answered counts no more, although something waits all the time: the next write.
+    for _ in 0..6 {
+        let cut = |world: &mut World, is_cut| {
+            let engine = &mut world.engine;
+            engine.set_cut_between(server, leader, is_cut, world.now);
+        };
+        cut(&mut world, true);
+        world.send(id, &write);
+        world.send(id, &read.repeat(LIMIT / 3 / read.len()));
+        world.engine.set_lags(server, false);
+        world.pass(MS);
+        world.engine.set_lags(server, true);
+        cut(&mut world, false);
+        world.collect();
+        assert!(!world.of(id).1, "cut");
+    }
+    world.send(id, &read.repeat(LIMIT / read.len()));
+    world.send(id, &read.repeat(2));
+    assert!(world.of(id).1, "cut");
+    // The session is another matter, but its requests still wait.
+    assert_eq!(world.engine.live_sessions().count(), 1);
+}
+
+/// All replies were made at once when the write arrived.
+#[test]
+fn replies_to_reads_that_wait_behind_a_write_are_limited() {
+    for (reads, is_cut) in [(10, false), (100, true)] {
+        let mut world = World::new(500);
+        world.engine.set_ensemble(3, MS, Duration::ZERO, world.now);
+        let server = ServerId(1);
+        let id = world.connect_to(server);
+        let big = set_data("/n", &vec![1; SERVER_LIMIT - 100]);
+        for frame in [
+            connect_frame(60_000),
+            request_frame(Xid(1), &create("/n", CreateMode::Persistent)),
+        ] {
+            world.send(id, &frame);
+            world.pass(MS);
+        }
+        world.engine.set_lags(server, true);
+        world.send(id, &request_frame(Xid(2), &big));
+        let read = request_frame(Xid(3), &get_data("/n", false));
+        world.send(id, &read.repeat(reads));
+        world.engine.set_lags(server, false);
+        world.pass(MS);
+        assert_eq!(world.of(id).1, is_cut, "{reads}");
+        let sent = world.of(id).0.len();
+        assert_eq!(sent > reads * (SERVER_LIMIT - 100), !is_cut, "{sent}");
+        world.engine.assert_sound();
+    }
 }
 
 /// The session was granted when its server learned of it, and its client never heard of the end.

@@ -4,10 +4,12 @@ use lockkeeper_test_support::peer as common;
 use std::time::Duration;
 
 use common::{
-    Peer, Raw, create, delete, exists, get_children, get_data, new_session, now, set_data,
+    Peer, Raw, auth, create, create_with, delete, exists, get_children, get_data, new_session, now,
+    set_data,
 };
 use futures::FutureExt as _;
 use lockkeeper_proto::{
+    Acl,
     CreateMode::{Ephemeral, Persistent, PersistentSequential},
     ErrorCode, EventType, OpCode, Response, Xid,
 };
@@ -39,6 +41,7 @@ mod alone_and_in_a_cluster {
         the_port_can_be_closed_and_opened
         sequences_can_be_set_and_stop_at_their_maximum
         each_lost_event_is_lost_for_one_client
+        an_event_that_a_client_may_not_read_is_not_the_one_that_is_lost
         cutting_a_connection_keeps_the_session
         the_nodes_of_an_expired_session_go_when_its_client_knows
     }
@@ -337,6 +340,27 @@ async fn each_lost_event_is_lost_for_one_client(server: &Server) {
         }
         assert_eq!(told, 2 - lost);
     }
+}
+
+/// It used up the fault, and the event behind it arrived.
+async fn an_event_that_a_client_may_not_read_is_not_the_one_that_is_lost(server: &Server) {
+    let (mut owner, mut stranger) = (Peer::join(server).await, Peer::join(server).await);
+    owner.call(&auth("u:p")).await.unwrap();
+    stranger.call(&exists("/n", true)).await.unwrap_err();
+    server.faults().lose_event("/n");
+    let acl = Acl::CREATOR_ALL.to_vec();
+    owner
+        .call(&create_with("/n", b"", Persistent, acl))
+        .await
+        .unwrap();
+    // The member of the stranger has applied the create.
+    stranger.create("/other", Persistent).await.unwrap();
+    for told in [0, 1] {
+        owner.call(&get_data("/n", true)).await.unwrap();
+        owner.call(&set_data("/n", b"")).await.unwrap();
+        assert_eq!(owner.events.len(), told);
+    }
+    assert_eq!(stranger.events, []);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Peer, auth, create_with, exists, get_children, get_data, set_data};
+use common::{PATIENCE, Peer, auth, create_with, exists, get_children, get_data, now, set_data};
 use futures::executor::block_on;
 use lockkeeper_proto::{
     Acl,
@@ -75,6 +75,26 @@ async fn advancing_the_clock_moves_the_times_of_nodes() {
         (50_000..60_000).contains(&(stat.mtime - stat.ctime)),
         "{stat:?}"
     );
+}
+
+on_both! {
+    /// It had no end, and later no session did.
+    async fn advancing_the_clock_by_the_longest_time_has_an_end(server: &Server) {
+        let mut connected = Peer::join(server).await;
+        let gone = Peer::join(server).await;
+        server.faults().cut(gone.session);
+        server.advance(Duration::MAX);
+        server.advance(Duration::MAX);
+        connected.raw.assert_closed().await;
+        assert!(!server.report().sessions.contains_key(&gone.session));
+        let brief = Peer::join_for(server, 1000).await;
+        server.faults().cut(brief.session);
+        let begin = now();
+        while server.report().sessions.contains_key(&brief.session) {
+            assert!(begin.elapsed() < PATIENCE, "its session does not end");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
 }
 
 /// Work that was always due kept the server busy and its clock where it was.

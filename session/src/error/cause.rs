@@ -79,7 +79,7 @@ pub enum Cause {
     /// The server refused a new session.
     SessionRefused,
     /// The server grants a session timeout that leaves no time for a lease, by the
-    /// [`LeasePolicy`](crate::LeasePolicy).
+    /// [`LeasePolicy`](crate::LeasePolicy), or less than 60 ms.
     #[non_exhaustive]
     ShortSession {
         /// The session timeout that the server grants.
@@ -204,7 +204,7 @@ impl fmt::Display for Cause {
             Self::SessionRefused => f.write_str("the server refused a new session"),
             Self::ShortSession { granted, margin } => write!(
                 f,
-                "the server grants a session timeout of {} ms, and the lease policy needs more than {} ms",
+                "the server grants a session timeout of {} ms, and the client needs more than {} ms",
                 granted.as_millis(),
                 margin.as_millis()
             ),

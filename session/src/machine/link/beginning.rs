@@ -96,10 +96,7 @@ impl Link {
         }
         let password = response.password.unwrap_or_default();
         let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
-        // No server grants so short a session: its ticks are longer. The client would do nothing
-        // but keep it alive.
-        let is_absurd = timeout < SHORTEST_TIMEOUT;
-        if is_absurd || password.is_empty() || password.len() > LONGEST_PASSWORD {
+        if password.is_empty() || password.len() > LONGEST_PASSWORD {
             return self.give_up(now, Cause::BadHandshake(None));
         }
         if resumes && response.session_id != self.session.id() {
@@ -114,7 +111,9 @@ impl Link {
         if !is_new {
             granted = granted.min(self.session.timeout());
         }
-        let margin = self.config.lease.margin(granted);
+        // The client would do nothing but keep a shorter session alive.
+        let shortest = SHORTEST_TIMEOUT.saturating_sub(Duration::from_millis(1));
+        let margin = self.config.lease.margin(granted).max(shortest);
         if margin >= granted {
             return self.give_up(now, Cause::ShortSession { granted, margin });
         }

@@ -317,18 +317,20 @@ fn a_read_only_server_is_given_up_and_proves_nothing() {
 
 /// Once, a server that granted a session of a millisecond got 2,300 pings in three seconds.
 #[test]
-fn a_session_too_short_to_be_kept_alive_is_a_broken_handshake() {
-    for (granted, is_accepted) in [(1, false), (59, false), (60, true)] {
+fn a_session_too_short_to_be_kept_alive_is_refused_with_its_length() {
+    let [margin, shortest] = [59, 60].map(Duration::from_millis);
+    for granted in [Duration::from_millis(1), margin, shortest] {
         let mut pair = Pair::new(|_| {});
         pair.reach();
-        pair.accept(ID, std::time::Duration::from_millis(granted));
+        pair.accept(ID, granted);
+        let is_accepted = granted == shortest;
         assert_eq!(
             pair.machine.link().is_connected(),
             is_accepted,
-            "{granted} ms"
+            "{granted:?}"
         );
         if !is_accepted {
-            assert_eq!(pair.last_cause(), Cause::BadHandshake(None));
+            assert_eq!(pair.last_cause(), Cause::ShortSession { granted, margin });
         }
     }
 }

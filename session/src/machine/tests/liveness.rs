@@ -242,6 +242,11 @@ fn assert_does_not_spin(kind: ServerKind, timeout_ms: i32, asked: Duration) {
     let (mut idle, mut connections) = (0, Vec::new());
     for _ in 0..300 {
         let (before, attempts) = (pair.now, pair.attempts);
+        // The only server grants too short a session.
+        if pair.machine.link().is_ended() {
+            assert!(timeout_ms < 60, "{kind:?}, {timeout_ms} ms: it has ended");
+            return;
+        }
         if pair.machine.outstanding() == 0 {
             pair.submit(sync("/"));
         }
