@@ -284,12 +284,6 @@ impl Error {
         Self::new(ErrorKind::Closed, Peer::default(), effect)
     }
 
-    /// Whether the request was sent, and the client has no usable reply to it. Asked before
-    /// [`note_operation`](Self::note_operation) tells reads apart.
-    pub(crate) fn is_unanswered(&self) -> bool {
-        self.effect() == Effect::Unknown
-    }
-
     /// Notes that the request had this operation. A read has changed nothing.
     pub(crate) fn note_operation(&mut self, op: OpCode) {
         if op.class() == Some(Class::Read) {

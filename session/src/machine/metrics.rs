@@ -5,7 +5,7 @@
 //! needs one: `examples/prometheus.rs`.
 
 use super::Reply;
-use crate::{DurationHistogram, Error};
+use crate::{DurationHistogram, Effect, Error, ErrorKind};
 
 /// What a client has done since it was made, and what it does now.
 ///
@@ -102,7 +102,10 @@ impl Metrics {
             Ok(reply) if reply.is_refused() => &mut self.refused,
             Ok(_) => &mut self.succeeded,
             Err(error) if error.code().is_some() => &mut self.refused,
-            Err(error) if error.is_unanswered() => &mut self.unknown,
+            Err(error) if matches!(error.kind(), ErrorKind::ReplyTooLarge { .. }) => {
+                &mut self.succeeded
+            }
+            Err(error) if error.effect() == Effect::Unknown => &mut self.unknown,
             Err(_) => &mut self.not_sent,
         };
         *counter += 1;

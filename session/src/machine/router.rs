@@ -270,8 +270,12 @@ impl<T> Router<'_, T> {
             tracing::warn!(%error, "connections end at a request");
             self.fail(op, reply_to, error);
         }
+        let is_refused = self.link.state() == State::AuthFailed;
+        let refused = self.link.ended().filter(|_| is_refused).cloned();
         for (op, reply_to) in self.requests.closed() {
-            self.fail(op, reply_to, error.clone());
+            // A connection sends it, too, and may hear of the refusal before its caller does.
+            let refused = refused.as_ref().filter(|_| op == OpCode::AUTH);
+            self.fail(op, reply_to, refused.unwrap_or(error).clone());
         }
     }
 
@@ -429,6 +433,7 @@ impl<T> Router<'_, T> {
         self.settle_watch(watch, Some(ErrorCode::OK));
         if let Some(token) = token {
             let op = sent.request.op();
+            self.out.metrics.round_trips.record(latency);
             let kind = ErrorKind::ReplyTooLarge { op, length, limit };
             let error = Error::new(kind, self.link.peer(), Effect::Unknown);
             self.out.complete(op, token, Err(error));

@@ -116,6 +116,27 @@ fn a_refused_identity_ends_the_client_and_says_which_it_was() {
     assert!(matches!(pair.error(late).kind(), ErrorKind::AuthFailed(_)));
 }
 
+/// The connection sends it before its caller does, and the caller was told of a lost connection.
+#[test]
+fn who_adds_an_identity_without_a_connection_hears_that_it_was_refused() {
+    let mut pair = Pair::connected(|_| {});
+    pair.cut();
+    let request = pair.submit(sync("/"));
+    let added = add(&mut pair, 1001, "bad");
+    let another = add(&mut pair, 1002, "other");
+    pair.connect();
+    answer(&mut pair, Err(ErrorCode::AUTH_FAILED));
+    let (scheme, code) = ("bad".to_owned(), ErrorCode::AUTH_FAILED);
+    let refused = ErrorKind::AuthFailed(AuthFailure::Refused { scheme, code });
+    for token in [added, another] {
+        assert_eq!(*pair.error(token).kind(), refused);
+    }
+    assert!(matches!(
+        pair.error(request).kind(),
+        ErrorKind::ConnectionLost(_)
+    ));
+}
+
 #[test]
 fn an_identity_without_an_answer_costs_only_the_connection() {
     let mut pair = Pair::connected(|config| config.request_timeout = Some(TIMEOUT / 9));

@@ -184,6 +184,22 @@ fn a_transaction_that_is_refused_does_not_count_as_done() {
     }
 }
 
+/// It counted as one that was not answered, and its time was missing among the round trips.
+#[test]
+fn a_request_whose_reply_is_too_long_counts_as_done() {
+    let mut pair = Pair::connected(|_| {});
+    for (done, request) in [(1, get("/a", false)), (2, create("/a", Vec::new()))] {
+        let token = pair.submit(request);
+        pair.wait(THIRD / 3);
+        let (length, limit) = (2000, 1000);
+        pair.handle(Input::Oversized { length, limit });
+        assert_eq!(pair.error(token).effect() == Effect::Unknown, done == 2);
+        let metrics = pair.machine.metrics();
+        assert_eq!((metrics.succeeded, metrics.unknown), (done, 0));
+        assert_eq!(metrics.round_trips.count(), done);
+    }
+}
+
 #[test]
 fn a_frame_without_a_whole_header_ends_the_connection() {
     for length in [0, 3, 15] {
