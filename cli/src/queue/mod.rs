@@ -11,7 +11,7 @@ mod author;
 mod show;
 
 use clap::Args;
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, stream};
 use lockkeeper::{
     Client,
     locks::{QueueEntry, inspect},
@@ -22,6 +22,9 @@ use crate::{exit::Failure, outage, paths, refusal::NO_NODE, signals, text};
 
 /// How many events may share a listing.
 const AT_ONCE: usize = 1024;
+
+/// Behind the path of a semaphore: where kazoo's waiters for it are.
+const KAZOO_LOCKS: &str = "-__lock__";
 
 /// Show who holds a lock, and who waits for it
 #[derive(Args, Debug)]
@@ -75,9 +78,13 @@ pub(crate) async fn show(args: &QueueArgs, client: &Client) -> Result<(), Failur
 
 /// Prints what has changed since it was `seen`, and each change from then on, until the session or its servers fail.
 async fn follow(args: &QueueArgs, client: &Client, seen: &mut Option<Look>) -> Result<(), Failure> {
-    // The watch comes before the first listing, so that no change between the two is missed.
-    let watcher = client.add_watch(&args.path, AddWatchMode::PERSISTENT_RECURSIVE);
-    let mut changes = changes_of(watcher.await?);
+    // The watches come before the first listing, so that no change between the two is missed.
+    let (path, mode) = (&args.path, AddWatchMode::PERSISTENT_RECURSIVE);
+    let below = client.add_watch(path, mode).await?;
+    let beside = client
+        .add_watch(&format!("{path}{KAZOO_LOCKS}"), mode)
+        .await?;
+    let mut changes = changes_of(stream::select(below, beside));
     loop {
         print(args, client, seen).await?;
         let Some(change) = changes.next().await else {

@@ -133,6 +133,27 @@ fn follow_tells_programs_whether_the_node_exists() {
     assert_eq!(exists(), false);
 }
 
+/// They are beside the path, where nobody looked before another change.
+#[test]
+fn follow_tells_of_waiters_for_a_semaphore_of_kazoo() {
+    let arm = Arm::embedded();
+    let hex = "0f9e8d7c6b5a49388271605f4e3d2c1b";
+    arm.create("/q");
+    arm.create("/q-__lock__");
+    arm.create_ephemeral(&format!("/q/{hex}"));
+    let mut follow = Running::start(&mut arm.on(&["queue", "--follow", "--json", "/q"]));
+    let (tell, told) = mpsc::channel();
+    // A line that does not come is waited for here, and not by the test.
+    thread::spawn(move || (0..2).try_for_each(|_| tell.send(follow.line())));
+    let contenders = || {
+        let look = objects(&told.recv_timeout(LIMIT).unwrap());
+        look[0]["contenders"].as_array().unwrap().len()
+    };
+    assert_eq!(contenders(), 1);
+    arm.create_ephemeral(&format!("/q-__lock__/{hex}__lock__0000000000"));
+    assert_eq!(contenders(), 2);
+}
+
 /// The names and the data are those that these programs write: `tests/real/interop/` has the programs themselves.
 fn nodes_of_other_clients_and_those_without_a_session_are_marked(arm: &Arm) {
     let path = arm.path();

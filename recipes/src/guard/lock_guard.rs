@@ -38,26 +38,34 @@ const SCARCE: u32 = 0x7fff_ffff / 10;
 pub(crate) struct Attempt {
     directory: Arc<Directory>,
     since: Instant,
+    is_contended: AtomicBool,
     is_settled: bool,
     span: tracing::Span,
 }
 
 impl Attempt {
     pub(crate) fn new(directory: &Arc<Directory>) -> Self {
+        Self::since(directory, directory.clock.running())
+    }
+
+    fn since(directory: &Arc<Directory>, since: Instant) -> Self {
         directory.count(|it| it.waiting += 1);
         let (path, kind) = directory.names();
         Self {
             directory: directory.clone(),
-            since: directory.clock.running(),
+            since,
+            is_contended: AtomicBool::new(false),
             is_settled: false,
             span: tracing::debug_span!("lock", path, kind),
         }
     }
 
-    /// The first look showed a contender ahead.
+    /// A look showed a contender ahead. The first one counts.
     pub(crate) fn contended(&self) {
-        self.directory.count(|it| it.contended += 1);
-        tracing::debug!(parent: &self.span, "waiting for contenders ahead");
+        if !self.is_contended.swap(true, Ordering::Relaxed) {
+            self.directory.count(|it| it.contended += 1);
+            tracing::debug!(parent: &self.span, "waiting for contenders ahead");
+        }
     }
 
     /// The lock is granted, with this fencing token.
@@ -82,6 +90,16 @@ impl Attempt {
         Ok(Guard::new(node, tag.session_id, hold))
     }
 
+    /// The guards of these nodes, whose turn has come together.
+    pub(crate) fn guards(mut self, nodes: Vec<BoxedNode>) -> Result<Vec<Guard>, LockError> {
+        // Without a node, nothing was asked for.
+        self.is_settled = nodes.is_empty();
+        let others = (1..nodes.len()).map(|_| Self::since(&self.directory, self.since));
+        let attempts: Vec<_> = others.collect();
+        let granted = attempts.into_iter().chain([self]).zip(nodes);
+        granted.map(|(attempt, node)| attempt.guard(node)).collect()
+    }
+
     /// The result of this attempt. Without a node it was a try, and another contender has the lock.
     pub(crate) fn ended(
         self,
@@ -89,18 +107,16 @@ impl Attempt {
     ) -> Result<Option<Guard>, LockError> {
         match node {
             Ok(Some(node)) => self.guard(node).map(Some),
-            Ok(None) => {
-                self.refused();
-                Ok(None)
-            }
+            Ok(None) => Ok(self.refused()),
             Err(error) => Err(error.at(&self.directory.path)),
         }
     }
 
-    pub(crate) fn refused(mut self) {
+    pub(crate) fn refused<T>(mut self) -> Option<T> {
         self.is_settled = true;
         self.directory.count(|it| it.refused += 1);
         tracing::debug!(parent: &self.span, "held by another contender, not waiting");
+        None
     }
 }
 
@@ -446,7 +462,7 @@ impl Guard {
     pub async fn release(mut self) -> Result<(), LockError> {
         self.give_up()?;
         let deleted = self.node_mut().delete().await;
-        deleted.map_err(|error| self.named(error))
+        self.of_own_node(deleted)
     }
 
     /// Ends the hold, and tells its users, before the node is deleted. Fails if the lock is lost.

@@ -252,7 +252,10 @@ pub(crate) async fn release_with(
         }
         Err(error) if error.effect() == Effect::Unknown => Err(error),
         Err(error) => {
-            releasing.known();
+            for guard in releasing.known() {
+                // One that is lost counts as lost.
+                let _ = guard.give_up();
+            }
             Err(error)
         }
     }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     backoff::{Backoff, Rounds},
     error::{LockError, Loss},
-    guard::{Attempt, Guard, lost},
+    guard::{Attempt, lost},
     node::{BoxedNode, Node, late::LateCreates, life::Facts},
     order::name::Kind,
     queue::{
@@ -30,15 +30,15 @@ use crate::{
 
 impl Semaphore {
     /// Creates permits, as the first waiter of the queue, and waits until they are within the
-    /// limit. Then it leaves the queue. One that does not wait is refused if the limit was lowered
+    /// limit. Then it leaves the queue. One that does not wait gets none if the limit was lowered
     /// meanwhile.
     pub(super) async fn take_permits(
         &self,
         mut place: BoxedNode,
         count: usize,
-        attempt: Attempt,
+        attempt: &Attempt,
         waits: bool,
-    ) -> Result<Option<Vec<Guard>>, LockError> {
+    ) -> Result<Option<Vec<BoxedNode>>, LockError> {
         place.keep_lease();
         let (nodes, first) = self.create_permits(count).await?;
         self.look_around(first.as_ref(), &nodes).await?;
@@ -51,23 +51,17 @@ impl Semaphore {
         let mut permits = Permits::new(self, nodes, first);
         loop {
             match permits.next()? {
-                Next::Grant => break,
+                Next::Grant => return Ok(Some(permits.nodes)),
                 Next::Renew => permits.renew().await?,
                 Next::List => permits.list().await?,
                 Next::ReadLimit => permits.read_limit().await?,
-                Next::Wait if !waits => {
-                    attempt.refused();
-                    return Ok(None);
+                Next::Wait if !waits => return Ok(None),
+                Next::Wait => {
+                    attempt.contended();
+                    permits.wait(&place).await?;
                 }
-                Next::Wait => permits.wait(&place).await?,
             }
         }
-        drop(place);
-        let mut attempts = vec![attempt];
-        attempts.resize_with(count, || Attempt::new(&self.permits));
-        let granted = permits.nodes.into_iter().zip(attempts);
-        let guards = granted.map(|(node, attempt)| attempt.guard(node));
-        guards.collect::<Result<_, _>>().map(Some)
     }
 
     /// Creates permits, all of them before it waits for the first reply. Returns them with the

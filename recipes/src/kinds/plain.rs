@@ -2,7 +2,7 @@
 //!
 //! Not here: what to do next (`plain_turn`), creating and deleting the node for certain (`node`).
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper_proto::path::PathError;
 use lockkeeper_session::{
@@ -101,13 +101,13 @@ impl PlainMutex {
     /// Waits for the lock as [`lock`](Self::lock) does. Sets `contended` when another contender had
     /// the lock at first.
     async fn granted(&self, contended: &mut bool) -> Result<Guard, LockError> {
-        let mut rounds = Rounds::default();
+        let (attempt, mut rounds) = (Attempt::new(&self.directory), Rounds::default());
         loop {
-            match self.attempt(Some(&mut *contended)).await {
-                Ok(Some(guard)) => return Ok(guard),
+            match self.turn(&attempt, Some(&mut *contended)).await {
+                Ok(Some(node)) => return attempt.guard(node),
                 // Who waits is not refused.
                 Ok(None) => {}
-                Err(error) => rounds.again(&self.client, error).await?,
+                Err(error) => rounds.again(&self.client, error.at(self.path())).await?,
             }
         }
     }
@@ -141,17 +141,13 @@ impl PlainMutex {
             directory,
             ..self.clone()
         };
-        tries.attempt(None).await
-    }
-
-    /// Takes the lock. Without `contended` it is a try, which is refused if another contender has
-    /// the lock.
-    async fn attempt(&self, contended: Option<&mut bool>) -> Result<Option<Guard>, LockError> {
         let attempt = Attempt::new(&self.directory);
-        let node = self.turn(&attempt, contended).await;
+        let node = tries.turn(&attempt, None).await;
         attempt.ended(node)
     }
 
+    /// The node of the lock. Without `contended` it is a try, which is refused if another contender
+    /// has the lock.
     async fn turn(
         &self,
         attempt: &Attempt,
@@ -179,9 +175,8 @@ impl PlainMutex {
                     let Some(contended) = &mut contended else {
                         return Ok(None);
                     };
-                    if !mem::replace(contended, true) {
-                        attempt.contended();
-                    }
+                    **contended = true;
+                    attempt.contended();
                     let ends = stall.ends(directory, Role::Watching, &[name::PLAIN]);
                     let waited = select(self.wait_for_event(), ends).await;
                     if let Either::Left(event) = waited {

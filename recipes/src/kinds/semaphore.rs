@@ -20,7 +20,7 @@ use crate::{
     error::LockError,
     guard::{Attempt, Guard},
     inspect::children,
-    node::directory::Directory,
+    node::{BoxedNode, directory::Directory},
     order::{
         name::{self, Kind},
         rank,
@@ -127,10 +127,10 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, count: usize) -> Result<Vec<Guard>, LockError> {
-        let mut rounds = Rounds::default();
+        let (attempt, mut rounds) = (Attempt::new(&self.permits), Rounds::default());
         loop {
-            match self.acquired(count, true).await {
-                Ok(Some(permits)) => return Ok(permits),
+            match self.acquired(&attempt, count, true).await {
+                Ok(Some(nodes)) => return attempt.guards(nodes),
                 // Who waits is not refused.
                 Ok(None) => {}
                 Err(error) => rounds.again(self.client(), error).await?,
@@ -140,16 +140,20 @@ impl Semaphore {
 
     /// Gets all of these permits. It `waits` for them, or it is a try, which is refused if some are
     /// not free.
-    async fn acquired(&self, count: usize, waits: bool) -> Result<Option<Vec<Guard>>, LockError> {
+    async fn acquired(
+        &self,
+        attempt: &Attempt,
+        count: usize,
+        waits: bool,
+    ) -> Result<Option<Vec<BoxedNode>>, LockError> {
         if count == 0 {
             return Ok(Some(Vec::new()));
         }
         let acquired = async {
             // Checked before it waits: with too high a count it would wait for ever.
             self.limit.allow(count, &self.permits).await?;
-            let attempt = Attempt::new(&self.permits);
             let place = if waits {
-                Some(self.queue.turn(&attempt, &mut None).await?)
+                Some(self.queue.turn(attempt, &mut None).await?)
             } else if self.available().await? < count {
                 None
             } else {
@@ -161,10 +165,7 @@ impl Semaphore {
                 Some(place) if waits || self.available().await? >= count => {
                     self.take_permits(place, count, attempt, waits).await
                 }
-                _ => {
-                    attempt.refused();
-                    Ok(None)
-                }
+                _ => Ok(None),
             }
         };
         acquired.await.map_err(|error| error.at(self.path()))
@@ -226,7 +227,11 @@ impl Semaphore {
             permits: self.permits.for_try(),
             ..self.clone()
         };
-        tries.acquired(count, false).await
+        let attempt = Attempt::new(&self.permits);
+        match tries.acquired(&attempt, count, false).await? {
+            Some(nodes) => attempt.guards(nodes).map(Some),
+            None => Ok(attempt.refused()),
+        }
     }
 
     /// Enters the queue, and returns a ticket as soon as the place in the queue is known.
@@ -240,8 +245,8 @@ impl Semaphore {
         let semaphore = self.clone();
         let finish = Box::new(|place, attempt| {
             let acquired = async move {
-                let permits = semaphore.take_permits(place, 1, attempt, true).await?;
-                one(permits.unwrap_or_default())
+                let nodes = semaphore.take_permits(place, 1, &attempt, true).await?;
+                one(attempt.guards(nodes.unwrap_or_default())?)
             };
             Box::pin(acquired) as BoxFuture<'static, _>
         });

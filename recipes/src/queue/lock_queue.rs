@@ -83,7 +83,6 @@ impl LockQueue {
         let entered = async {
             self.enter(&mut waiter, &attempt).await?;
             if waiter.settle().await? != Next::Wait {
-                // Its turn has come already: a deletion of its node must be reported, too.
                 waiter.watch_own()?;
             }
             Ok(())
@@ -105,10 +104,9 @@ impl LockQueue {
             // The outcome does not outlive this statement: a future of a waiter is to be small.
             let again = match self.turn(&attempt, ahead).await {
                 Ok(node) => return attempt.guard(node),
-                Err(error) => rounds.again(&self.client, error),
+                Err(error) => rounds.again(&self.client, error.at(&self.directory.path)),
             };
-            let again = again.await;
-            again.map_err(|error| error.at(&self.directory.path))?;
+            again.await?;
         }
     }
 

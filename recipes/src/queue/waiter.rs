@@ -108,10 +108,13 @@ impl Waiter {
     /// not lost with the future.
     pub(crate) async fn moved(&mut self) -> Result<(), LockError> {
         let before = self.ahead;
-        while !self.is_granted().await? && self.ahead == before {
+        while !self.is_granted().await? {
+            if self.ahead != before {
+                return Ok(());
+            }
             self.news().await?;
         }
-        Ok(())
+        self.watch_own()
     }
 
     /// Does what is to be done, until it is to wait. Returns whether its turn has come instead.

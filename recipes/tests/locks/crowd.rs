@@ -446,3 +446,32 @@ async fn tickets_of_a_former_session_are_not_ahead() {
     let wait = client.snapshot().session_timeout / 2;
     drop(mutex.try_lock_for(wait).await.unwrap());
 }
+
+/// It had no watch of its own: its turn came by the listing of another task, and nobody told it what
+/// happened until the wait.
+#[tokio::test]
+async fn a_ticket_whose_node_was_deleted_after_its_turn_came_grants_nothing() {
+    let server = server().await;
+    let (client, other) = (client(&server).await, client(&server).await);
+    let mutex = Mutex::new(&client, "/m").unwrap();
+    let held = Mutex::new(&other, "/m").unwrap().lock().await.unwrap();
+    let (one, two) = (
+        mutex.enqueue().await.unwrap(),
+        mutex.enqueue().await.unwrap(),
+    );
+    let mut ticket = mutex.enqueue().await.unwrap();
+    drop((one, two));
+    held.release().await.unwrap();
+    until!(below(&server, "/m") == 1);
+    let behind = mutex.enqueue().await.unwrap();
+    assert_eq!(soon(ticket.moved()).await.unwrap(), 0);
+    drop(behind);
+    until!(below(&server, "/m") == 1);
+    break_lock(&other, &ticket.path()).await.unwrap();
+    let overtaking = Mutex::new(&other, "/m").unwrap().lock().await.unwrap();
+    // The event of the deletion arrives before this reply, which shows that the node is gone.
+    assert_eq!(client.exists(&ticket.path()).await.unwrap(), None);
+    let waited = soon(ticket.wait()).await;
+    assert_eq!(waited.unwrap_err().loss(), Some(Loss::Deleted));
+    overtaking.release().await.unwrap();
+}

@@ -16,8 +16,8 @@ use std::{
 
 use lockkeeper_proto::{ErrorCode, OpCode, SessionId, Version};
 use lockkeeper_recipes::{
-    Election, LockError, LockMeter, Loss, Member, MultiGuard, MultiLock, Mutex, RwLock, Semaphore,
-    inspect,
+    Election, LockError, LockMeter, Loss, Member, MultiGuard, MultiLock, Mutex, PlainMutex, RwLock,
+    Semaphore, inspect,
 };
 use lockkeeper_server::{Server, When};
 use lockkeeper_session::Client;
@@ -341,6 +341,32 @@ async fn a_multi_lock_is_not_granted_after_the_lease_of_its_first_lock() {
     let error = soon(trying).await.unwrap().unwrap_err();
     let lost = (Some(Loss::Elapsed), Some("/a"));
     assert_eq!((error.loss(), error.path()), lost);
+}
+
+/// Each session of the call counted as an attempt that was given up.
+#[tokio::test]
+async fn a_call_for_a_plain_lock_is_one_attempt_in_all_its_sessions() {
+    let server = Server::start().await.unwrap();
+    let (one, ahead) = client_ahead(&server, 100).await;
+    let meter = LockMeter::new("plain");
+    let plain = PlainMutex::new(&one, "/p").unwrap().with_meter(&meter);
+    let session = one.snapshot().session_id;
+    refuse_proofs(&server, session);
+    server.faults().refuse_handshakes(true);
+    server.faults().lose_reply(When::create().within("/p"));
+    let locking = tokio::spawn(async move { plain.lock().await });
+    until!(below(&server, "/p") == 1 && !one.snapshot().state.is_connected());
+    while one.lease().is_valid {
+        ahead.fetch_add(1, Ordering::Relaxed);
+    }
+    server.faults().refuse_handshakes(false);
+    // The node is found, and its lease is not proved.
+    until!(meter.metrics().renewals == 1);
+    server.faults().expire_early(session);
+    let guard = soon(locking).await.unwrap().unwrap();
+    let now = meter.metrics();
+    assert_eq!((now.acquired, now.given_up, now.waiting), (1, 0, 0));
+    guard.release().await.unwrap();
 }
 
 /// A guard has a quarter of the session timeout left of its lease, and so has each of several clients. Less of the first
