@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper_proto::{ErrorCode, OpCode, SessionId, Version};
+use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, SessionId, Version};
 use lockkeeper_recipes::{
     Election, LockError, LockMeter, Loss, Member, MultiGuard, MultiLock, Mutex, PlainMutex, RwLock,
     Semaphore, inspect,
@@ -351,6 +351,9 @@ async fn a_call_for_a_plain_lock_is_one_attempt_in_all_its_sessions() {
     let meter = LockMeter::new("plain");
     let plain = PlainMutex::new(&one, "/p").unwrap().with_meter(&meter);
     let session = one.snapshot().session_id;
+    one.create_all("/p", "", CreateMode::Persistent)
+        .await
+        .unwrap();
     refuse_proofs(&server, session);
     server.faults().refuse_handshakes(true);
     server.faults().lose_reply(When::create().within("/p"));
