@@ -64,12 +64,12 @@ impl LockState {
 impl Guard {
     /// How sure the lock is. Local: asks no server.
     ///
-    /// The guard learns that somebody has deleted the lock node when a server reports it: after a
-    /// wait for the lock, and while [`lost`](Self::lost) is polled, at once. Otherwise the next
-    /// proof of the lease tells, within some `T / 3` while a server answers, where `T` is the
-    /// session timeout; with more than 16 locks in one session they take turns. A
-    /// [`PlainMutex`](crate::PlainMutex) does not hear of it in this way if the next holder has made
-    /// its node already.
+    /// The guard learns that somebody has deleted the lock node when a server reports it: at once
+    /// while [`lost`](Self::lost) is polled, and after a wait for the lock, as long as nobody
+    /// [asks for a release](crate::revoke). Otherwise the next proof of the lease tells, within some
+    /// `T / 3` while a server answers, where `T` is the session timeout; with more than 16 locks in
+    /// one session they take turns. A [`PlainMutex`](crate::PlainMutex) does not hear of it in this
+    /// way if the next holder has made its node already.
     #[must_use]
     pub fn state(&self) -> LockState {
         // In this order: the proof that makes a lease valid again has looked for the node.
