@@ -51,7 +51,10 @@ impl Semaphore {
         let mut permits = Permits::new(self, nodes, first);
         loop {
             match permits.next()? {
-                Next::Grant => return Ok(Some(permits.nodes)),
+                Next::Grant => {
+                    drop(place);
+                    return Ok(Some(permits.nodes));
+                }
                 Next::Renew => permits.renew().await?,
                 Next::List => permits.list().await?,
                 Next::ReadLimit => permits.read_limit().await?,
