@@ -12,7 +12,7 @@ use lockkeeper_session::{DurationHistogram, sync::os::lock};
 pub struct LockMetrics {
     /// How often the lock was acquired.
     pub acquired: u64,
-    /// How often another contender was ahead when an attempt began.
+    /// How often an attempt had to wait for other contenders. It counts once, however long it waits.
     pub contended: u64,
     /// How often an attempt that does not wait found the lock taken.
     pub refused: u64,

@@ -55,7 +55,7 @@ impl Queue {
         is_first
     }
 
-    /// The nodes for whose names this holds are in nobody's way.
+    /// The obstacle goes, if it is a node for whose name this holds.
     fn not_in_the_way(&mut self, are_gone: impl Fn(&str) -> bool) {
         if let Some(Obstacle::Unreadable { node } | Obstacle::Stale { node, .. }) = &self.obstacle {
             if are_gone(path::name(node)) {
