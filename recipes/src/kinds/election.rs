@@ -25,6 +25,8 @@ use crate::{
 /// How long a latch waits after an error before it enters the election again. If a server refuses
 /// it (because of an ACL, for instance), an immediate retry would be refused, too.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long [`Latch::elected`] gives the task of the latch, whose lease has ended or was renewed.
+const SOON: Duration = Duration::from_millis(20);
 
 /// An election: one of its contenders at a time is the leader.
 ///
@@ -265,12 +267,15 @@ impl Latch {
     /// The future may be dropped, and the method called again. The latch stays in the election
     /// meanwhile.
     pub async fn elected(&self) -> Result<FencingToken, LockError> {
-        let mut changes = self.changes();
-        match changes.wait_for(Option::is_some).await {
-            // The task that updates `leadership` may not have ended yet.
-            Ok(Some(token)) if !self.election.queue.client.is_closed() => Ok(token),
-            _ => Err(LockError::lost(Loss::Closed).at(self.election.path())),
+        let (mut changes, client) = (self.changes(), &self.election.queue.client);
+        // The task that updates `leadership` may not have run yet, or not have ended.
+        while changes.wait_for(Option::is_some).await.is_ok() && !client.is_closed() {
+            if let Some(token) = self.token() {
+                return Ok(token);
+            }
+            client.raw().sleep(SOON).await;
         }
+        Err(LockError::lost(Loss::Closed).at(self.election.path()))
     }
 }
 

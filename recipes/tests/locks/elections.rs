@@ -170,8 +170,9 @@ async fn a_latch_leads_again_when_its_lease_is_proved_again() {
     let asleep = u32::try_from(2 * LONG.as_secs()).unwrap();
     ahead.fetch_add(asleep, Ordering::Relaxed);
     assert_eq!(latch.token(), None, "the lease has ended");
+    assert!(latch.elected().now_or_never().is_none());
     ahead.fetch_sub(asleep, Ordering::Relaxed);
-    assert!(latch.is_leader());
+    assert_eq!(soon(latch.elected()).await.unwrap(), token);
 
     let becomes = async |wanted: Option<FencingToken>| {
         until("the latch leads or follows", async || {
