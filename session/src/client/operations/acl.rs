@@ -100,7 +100,8 @@ impl Client {
     /// [`AuthFailed`](crate::ErrorKind::AuthFailed) when the server does not know the scheme or
     /// refuses the credentials. The client has ended then, because every connection would fail in
     /// the same way. Also the errors of every request, see [`Client`]. After a deadline or the
-    /// loss of a connection the client keeps the identity and presents it on the next connection.
+    /// loss of a connection the client keeps the identity and presents it on the next connection. A
+    /// call whose deadline is over at its first poll adds nothing.
     ///
     /// # Cancel safety
     /// Once the future was polled, the client keeps the identity even if the future is dropped.
