@@ -119,3 +119,21 @@ impl Keepers {
         (nodes, Checked(checked))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_have_gone_take_no_room() {
+        let mut keepers = Keepers::default();
+        let stays = keepers.add("/lock".into(), "stays".into());
+        for _ in 0..1000 {
+            drop(keepers.add("/lock".into(), "goes".into()));
+        }
+        assert!(keepers.all.capacity() <= 8, "{}", keepers.all.capacity());
+        stays.0.is_gone.store(true, Ordering::Relaxed);
+        assert!(keepers.are_there());
+        assert_eq!(keepers.next(1000).0, [""; 0], "it is not looked for again");
+    }
+}

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper_proto::{EventType, Response, Xid, records::Empty};
+use lockkeeper_proto::{EventType, OpCode, Response, Xid, records::Empty};
 use proptest::prelude::*;
 
 use super::{
@@ -92,6 +92,20 @@ fn pings_renew_the_lease_of_an_idle_session() {
         assert_eq!(lease(&pair), Some(connected + pings * SIXTH + LEASE));
         assert!(lease(&pair).unwrap() > pair.now + THIRD);
     }
+}
+
+/// A contender waits for the answer to a ping, and not for when the next one is due.
+#[test]
+fn who_waits_for_the_lease_has_a_ping_sent_at_once() {
+    let mut pair = Pair::connected(assumed);
+    pair.wait(SECOND);
+    assert_eq!(pair.ops(), []);
+    pair.machine.await_lease(pair.now);
+    pair.wait(Duration::ZERO);
+    assert_eq!(pair.ops(), [OpCode::PING]);
+    pair.pong();
+    pair.wait(SECOND);
+    assert_eq!(pair.ops(), [], "it is good now");
 }
 
 /// The server sends events by itself, so they do not show that it has heard of the client. Answers

@@ -112,8 +112,26 @@ fn a_session_that_is_resumed_late_is_proved_by_a_write_a_sixth_later() {
     written(&mut pair);
     assert_eq!(lease(&pair), before, "it may be marked later");
     pair.now = sent + SECOND + SIXTH;
+    pair.submit(sync("/"));
+    pair.serve();
+    let refused = write(&mut pair);
+    pair.reply(refused, 7, Err(ErrorCode::NO_AUTH));
+    assert_eq!(lease(&pair), before, "only the leader tells");
     written(&mut pair);
     assert_eq!(lease(&pair), Some(sent + length()));
+}
+
+#[test]
+fn the_write_that_confirms_a_proof_goes_out_a_sixth_later_and_not_before() {
+    let (mut pair, _) = old_connection();
+    let answered = resume(&mut pair, TIMEOUT) + SECOND;
+    let _token = keep(&mut pair);
+    let moment = TIMEOUT / 1000;
+    let ops = serve_until(&mut pair, answered + SIXTH.saturating_sub(moment), moment);
+    assert_eq!(writes(&ops), 0, "it would confirm nothing");
+    let ops = serve_until(&mut pair, answered + SIXTH + 2 * moment, moment);
+    assert_eq!(writes(&ops), 1);
+    assert!(lease(&pair).unwrap() > pair.now);
 }
 
 /// Regression: the old proof counted with the timeout of the new server. But a new leader gives the
@@ -541,11 +559,15 @@ fn refused_writes_of_users_do_not_end_a_lease_that_is_kept() {
 }
 
 /// Without a pause, a server that refuses writes would be asked in a loop. The first of them may
-/// succeed: it is `W1`, and the next one is due at once.
+/// succeed: it is `W1`, and the next one is due at once. So is one that confirms a proof, behind the
+/// end of a lease.
 #[test]
 fn refused_writes_are_not_repeated_in_a_loop() {
-    for succeed in [0, 1] {
+    for (resumes, succeed) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
         let (mut pair, _) = old_connection();
+        if resumes {
+            resume(&mut pair, TIMEOUT);
+        }
         let _token = keep(&mut pair);
         pair.machine.await_lease(pair.now);
         let (start, mut sent) = (pair.now, 0);
