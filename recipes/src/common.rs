@@ -71,3 +71,20 @@ impl Common {
         directories.into_iter().filter_map(shared).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_has_stays_and_the_rest_takes_no_room() {
+        let common = Common::default();
+        let at = |path: &str| common.shared("view", path, || Arc::new(()));
+        let first = at("/first");
+        for number in 0..1000 {
+            drop(at(&format!("/{number}")));
+        }
+        assert!(Arc::ptr_eq(&first, &at("/first")));
+        assert!(lock(&common.0).capacity() < 100);
+    }
+}

@@ -450,3 +450,26 @@ async fn a_holder_whose_watch_was_removed_hears_a_request_to_release() {
     revoke(&client, &guard.path()).await.unwrap();
     soon(asked).await.unwrap();
 }
+
+/// Its connection was lost while it looked.
+#[tokio::test]
+async fn a_holder_whose_look_for_a_request_failed_looks_again() {
+    let (server, client) = server_and_client().await;
+    let guard = Mutex::new(&client, "/m").unwrap().lock().await.unwrap();
+    server.faults().lose_reply(When::op(OpCode::GET_DATA));
+    let asked = tokio::spawn(guard.revoked());
+    until!(server.faults().pending() == 0);
+    until!(revoke(&client, &guard.path()).await.is_ok());
+    soon(asked).await.unwrap();
+}
+
+/// A server says whether one may read a node only if the node is there.
+#[tokio::test]
+async fn a_holder_that_may_not_read_its_node_holds_the_lock() {
+    let (server, client) = server_and_client().await;
+    let guard = Mutex::new(&client, "/m").unwrap().lock().await.unwrap();
+    let check = When::op(OpCode::MULTI);
+    server.faults().refuse(check, ErrorCode::NO_AUTH);
+    assert_eq!(guard.confirm().await, Ok(()));
+    assert_eq!(server.faults().pending(), 0);
+}

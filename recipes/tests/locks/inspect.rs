@@ -192,3 +192,13 @@ async fn a_contender_that_leaves_meanwhile_is_left_out() {
     let paths: Vec<_> = seen.into_iter().map(|it| it.path).collect();
     assert_eq!(paths, [waiter.path()]);
 }
+
+#[tokio::test]
+async fn a_contender_that_cannot_be_read_now_is_an_error() {
+    let (server, client, _) = server_and_two().await;
+    let _held = Mutex::new(&client, PATH).unwrap().lock().await.unwrap();
+    let read = When::op(OpCode::GET_DATA);
+    server.faults().refuse(read, ErrorCode::THROTTLED_OP);
+    let error = inspect(&client, PATH).await.unwrap_err();
+    assert!(error.to_string().contains("throttled"), "{error}");
+}

@@ -34,6 +34,20 @@ async fn a_lock_is_printed_by_its_path() {
 }
 
 #[tokio::test]
+async fn a_permit_whose_listing_was_refused_is_kept() {
+    let server = server().await;
+    let client = client(&server).await;
+    let semaphore = Semaphore::new(&client, "/s", 2).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    let creates = || server.counters().requests_of(OpCode::CREATE2);
+    let before = creates();
+    let listing = When::op(OpCode::GET_CHILDREN2);
+    server.faults().refuse(listing, ErrorCode::THROTTLED_OP);
+    let _permit = soon(semaphore.acquire()).await.unwrap();
+    assert_eq!((server.faults().pending(), creates() - before), (0, 2));
+}
+
+#[tokio::test]
 async fn a_downgrade_whose_reply_is_lost_happens_once() {
     let server = server().await;
     let client = client(&server).await;
