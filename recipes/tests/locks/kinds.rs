@@ -287,7 +287,10 @@ async fn another_limit_is_refused_while_others_hold_permits() {
     let of = |client: &Client, limit| Semaphore::new(client, "/s", limit).unwrap();
     let (two_of_two, three) = (of(&one, 2), of(&two, 3));
     let held = two_of_two.acquire_many(2).await.unwrap();
+    let read = When::op(OpCode::GET_DATA);
+    server.faults().refuse(read, ErrorCode::THROTTLED_OP);
     let late = soon(three.acquire()).await.unwrap_err();
+    assert_eq!(server.faults().pending(), 0);
     let other = "/s has the limit 2 while others hold permits, not 3";
     assert!(late.to_string().starts_with(other), "{late}");
     until!(below(&server, "/s/locks") + below(&server, "/s/leases") == 2);

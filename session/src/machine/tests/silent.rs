@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use lockkeeper_proto::OpCode;
+use lockkeeper_proto::{OpCode, SessionId};
 
 use super::{
     pair::{ID, Pair, SECOND, TIMEOUT},
@@ -157,4 +157,40 @@ fn a_client_reaches_for_another_server_once_in_a_session_timeout() {
         pair.tick();
     }
     assert!(!pair.ops().contains(&OpCode::CLOSE_SESSION));
+}
+
+/// A request may wait for a slow disk, and a ping behind it waits with it.
+#[test]
+fn what_is_behind_a_request_is_owed_as_long_as_the_request() {
+    for (is_request_first, owed) in [(true, TIMEOUT / 5), (false, TIMEOUT / 8)] {
+        let mut pair = Pair::connected(servers("zk1,zk2"));
+        if !is_request_first {
+            pair.tick();
+            assert_eq!(pair.ops(), [OpCode::PING]);
+        }
+        let first = pair.now;
+        pair.wait(TIMEOUT / 100);
+        pair.submit(delete("/a"));
+        let begin = if is_request_first { pair.now } else { first };
+        fall_silent(&mut pair);
+        assert_eq!(pair.now - begin, owed, "{is_request_first}");
+    }
+}
+
+#[test]
+fn clients_of_one_server_leave_it_at_different_moments() {
+    let owed = |number: i64| {
+        let mut pair = Pair::new(servers("zk1,zk2"));
+        pair.reach();
+        pair.accept(SessionId(ID.0 + number), TIMEOUT);
+        pair.submit(delete("/a"));
+        let begin = pair.now;
+        fall_silent(&mut pair);
+        pair.now - begin
+    };
+    let step = TIMEOUT / 32 / 16;
+    assert_eq!(
+        [0, 1, 15, 16].map(owed),
+        [0, 1, 15, 0].map(|steps| TIMEOUT / 5 + steps * step)
+    );
 }
