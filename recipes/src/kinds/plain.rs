@@ -196,10 +196,6 @@ impl PlainMutex {
         // The watch begins at the reply that said that the node exists, so nothing is missed.
         let group = self.directory.client.raw().watch_group();
         group.watch(&self.directory.server_path, vec![name::PLAIN.into()]);
-        match group.next().await {
-            Err(error) if error.is_session_expired() && !self.client.is_closed() => {}
-            event => drop(event.map_err(LockError::from)?),
-        }
-        Ok(())
+        Ok(group.next().await.map(drop)?)
     }
 }
