@@ -202,13 +202,13 @@ impl Lease {
         self.touched(now, sent, timing);
     }
 
-    /// A request that writes nothing is answered. Answers come in the order of requests.
+    /// A request that writes nothing is answered. Answers come in the order of requests. Behind a
+    /// write its answer says nothing, but that what was noted before is older.
     fn note_alone(&mut self, now: Instant, sent: Instant, timing: &Timing) {
         let written = self.proving.as_ref().and_then(|proving| proving.written);
-        if written <= Some(sent) {
-            let took = now.saturating_duration_since(sent);
-            self.alone.took(now, took, timing.queue_wait);
-        }
+        let is_alone = written <= Some(sent);
+        let took = now.saturating_duration_since(if is_alone { sent } else { now });
+        self.alone.took(now, took, timing.queue_wait);
     }
 
     /// A ping or a write of the client was sent and answered at these instants.
@@ -322,12 +322,11 @@ impl Lease {
             [apart, useful].into_iter().flatten().min()
         };
         // Where the disk of the server is slow and nobody else writes, a write only waits for the one
-        // ahead of it, and so does all that is behind it.
+        // ahead of it, and so does all that is behind it: no proof would be complete in time.
         let is_for_users = proving.refused_until.is_none();
-        let is_in_the_way =
-            || is_for_users && proving.writes > 0 && 4 * self.alone.slowest() < answer;
-        let is_useful = |touch: &Instant| self.validity.from() < Some(*touch) && !is_in_the_way();
+        let is_in_the_way = is_for_users && proving.writes > 0 && 4 * self.alone.slowest() < answer;
         let second = || {
+            let is_useful = |touch: &Instant| self.validity.from() < Some(*touch);
             let proves = proof.second().filter(is_useful).map(quiet);
             // Not in a loop: servers may refuse the write.
             let again = |at: Instant| last_write.map_or(at, |last| at.max(last + timing.again));
@@ -335,7 +334,9 @@ impl Lease {
             [proves, confirms].into_iter().flatten().min()
         };
         let first = (!proving.is_first_queued).then(first).flatten();
-        let second = (!proving.is_second_queued).then(second).flatten();
+        let second = (!proving.is_second_queued && !is_in_the_way)
+            .then(second)
+            .flatten();
         let steps = [(first.map(quiet), Step::First), (second, Step::Second)];
         let steps = steps.into_iter().filter_map(|(at, step)| Some((at?, step)));
         steps.min_by_key(|(at, _)| *at)

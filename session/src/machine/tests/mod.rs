@@ -18,6 +18,7 @@
 //! | `lease` | until when no server can have expired the session |
 //! | `proof` | the two writes that prove a lease, and when they are sent |
 //! | `validity` | what a proof is worth behind the end of a lease |
+//! | `slow` | a lease that is kept where servers are slow |
 //! | `grants` | with how much of its lease a lock is granted |
 //! | `unsupported` | operations that a server does not know, and says so |
 //! | `moving` | leaving a server for another one |
@@ -51,6 +52,7 @@ mod requests;
 mod restore;
 mod sasl;
 mod silent;
+mod slow;
 mod unsupported;
 mod validity;
 mod watches;
