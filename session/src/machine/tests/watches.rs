@@ -1,10 +1,10 @@
 //! Which listeners receive an event, and which watches the machine removes from the server.
 
-use lockkeeper_proto::{ErrorCode, EventType, OpCode};
+use lockkeeper_proto::{ErrorCode, EventType, OpCode, WatcherType};
 
 use super::{
     pair::{Pair, SECOND},
-    requests::{children, exists, expired, get, ids, set_watches, sound_reply},
+    requests::{children, exists, expired, get, ids, removal, set_watches, sound_reply},
 };
 use crate::{Cause, Effect};
 
@@ -102,6 +102,18 @@ fn a_watch_given_up_without_a_connection_is_not_restored() {
     );
     pair.connect();
     assert_eq!(pair.requests(), []);
+}
+
+#[test]
+fn the_kinds_of_one_node_are_removed_one_by_one() {
+    let mut pair = Pair::connected(|_| {});
+    let data = pair.watch(get("/a", true), OK);
+    let children = pair.watch(children("/a", true), OK);
+    for (id, watcher_type) in [(data, WatcherType::DATA), (children, WatcherType::CHILDREN)] {
+        pair.machine.cancel(id);
+        pair.pump();
+        assert_eq!(pair.sent(), [removal("/a", watcher_type)]);
+    }
 }
 
 #[test]
