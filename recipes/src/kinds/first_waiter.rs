@@ -30,8 +30,8 @@ use crate::{
 
 impl Semaphore {
     /// Creates permits, as the first waiter of the queue, and waits until they are within the
-    /// limit. Then it leaves the queue. One that does not wait gets none if the limit was lowered
-    /// meanwhile.
+    /// limit. Then it leaves the queue. One that does not wait gets none if a permit was taken
+    /// since it looked, or the limit was lowered.
     pub(super) async fn take_permits(
         &self,
         mut place: BoxedNode,

@@ -160,12 +160,8 @@ impl Semaphore {
                 self.queue.try_turn().await?
             };
             match place {
-                // Of a try, some may have been taken since the first look. We are the first waiter,
-                // so no other contender can take a permit now.
-                Some(place) if waits || self.available().await? >= count => {
-                    self.take_permits(place, count, attempt, waits).await
-                }
-                _ => Ok(None),
+                Some(place) => self.take_permits(place, count, attempt, waits).await,
+                None => Ok(None),
             }
         };
         acquired.await.map_err(|error| error.at(self.path()))
