@@ -185,6 +185,10 @@ fn the_nodes_that_a_transaction_creates_are_checked_too() {
         let reply = reply(second);
         assert_eq!(learnt(request(), ZXID, &reply), answer, "{reply:?}");
     }
+    // One that has failed has created nothing.
+    let results = vec![Err(ErrorCode::OK), Err(ErrorCode::NODE_EXISTS)];
+    let failed = Response::Multi(MultiResponse { results });
+    assert_eq!(learnt(request(), ZXID, &failed), None);
     // Other requests may be answered with anything that can be read.
     assert_eq!(
         learnt(delete("/d/b"), ZXID, &Response::Delete(Empty {})),

@@ -105,6 +105,16 @@ fn a_watch_given_up_without_a_connection_is_not_restored() {
 }
 
 #[test]
+fn a_read_without_a_watch_leaves_none() {
+    let mut pair = Pair::connected(|_| {});
+    for read in [get, exists, children] {
+        let [plain, watching] = [false, true].map(|watch| read("/a", watch));
+        assert_eq!(pair.submit_quietly(plain).1, None);
+        assert!(pair.submit_quietly(watching).1.is_some());
+    }
+}
+
+#[test]
 fn the_kinds_of_one_node_are_removed_one_by_one() {
     let mut pair = Pair::connected(|_| {});
     let data = pair.watch(get("/a", true), OK);
