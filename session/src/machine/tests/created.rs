@@ -186,9 +186,13 @@ fn the_nodes_that_a_transaction_creates_are_checked_too() {
         assert_eq!(learnt(request(), ZXID, &reply), answer, "{reply:?}");
     }
     // One that has failed has created nothing.
+    let mut pair = Pair::connected(|_| {});
+    let token = pair.submit(request());
+    let (xid, _) = pair.request().unwrap();
     let results = vec![Err(ErrorCode::OK), Err(ErrorCode::NODE_EXISTS)];
-    let failed = Response::Multi(MultiResponse { results });
-    assert_eq!(learnt(request(), ZXID, &failed), None);
+    pair.reply(xid, ZXID, Ok(Response::Multi(MultiResponse { results })));
+    let error = pair.result(token).unwrap_err();
+    assert_eq!(error.effect(), Effect::NotApplied, "{error}");
     // Other requests may be answered with anything that can be read.
     assert_eq!(
         learnt(delete("/d/b"), ZXID, &Response::Delete(Empty {})),
