@@ -1,13 +1,27 @@
 //! The end of a client: closing, and refused authentication. Every caller and listener is told
 //! once.
 
-use lockkeeper_proto::{ErrorCode, OpCode, Xid};
+use lockkeeper_proto::{ErrorCode, OpCode, SessionId, Xid};
 
 use super::{
     pair::{ID, Pair, SECOND, THIRD, TIMEOUT},
     requests::{children, create, delete, digest, exists, get, granted, lost, sound_reply, sync},
 };
 use crate::{Cause, Effect, Error, ErrorKind, State};
+
+#[test]
+fn a_snapshot_is_of_one_session_until_the_client_has_ended() {
+    let mut pair = Pair::new(|_| {});
+    let is_session = |pair: &Pair, id| pair.machine.link().snapshot().is_session(id);
+    assert!(!is_session(&pair, SessionId::NONE), "there is none");
+    pair.connect();
+    assert!(is_session(&pair, ID));
+    assert!(!is_session(&pair, SessionId(ID.0 + 1)));
+    pair.cut();
+    assert!(is_session(&pair, ID), "it may be resumed");
+    pair.machine.abort();
+    assert!(!is_session(&pair, ID));
+}
 
 #[test]
 fn closing_sends_the_queued_requests_and_then_close_session() {
