@@ -65,9 +65,10 @@ struct Proving {
     is_second_queued: bool,
     /// When the last write was sent.
     last_write: Option<Instant>,
-    /// How many writes are under way, and when the last one was answered.
+    /// How many writes are under way, and when the last one was sent that was answered, and when
+    /// that was.
     writes: u32,
-    written: Option<Instant>,
+    written: Option<(Instant, Instant)>,
     /// Until when requests of users are no part of a proof, as one was refused. Others may be, too,
     /// and each would take the place of a request that proves something.
     refused_until: Option<Instant>,
@@ -202,12 +203,17 @@ impl Lease {
         self.touched(now, sent, timing);
     }
 
-    /// A request that writes nothing is answered. Answers come in the order of requests. Behind a
-    /// write its answer says nothing, but that what was noted before is older.
+    /// A request that writes nothing is answered. Answers come in the order of requests, so it may
+    /// have waited for that to a write. Over a slow link it comes as long behind it as it was sent. Of
+    /// one that has waited, only that is noted that what was noted before is older.
     fn note_alone(&mut self, now: Instant, sent: Instant, timing: &Timing) {
         let written = self.proving.as_ref().and_then(|proving| proving.written);
-        let is_alone = written <= Some(sent);
-        let took = now.saturating_duration_since(if is_alone { sent } else { now });
+        let took = now.saturating_duration_since(sent);
+        let has_waited = written.is_some_and(|(write, answered)| {
+            let apart = sent.saturating_duration_since(write).max(took / 8);
+            sent < answered && 2 * now.saturating_duration_since(answered) < apart
+        });
+        let took = if has_waited { Duration::ZERO } else { took };
         self.alone.took(now, took, timing.queue_wait);
     }
 
@@ -248,7 +254,7 @@ impl Lease {
         };
         if is_write {
             proving.writes = proving.writes.saturating_sub(1);
-            proving.written = Some(now);
+            proving.written = Some((sent, now));
         }
         if !is_handled && !is_own {
             proving.refused_until = Some(now + timing.proof);
