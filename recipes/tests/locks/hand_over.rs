@@ -391,3 +391,22 @@ fn bytes_that_are_no_ticket_are_refused_and_a_ticket_is_not_shown() {
         assert!(error.to_string().starts_with("LockTicket.name"), "{error}");
     });
 }
+
+/// The other process sends requests with what the ticket says.
+#[tokio::test]
+async fn a_ticket_names_a_node_in_a_directory() {
+    let server = server().await;
+    let ticket = locked(&server).await.hand_over().await.unwrap();
+    let bytes = ticket.to_bytes();
+    let with = |at: &[u8], other: &[u8]| {
+        let place = bytes.windows(at.len()).position(|it| it == at).unwrap();
+        let mut bytes = bytes.clone();
+        bytes[place..place + at.len()].copy_from_slice(other);
+        LockTicket::from_bytes(&bytes)
+    };
+    assert!(with(b"/l", b"/m").is_ok());
+    for (at, other) in [(b"/l", b"l/"), (b"_c", b"_/"), (b"-l", b"/l")] {
+        let error = with(at, other).unwrap_err();
+        assert_eq!(error.field, "LockTicket.name", "{other:?}");
+    }
+}

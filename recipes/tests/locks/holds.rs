@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper_proto::{CreateMode, ErrorCode, OpCode, Version, WatcherType};
+use lockkeeper_proto::{Acl, CreateMode, ErrorCode, OpCode, Perms, Version, WatcherType};
 use lockkeeper_recipes::{
     Guard, LockError, LockMeter, LockState, Loss, Mutex, PlainMutex, RwLock, Semaphore,
     rank::SEQUENCE_LIMIT, revoke,
@@ -463,6 +463,20 @@ async fn a_holder_whose_look_for_a_request_failed_looks_again() {
     soon(asked).await.unwrap();
 }
 
+/// The future goes on, and asks nothing more.
+#[tokio::test]
+async fn a_holder_whose_node_is_gone_does_not_look_for_a_request_again() {
+    let (server, client) = server_and_client().await;
+    let guard = Mutex::new(&client, "/m").unwrap().lock().await.unwrap();
+    let asked = tokio::spawn(guard.revoked());
+    let looks = || server.counters().requests_of(OpCode::GET_DATA);
+    until!(looks() == 1);
+    client.delete(&guard.path(), Version::ANY).await.unwrap();
+    until!(looks() == 2);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!((looks(), asked.is_finished()), (2, false));
+}
+
 /// A server says whether one may read a node only if the node is there.
 #[tokio::test]
 async fn a_holder_that_may_not_read_its_node_holds_the_lock() {
@@ -472,4 +486,24 @@ async fn a_holder_that_may_not_read_its_node_holds_the_lock() {
     server.faults().refuse(check, ErrorCode::NO_AUTH);
     assert_eq!(guard.confirm().await, Ok(()));
     assert_eq!(server.faults().pending(), 0);
+}
+
+/// A server checks a node for who may read it.
+#[tokio::test]
+async fn a_transaction_whose_check_is_refused_says_so_and_the_lock_is_held() {
+    let (_server, client) = server_and_client().await;
+    let create = client.create("/m", "", CreateMode::Persistent);
+    create.await.unwrap();
+    let unread = Acl::new(Perms::WRITE | Perms::DELETE, "world", "anyone");
+    let mutex = Mutex::new(&client, "/m").unwrap().with_acl(vec![unread]);
+    let guard = mutex.lock().await.unwrap();
+    let write = guard
+        .transaction()
+        .create("/a", "", CreateMode::Persistent)
+        .commit();
+    let error = write.await.unwrap_err();
+    assert_eq!(error.loss(), None, "{error}");
+    let error = error.to_string();
+    assert!(error.contains("not authorized"), "{error}");
+    assert!(guard.is_valid());
 }

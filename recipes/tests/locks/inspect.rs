@@ -124,6 +124,24 @@ async fn a_waiter_of_a_semaphore_is_no_holder() {
     waiting.abort();
 }
 
+/// The next waiter has entered before the permit was created, and has none itself yet.
+#[tokio::test]
+async fn a_permit_that_is_newer_than_the_place_of_the_first_waiter_is_held() {
+    let (_server, client, other) = server_and_two().await;
+    let enqueue = async |client, name: &str| {
+        let semaphore = Semaphore::new(client, PATH, 1).unwrap();
+        semaphore.with_data(name.to_owned()).enqueue().await
+    };
+    let first = enqueue(&client, "a").await.unwrap();
+    let _next = enqueue(&other, "b").await.unwrap();
+    let _permit = first.wait().await.unwrap();
+    let expected = [
+        contender(Kind::Semaphore, 0, "a"),
+        (Kind::Semaphore, false, 0, "b".to_owned()),
+    ];
+    assert_eq!(seen(&client).await, expected);
+}
+
 #[tokio::test]
 async fn a_plain_lock_and_a_leader_are_listed_too() {
     let (_server, client, _) = server_and_two().await;

@@ -17,6 +17,7 @@
 //! | `lagging` | contenders at a server that lags |
 //! | `lost_creates` | what many lost creates cost |
 //! | `long_requests` | requests that are longer than the servers take |
+//! | `semaphores` | the first waiter of a semaphore whose requests fail |
 //! | `lies` | servers that lie |
 //! | `restart` | an embedded server that is started again |
 //! | `blocking` | clients on threads of their own |
@@ -48,5 +49,6 @@ mod plain;
 mod releases;
 mod restart;
 mod runtime_ends;
+mod semaphores;
 mod support;
 mod telling;

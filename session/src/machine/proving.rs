@@ -67,7 +67,7 @@ impl<T> Router<'_, T> {
                 (Encoded::check_all(nodes), Some(checked))
             }
         };
-        (self.requests).push_in_time(request, ReplyTo::Proof(checked));
+        self.requests.push_ahead(request, ReplyTo::Proof(checked));
     }
 
     /// Which of the nodes that a write of a proof checks are gone.

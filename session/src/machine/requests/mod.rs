@@ -178,14 +178,10 @@ impl<R> Requests<R> {
         self.queue.last_to_front();
     }
 
-    /// Puts a request of the machine itself ahead of the callers' requests that wait, if there are so
+    /// Puts a request of the machine itself ahead of the callers' requests that wait. There may be so
     /// many that it would wait behind them for long.
-    pub(crate) fn push_in_time(&mut self, request: Encoded, reply_to: R) {
-        if self.queue.len() < WINDOW {
-            self.push(request, reply_to, None);
-        } else {
-            self.queue.push_ahead(request, reply_to);
-        }
+    pub(crate) fn push_ahead(&mut self, request: Encoded, reply_to: R) {
+        self.queue.push_ahead(request, reply_to);
     }
 
     // To the transport.

@@ -1,12 +1,15 @@
 //! Operations that a server does not know, and says so; and watches that no server sets.
 
-use lockkeeper_proto::{AddWatchMode, ErrorCode, OpCode, Request, SessionId, records::Empty};
+use lockkeeper_proto::{
+    AddWatchMode, ErrorCode, OpCode, Request, SessionId,
+    records::{CreateTtlRequest, Empty, GetEphemeralsRequest},
+};
 
 use super::{
     pair::{Pair, TIMEOUT},
     requests::{add_watch, get, peer, sound_reply, sync},
 };
-use crate::{Effect, Error, State};
+use crate::{Cause, Effect, Error, State, machine::requests::WINDOW};
 
 fn unsupported(op: OpCode) -> Error {
     Error::unsupported(op, peer())
@@ -39,6 +42,22 @@ fn an_unknown_operation_is_reported_although_its_answer_overtakes_others() {
     assert_eq!(pair.error(later).effect(), Effect::Unknown);
 }
 
+/// The next server would close its connection at it, too.
+#[test]
+fn what_waits_with_an_unknown_operation_fails_with_it_and_nothing_else() {
+    let mut pair = Pair::connected(|_| {});
+    pair.submit_quietly(who_am_i());
+    for _ in 1..WINDOW {
+        pair.submit_quietly(sync("/"));
+    }
+    let (same, other) = (pair.submit(who_am_i()), pair.submit(sync("/")));
+    let (xid, _) = pair.requests()[0].clone();
+    pair.reply(xid, -1, Err(ErrorCode::UNIMPLEMENTED));
+    assert_eq!(pair.error(same), who_am_i_unknown());
+    assert_eq!(pair.ops(), [OpCode::SYNC], "in the place that is free");
+    assert!(!pair.is_settled(other));
+}
+
 #[test]
 fn an_unknown_operation_is_refused_until_the_connection_after_the_next() {
     let mut pair = Pair::connected(|_| {});
@@ -67,6 +86,48 @@ fn other_operations_go_on_when_one_is_unknown() {
     let known = pair.submit(sync("/"));
     pair.answer_all(|request| Ok(sound_reply(request)));
     assert!(pair.result(known).is_ok());
+}
+
+/// A server that knows it answers in its turn. Only what it does not know comes ahead of others.
+#[test]
+fn an_operation_that_is_not_enabled_is_known_and_overtakes_nothing() {
+    let create = || {
+        Request::CreateTtl(CreateTtlRequest {
+            path: "/a".to_owned(),
+            data: None,
+            acl: None,
+            flags: 5,
+            ttl_ms: 1,
+        })
+    };
+    let mut pair = Pair::connected(|_| {});
+    for _ in 0..2 {
+        let refused = pair.submit(create());
+        let (xid, _) = pair.request().expect("each time");
+        pair.reply(xid, 5, Err(ErrorCode::UNIMPLEMENTED));
+        assert_eq!(pair.error(refused).code(), Some(ErrorCode::UNIMPLEMENTED));
+    }
+    pair.submit(sync("/"));
+    pair.submit(create());
+    let (xid, _) = pair.requests()[1].clone();
+    pair.reply(xid, 5, Err(ErrorCode::UNIMPLEMENTED));
+    assert!(matches!(pair.last_cause(), Cause::UnexpectedReply { .. }));
+}
+
+/// What a server does not know of its own release it did not know before, either.
+#[test]
+fn several_operations_are_unknown_at_a_time() {
+    let others = || Request::GetEphemerals(GetEphemeralsRequest { prefix_path: None });
+    let mut pair = Pair::connected(|_| {});
+    for request in [who_am_i(), others(), who_am_i()] {
+        pair.submit(request);
+        pair.answer_all(|_| Err(ErrorCode::UNIMPLEMENTED));
+    }
+    for request in [who_am_i(), others()] {
+        let op = request.op();
+        let again = pair.submit(request);
+        assert_eq!(pair.error(again), unsupported(op));
+    }
 }
 
 /// Some servers resume no session: every connection has a new one. The machine must keep what it
