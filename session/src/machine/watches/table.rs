@@ -351,10 +351,6 @@ impl Watches {
                 self.paths.remove(&*path);
             }
         }
-        if kinds == Kinds::ALL {
-            // A new session has seen nothing.
-            self.unconfirmed = None;
-        }
     }
 
     // Events.
