@@ -505,3 +505,19 @@ async fn asking_for_any_number_of_permits_does_not_panic() {
     assert!(matches!(late, Err(LockError::TimedOut { .. })), "{late:?}");
     until!(below(&server, "/s/leases") == 0);
 }
+
+/// Nothing says whether somebody is ahead. It is no matter of time, so the attempt does not wait.
+#[tokio::test]
+async fn a_contender_that_may_not_list_the_queue_hears_of_it_and_leaves_no_node() {
+    let (server, client, _) = server_and_two().await;
+    let mutex = Mutex::new(&client, "/m").unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    let list = When::op(OpCode::GET_CHILDREN);
+    server.faults().refuse(list, ErrorCode::NO_AUTH);
+    let refused = soon(mutex.lock()).await;
+    let LockError::Session(error) = refused.unwrap_err() else {
+        panic!("the servers have refused it");
+    };
+    assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
+    until!(below(&server, "/m") == 0);
+}
