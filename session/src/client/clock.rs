@@ -197,7 +197,8 @@ fn uptime() -> Option<Duration> {
     parse_uptime(&std::fs::read_to_string("/proc/uptime").ok()?)
 }
 
-/// Seconds and hundredths. Not by way of a float: what parses one weighs 20 kB in each program.
+/// Seconds and hundredths. Not by way of a float: a program would carry what parses one, and
+/// `bench/weight/weigh.sh` shows what that weighs.
 fn parse_uptime(text: &str) -> Option<Duration> {
     let (seconds, rest) = text.split_once('.')?;
     let hundredths: u64 = rest.get(..2)?.parse().ok()?;
